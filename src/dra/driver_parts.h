@@ -1,0 +1,60 @@
+/*
+ * The inside of dra/driver.h, for its own files.
+ */
+#pragma once
+
+#include "base/alloc.h"
+#include "base/complaint.h"
+#include "base/list.h"
+#include "dra/driver.h"
+#include "dra/publish.h"
+#include "dra/registration.h"
+#include "dra/status_sender.h"
+
+struct dra_driver {
+        struct dra_driver_options options; /* its config is not kept */
+        struct arena arena;                /* of the next four */
+        const char *name;
+        const char *node;
+        const char *cdi_root;
+        const char *record_path;
+        struct dra_record *record;
+        struct dra_publisher *publisher;
+        struct dra_prepare *prepare;
+        struct dra_status_sender *status; /* NULL: the driver is closing */
+        struct dra_service *service;
+        struct dra_registration *registration;
+        const struct plan *plan;    /* NULL: not known yet */
+        struct arena options_arena; /* of what the publisher borrows */
+        struct list reads;          /* claims that the API server is asked for */
+        struct list waits;          /* claims that the ledger is asked for */
+        uint64_t pods_asked_at;     /* uv_now(), as the next */
+        uint64_t pods_read_at;
+        uint64_t pods_wait_ms; /* from then to the next time */
+        struct complaint bad_slices;
+        uv_timer_t turn_timer; /* to the end of the turn */
+        bool health_is_new;
+        bool is_registered;
+        bool has_slices;
+        bool is_closing; /* the ledger may be gone: calls that still come are refused */
+        bool is_registration_closed;
+        bool is_timer_closed;
+        void (*closed)(void *data);
+        void *closed_data;
+};
+
+/* ---- driver_claims.c: claims that are being prepared ---- */
+
+/* What the node does for dra/prepare.h. */
+struct dra_prepare_node dra_driver_node(struct dra_driver *driver);
+/* The layout is known now, or is another one: claims that wait for it go on. */
+void dra_driver_reads_go_on(struct dra_driver *driver);
+/* All that are being prepared; dra/prepare.h takes back what there is of them. */
+void dra_driver_refuse_all(struct dra_driver *driver);
+/* The id of the allocation of result |position| of the claim: "c15ebfed7…_0". */
+const char *dra_driver_allocation_id(struct arena *arena, const char *uid, size_t position);
+
+/* ---- driver_record.c: claims that are prepared already ---- */
+
+/* Opens the record; the ledger hears what is held, and CDI files are as the record says. */
+int dra_driver_open_record(struct dra_driver *driver, const char *folder, struct error *err) MUST_USE;

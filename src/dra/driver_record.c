@@ -1,0 +1,116 @@
+/*
+ * What an agent finds that begins: the record of the claims that were prepared before it, by whichever agent.
+ */
+#include "dra/driver_parts.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "dra/claim_cdi.h"
+#include "ledger/claims.h"
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define MIB ((uint64_t)1024 * 1024)
+
+static enum mps_tier tier_of(const char *name)
+{
+        enum mps_tier tier = MPS_TIER_NAMESPACE;
+
+        while (tier > MPS_TIER_DEFAULT && (!name || strcmp(mps_tier_name(tier), name) != 0))
+                tier--;
+        return tier;
+}
+
+static void keep_claim(struct arena *arena, const struct dra_prepared_claim *recorded, struct ledger_claim *ret)
+{
+        struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, recorded->n_results);
+        size_t count = 0;
+
+        for (size_t i = 0; i < recorded->n_results; i++) {
+                const struct dra_prepared_result *result = &recorded->results[i];
+
+                if (result->is_admin)
+                        continue;
+                devices[count++] = (struct ledger_claim_device){
+                        .id = dra_driver_allocation_id(arena, recorded->uid, i),
+                        .unit = result->unit,
+                        .is_shared = result->daemon != NULL,
+                        .is_alone = !result->daemon && !result->share_id,
+                        .limit_mib = result->memory_bytes / MIB,
+                        .threads_permille = result->thread_percentage ? result->thread_percentage * 10 : 1000,
+                        .tier = tier_of(result->tier),
+                };
+        }
+        *ret = (struct ledger_claim){
+                .uid = recorded->uid,
+                .name = arena_printf(arena, "%s/%s", recorded->namespace, recorded->name),
+                .devices = devices,
+                .n_devices = count,
+        };
+}
+
+static bool is_recorded(const char *uid, void *data)
+{
+        return dra_record_find(data, uid);
+}
+
+static int keep_prepared(struct dra_driver *driver, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct ledger_claim *claims;
+        size_t count = 0;
+        int result = dra_record_refresh(driver->record, err);
+
+        if (result < 0)
+                return -1;
+        if (result == DRA_RECORD_BROKEN)
+                log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
+        else if (access(driver->record_path, F_OK) == 0) /* one that was lost may have had claims that are in use */
+                dra_claim_cdi_sweep(driver->cdi_root, driver->name, is_recorded, driver->record);
+        claims = ARENA_ARRAY(&arena, struct ledger_claim, dra_record_count(driver->record));
+        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
+                const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
+                struct error ignored;
+
+                if (recorded->state != DRA_PREPARED_DONE)
+                        continue;
+                keep_claim(&arena, recorded, &claims[count]);
+                if (dra_claim_cdi_write(driver->cdi_root, driver->name, recorded, &ignored) < 0)
+                        log_warn("the CDI file of a DRA claim is not as it was: its containers cannot be restarted",
+                                LOG_STR("claim", claims[count].name), LOG_ERR(&ignored));
+                if (claims[count].n_devices)
+                        count++;
+        }
+        ledger_keep_claims(driver->options.ledger, claims, count);
+        if (count)
+                log_info("DRA claims that are prepared already", LOG_UINT("claims", count));
+        return 0;
+}
+
+int dra_driver_open_record(struct dra_driver *driver, const char *folder, struct error *err)
+{
+        _free_ char *boot_id = NULL;
+
+        if (file_make_folder(folder, err) < 0 || dra_record_boot_id(&boot_id, BOOT_ID, err) < 0)
+                return -1;
+        driver->record = dra_record_new(driver->record_path, boot_id);
+        return keep_prepared(driver, err);
+}
+
+bool dra_driver_is_needed(const struct config *config)
+{
+        _free_ char *folder = dra_registration_directory(config->dra.plugins, config->dra.driver_name);
+        _free_ char *path = xasprintf("%s/" DRA_RECORD_NAME, folder);
+        _free_ char *boot_id = NULL;
+        _cleanup_(dra_record_freep) struct dra_record *record = NULL;
+        struct error ignored;
+
+        if (config->dra.enabled)
+                return true;
+        if (access(path, F_OK) < 0 || dra_record_boot_id(&boot_id, BOOT_ID, &ignored) < 0)
+                return false;
+        record = dra_record_new(path, boot_id);
+        return dra_record_refresh(record, &ignored) == 0 && dra_record_count(record) > 0;
+}
