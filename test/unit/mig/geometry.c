@@ -1,5 +1,7 @@
 #include "unit.h"
 
+#include <string.h>
+
 #include "mig/geometry.h"
 
 /* An H100: 1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb. */
@@ -78,11 +80,43 @@ static void whatever_is_wanted_of_an_empty_gpu_is_found_where_brute_force_finds_
         }
 }
 
+static void as_many_instances_stay_as_brute_force_can_keep(void **state)
+{
+        (void)state;
+        for (unsigned int n = 0; n < 20000; n++) {
+                unsigned int before[N_PROFILES] = {n * 7 % 5, n / 5 % 3, n / 15 % 3, n / 45 % 2, n / 90 % 2};
+                unsigned int wanted[N_PROFILES] = {n / 180 % 5, n / 900 % 3, n / 2700 % 3, n / 8100 % 2, n / 16200 % 2};
+                struct geometry_change there, change;
+                int best = -1;
+
+                if (!geometry_search(&there, &h100, before, NULL, 0) ||
+                        !geometry_search(&change, &h100, wanted, NULL, 0))
+                        continue;
+                for (unsigned int kept = 0; kept < 1U << there.n_made; kept++) {
+                        unsigned int rest[N_PROFILES], used = 0;
+                        bool possible = true;
+
+                        memcpy(rest, wanted, sizeof(rest));
+                        for (size_t i = 0; i < there.n_made; i++) {
+                                if (!(kept >> i & 1))
+                                        continue;
+                                possible = possible && rest[there.made[i].profile]-- > 0;
+                                used |= ((1U << profiles[there.made[i].profile].size) - 1) << there.made[i].start;
+                        }
+                        if (possible && __builtin_popcount(kept) > best && fits(rest, used))
+                                best = __builtin_popcount(kept);
+                }
+                assert_true(geometry_search(&change, &h100, wanted, there.made, there.n_made));
+                assert_int_equal(__builtin_popcount(change.stays), best);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_3g_is_made_beside_1gs_that_stay),
                 cmocka_unit_test(whatever_is_wanted_of_an_empty_gpu_is_found_where_brute_force_finds_it),
+                cmocka_unit_test(as_many_instances_stay_as_brute_force_can_keep),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
