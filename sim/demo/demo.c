@@ -164,6 +164,15 @@ static void show_any_parts(struct demo *demo)
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 30000);
 }
 
+static void show_claims(struct demo *demo)
+{
+        demo_heading(demo, "9. Claims instead of replicas (DRA): the scheduler itself counts what is left of each GPU");
+        if (demo->node.has_device_nodes)
+                demo_show_claims(demo);
+        else
+                puts("  Not shown: no device nodes can be made in /tmp here, and a claim's container sees its GPU by them.");
+}
+
 static void on_interrupt(uv_signal_t *handle, int number UNUSED)
 {
         ((struct demo *)handle->data)->interrupted = true;
@@ -193,6 +202,7 @@ static const struct {
         {DEMO_EACH_GPU, show_each_gpu},
         {DEMO_DECLARED, show_declared},
         {DEMO_ANY_PARTS, show_any_parts},
+        {DEMO_CLAIMS, show_claims},
 };
 
 int main(int argc, char **argv)

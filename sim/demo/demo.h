@@ -23,6 +23,7 @@
 #define DEMO_LARGEST_MIB (DEMO_USABLE_MIB * DEMO_MOST / DEMO_REPLICAS)
 
 extern const char *const demo_uuids[DEMO_GPUS];
+#define DEMO_H100 "GPU-5b8c1e0a-7d24-4f39-9a61-0c3e8d52b7f4" /* of the part with claims */
 
 struct demo {
         uv_loop_t loop;
@@ -51,8 +52,9 @@ void demo_heading(const struct demo *demo, const char *text);
 /* What was promised did not come. */
 void demo_fail(struct demo *demo, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* The configurations: a resource of equal parts, one for each GPU, one of which containers declare what they need, one of any parts. */
-enum demo_parts { DEMO_EQUAL_PARTS, DEMO_EACH_GPU, DEMO_DECLARED, DEMO_ANY_PARTS };
+/* The configurations: a resource of equal parts, one for each GPU, one of which containers declare what they need, one of any
+ * parts; and one GPU, an H100, that belongs to DRA. */
+enum demo_parts { DEMO_EQUAL_PARTS, DEMO_EACH_GPU, DEMO_DECLARED, DEMO_ANY_PARTS, DEMO_CLAIMS };
 /* |program|: warpshare; |library| and |programs|: of the simulation. To be stopped after a failure, too; may be started again then. */
 int demo_start(struct demo *demo, enum demo_parts parts, const char *program, const char *library, const char *programs,
         struct error *err) MUST_USE;
@@ -71,5 +73,7 @@ void demo_show_equal_pod(struct demo *demo);
 void demo_show_pods(struct demo *demo);
 void demo_show_pod_of_two_gpus(struct demo *demo);
 void demo_show_declared_pods(struct demo *demo);
+/* Shares of one GPU by DRA, and the whole GPU, which waits for them. */
+void demo_show_claims(struct demo *demo);
 void demo_show_daemons(struct demo *demo);
 bool demo_has_daemons(void *demo); /* all are ready by the configuration in force, or the agent is gone */

@@ -42,6 +42,9 @@ static const char *const configurations[] = {
                            "    resources:\n"
                            "    - name: nvidia.com/gpu\n"
                            "      replicas: 10\n",
+        [DEMO_CLAIMS] = "version: v1\n"
+                        "dra:\n"
+                        "  enabled: true\n",
 };
 
 /* The four GPUs; |lost| is the position of one that answers no more and has raised Xid 79, or -1. The caller frees. */
@@ -91,6 +94,10 @@ static void expect(struct demo *demo, enum demo_parts parts)
         demo->most_mib = is_equal ? DEMO_EQUAL_MIB : DEMO_LARGEST_MIB;
 }
 
+static const char one_h100[] =
+        "driverVersion: " DEMO_DRIVER "\ncudaVersion: \"12.4\"\ngpus:\n- {model: H100-80GB, uuid: " DEMO_H100 "}\n";
+static const char mps_of_h100[] = "version: 550\ngpu: " DEMO_H100 " sms=132 memory=81920 cc=9 name=H100\n";
+
 int demo_start(struct demo *demo, enum demo_parts parts, const char *program, const char *library, const char *programs,
         struct error *err)
 {
@@ -100,12 +107,13 @@ int demo_start(struct demo *demo, enum demo_parts parts, const char *program, co
                 .loop = &demo->loop,
                 .agent = program,
                 .library = library,
-                .scenario = scenario,
+                .scenario = parts == DEMO_CLAIMS ? one_h100 : scenario,
                 .config = configurations[parts],
                 .mps_programs = programs,
-                .mps_scenario = mps_scenario,
-                .n_device_nodes = DEMO_GPUS,
+                .mps_scenario = parts == DEMO_CLAIMS ? mps_of_h100 : mps_scenario,
+                .n_device_nodes = parts == DEMO_CLAIMS ? 1 : DEMO_GPUS,
                 .driver_version = DEMO_DRIVER,
+                .has_dra = parts == DEMO_CLAIMS,
         };
 
         demo->library = library;

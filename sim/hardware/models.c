@@ -304,6 +304,11 @@ const struct model *model_find(const char *key)
         return NULL;
 }
 
+bool model_sets_mig_mode_without_reset(const struct model *model)
+{
+        return model->memory_slices && model->architecture >= NVML_DEVICE_ARCH_HOPPER;
+}
+
 const struct mig_profile *model_profile(const struct model *model, const char *name)
 {
         for (size_t i = 0; i < model->n_profiles; i++) {

@@ -58,6 +58,9 @@ struct model {
 const struct model *model_find(const char *key); /* or NULL */
 const struct model *model_at(size_t position);   /* NULL after the last one */
 
+/* The MIG mode changes at once, and is not kept over a reboot: Hopper and newer (field 184). Ampere needs a reset, and keeps it. */
+bool model_sets_mig_mode_without_reset(const struct model *model);
+
 /* Finds by name ("1g.5gb"), by the id that makes it, or by the index that asks for it. */
 const struct mig_profile *model_profile(const struct model *model, const char *name);
 const struct mig_profile *model_profile_by_id(const struct model *model, unsigned int id);

@@ -133,6 +133,39 @@ static int start(struct sim_process *process, struct sim_node *node, char **argu
         return 0;
 }
 
+/* What an agent with DRA needs of the node. */
+static char *plugins_path(const struct sim_node *node)
+{
+        return xasprintf("%s/plugins", node->folder);
+}
+
+static char *registry_path(const struct sim_node *node)
+{
+        return xasprintf("%s/plugins_registry", node->folder);
+}
+
+static char *kubeconfig_path(const struct sim_node *node)
+{
+        return xasprintf("%s/kubeconfig", node->folder);
+}
+
+static int start_cluster(struct sim_node *node, struct error *err)
+{
+        _free_ char *path = kubeconfig_path(node);
+        _free_ char *registry = registry_path(node);
+        _free_ char *text = NULL;
+
+        if (cluster_new(&node->cluster, node->loop, err) < 0)
+                return -1;
+        cluster_put(node->cluster, CLUSTER_NODES,
+                json_pack(
+                        "{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", SIM_NODE_NAME));
+        text = cluster_kubeconfig(node->cluster);
+        if (file_write(path, text, strlen(text), err) < 0 || file_make_folder(registry, err) < 0)
+                return -1;
+        return kubelet_dra_new(&node->dra, node->loop, registry, err);
+}
+
 static int start_agent(struct sim_node *node, struct sim_process *process, struct error *err)
 {
         _free_ char *config = xasprintf("--config-file=%s", node->config);
@@ -146,10 +179,27 @@ static int start_agent(struct sim_node *node, struct sim_process *process, struc
         _free_ char *system = xasprintf("--system-root=%s", node->driver_root);
         _free_ char *cdi = xasprintf("--cdi-root=%s", node->cdi_root);
         _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
+        _free_ char *kubeconfig_file = kubeconfig_path(node);
+        _free_ char *kubeconfig = xasprintf("--kubeconfig=%s", kubeconfig_file);
+        _free_ char *registry_folder = registry_path(node);
+        _free_ char *registry = xasprintf("--kubelet-plugins-registry=%s", registry_folder);
+        _free_ char *plugins_folder = plugins_path(node);
+        _free_ char *plugins = xasprintf("--kubelet-plugins=%s", plugins_folder);
+        char name[] = "--node-name=" SIM_NODE_NAME;
         char command[] = "agent";
-        char *arguments[] = {node->program, command, config, library, socket, pods, root, mps, driver, here, system,
-                cdi, node->agent_option, NULL};
+        char *arguments[20] = {
+                node->program, command, config, library, socket, pods, root, mps, driver, here, system, cdi};
         char *environment[] = {scenario, NULL};
+        size_t count = 12;
+
+        if (node->agent_option)
+                arguments[count++] = node->agent_option;
+        if (node->cluster) {
+                arguments[count++] = kubeconfig;
+                arguments[count++] = name;
+                arguments[count++] = registry;
+                arguments[count++] = plugins;
+        }
 
         node->started_ns = (int64_t)uv_hrtime();
         return start(process, node, arguments, environment, node->log, node->syncs_log ? O_DSYNC : 0, err);
@@ -189,7 +239,8 @@ int sim_node_start(struct sim_node *node, const struct sim_node_options *options
         kubelet.loop = options->loop;
         kubelet.directory = node->kubelet_directory;
         kubelet.pod_resources = node->pod_resources;
-        if (kubelet_new(&node->kubelet, &kubelet, err) < 0 || (node->mps_programs && start_mps(node, err) < 0))
+        if (kubelet_new(&node->kubelet, &kubelet, err) < 0 || (node->mps_programs && start_mps(node, err) < 0) ||
+                (options->has_dra && start_cluster(node, err) < 0))
                 return -1;
         return start_agent(node, node->agent, err);
 }
@@ -257,6 +308,8 @@ void sim_node_stop(struct sim_node *node)
         stop(node, &node->agents[0]);
         stop(node, &node->agents[1]);
         stop(node, &node->mps);
+        kubelet_dra_close(node->dra);
+        cluster_close(node->cluster);
         if (node->kubelet) {
                 kubelet_close(node->kubelet, on_kubelet_closed, node);
                 sim_node_wait(node, kubelet_is_gone, node, 2000);

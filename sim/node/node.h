@@ -10,6 +10,8 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "sim/cluster/cluster.h"
+#include "sim/kubelet/dra.h"
 #include "sim/kubelet/kubelet.h"
 
 struct sim_node_options {
@@ -23,6 +25,7 @@ struct sim_node_options {
         unsigned int n_device_nodes;    /* GPUs of the driver; 0: there is none but NVML */
         const char *driver_version;     /* that of the scenario */
         const char *agent_option;       /* one more for the agent; NULL: none */
+        bool has_dra;                   /* it is in a cluster, and kubelet looks for DRA drivers */
         bool syncs_log;                 /* each line of the agent's log is on the disk before the write returns */
         struct kubelet_options kubelet; /* its callbacks; the rest is filled in */
 };
@@ -33,9 +36,13 @@ struct sim_process {
         bool runs;
 };
 
+#define SIM_NODE_NAME "demo" /* in the cluster */
+
 struct sim_node {
         uv_loop_t *loop;
         struct kubelet *kubelet;
+        struct cluster *cluster; /* NULL, as the next: without DRA */
+        struct kubelet_dra *dra;
         struct sim_process agents[2];
         struct sim_process *agent; /* the one that serves */
         struct sim_process mps;

@@ -163,7 +163,7 @@ static bool field_value(const struct call *call, unsigned int id, unsigned int *
                 *value = 10;
                 return model->coherent;
         case NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED:
-                *value = model->architecture >= NVML_DEVICE_ARCH_HOPPER;
+                *value = model_sets_mig_mode_without_reset(model);
                 return model->memory_slices;
         case NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE:
                 *value = versions_report_profiles_without_mig(versions);

@@ -18,7 +18,10 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, un
         return NVML_SUCCESS;
 }
 
-/* Ampere needs a reset for the mode to become current, which nothing here does; Hopper does not. */
+/*
+ * Ampere needs a reset for the mode to become current, Hopper does not. Where somebody uses the GPU, or there are instances to
+ * lose, the call succeeds, the mode is pending, and the activation says that it is in use (MIG user guide, "Enable MIG Mode").
+ */
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation)
 {
         _cleanup_(call_end) struct call call = call_gpu(__func__, device);
@@ -29,15 +32,17 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlRe
                 return NVML_ERROR_INVALID_ARGUMENT;
         if (!call.config->model->memory_slices)
                 return NVML_ERROR_NOT_SUPPORTED;
+        if (!call_change(&call))
+                return call.result;
         *activation = NVML_SUCCESS;
-        if (gpu_has_instances(call.gpu) || call.config->n_processes) {
-                *activation = NVML_ERROR_IN_USE;
-                return NVML_SUCCESS;
-        }
         call.gpu->mig_pending = mode;
-        if (call.config->model->architecture >= NVML_DEVICE_ARCH_HOPPER)
+        if (call.gpu->mig_current == call.gpu->mig_pending)
+                return NVML_SUCCESS;
+        if (gpu_has_instances(call.gpu) || call.config->n_processes)
+                *activation = NVML_ERROR_IN_USE;
+        else if (model_sets_mig_mode_without_reset(call.config->model))
                 call.gpu->mig_current = mode;
-        else if (call.gpu->mig_current != call.gpu->mig_pending)
+        else
                 *activation = NVML_ERROR_RESET_REQUIRED;
         return NVML_SUCCESS;
 }

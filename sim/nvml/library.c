@@ -67,8 +67,28 @@ bool call_resume(struct call *call)
         return true;
 }
 
+bool call_change(struct call *call)
+{
+        struct error err;
+
+        if (world_begin_change(call->world, &call->geometry_lock, &err) < 0) {
+                complain(err.text);
+                call->result = NVML_ERROR_OPERATING_SYSTEM;
+                return false;
+        }
+        call->changes = true;
+        call->config = call->gpu->config;
+        if (!gpu_is_present(call->gpu) || call->config->lost)
+                call->result = NVML_ERROR_GPU_IS_LOST;
+        return call->result == NVML_SUCCESS;
+}
+
 void call_end(struct call *call)
 {
+        struct error err;
+
+        if (call->changes && world_end_change(call->world, call->geometry_lock, &err) < 0)
+                complain(err.text);
         if (call->locked)
                 call_pause(call);
 }

@@ -18,6 +18,8 @@
 struct call {
         nvmlReturn_t result;
         bool locked;
+        bool changes;
+        int geometry_lock; /* while it changes the geometry: world_begin_change() */
         struct world *world;
         struct gpu *gpu;
         const struct scenario_gpu *config;      /* of |gpu| */
@@ -30,6 +32,12 @@ struct call call_gpu(const char *name, nvmlDevice_t device);    /* a GPU; a MIG 
 struct call call_instance(const char *name, nvmlGpuInstance_t handle, struct nvmlGpuInstance_st **instance);
 struct call call_compute(const char *name, nvmlComputeInstance_t handle, struct nvmlComputeInstance_st **compute);
 void call_end(struct call *call);
+
+/*
+ * Begins a change of the MIG geometry: no other process changes it before this call ends. Look up instances again
+ * afterwards, since another process may have destroyed them. False: |result| is set.
+ */
+bool call_change(struct call *call);
 
 /* The faults of a GPU for a call that finds its GPU by itself; may sleep. */
 void call_visit(struct call *call, const char *name, struct gpu *gpu);

@@ -176,6 +176,8 @@ static nvmlReturn_t create_instance(const char *name, nvmlDevice_t device, unsig
         profile = model_profile_by_id(call.config->model, id);
         if (!ret || !profile || (placement && placement->size != profile->size))
                 return NVML_ERROR_INVALID_ARGUMENT;
+        if (!call_change(&call))
+                return call.result;
         if (!call.gpu->mig_current)
                 return NVML_ERROR_NOT_SUPPORTED;
         if (placement)
@@ -226,6 +228,11 @@ nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t handle)
 
         if (call.result)
                 return call.result;
+        if (!call_change(&call))
+                return call.result;
+        instance = world_instance(call.world, handle);
+        if (!instance)
+                return NVML_ERROR_INVALID_ARGUMENT;
         if (has_computes(instance))
                 return NVML_ERROR_IN_USE;
         world_remove_instance(call.world, instance);
@@ -239,6 +246,11 @@ nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t handle)
 
         if (call.result)
                 return call.result;
+        if (!call_change(&call))
+                return call.result;
+        compute = world_compute(call.world, handle);
+        if (!compute)
+                return NVML_ERROR_INVALID_ARGUMENT;
         if (runs_in(call.config, compute->instance->place->id, compute->place->id))
                 return NVML_ERROR_IN_USE;
         world_remove_compute(compute);
@@ -392,6 +404,11 @@ static nvmlReturn_t create_compute(const char *name, nvmlGpuInstance_t handle, u
                 return call.result;
         slices = mig_compute_slices(instance->place->profile, id);
         if (!ret || !slices || (placement && placement->size != slices))
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (!call_change(&call))
+                return call.result;
+        instance = world_instance(call.world, handle);
+        if (!instance)
                 return NVML_ERROR_INVALID_ARGUMENT;
         if (placement)
                 start = placement->start;

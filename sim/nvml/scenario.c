@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const char *const top_keys[] = {"driverVersion", "nvmlVersion", "cudaVersion", "init", "cpusPerNumaNode", "gpus",
-        "topology", "p2p", "events", "errors", "delays", "processDirectory", "longestWait", NULL};
+        "topology", "p2p", "events", "errors", "delays", "processDirectory", "geometryFile", "boots", "longestWait",
+        NULL};
 
 static int parse_versions(const struct decode *decode, struct scenario *scenario, struct error *err)
 {
@@ -188,18 +189,24 @@ static int parse_top(const struct decode *decode, struct scenario *scenario, str
                 {"DISABLED_BY_REGKEY", NVML_P2P_STATUS_DISABLED_BY_REGKEY},
                 {"NOT_SUPPORTED", NVML_P2P_STATUS_NOT_SUPPORTED}, {"UNKNOWN", NVML_P2P_STATUS_UNKNOWN}, {NULL}};
 
+        unsigned int boots = 0;
+
         scenario->cpus_per_numa_node = 16;
         scenario->longest_wait_ms = UINT_MAX;
         if (decode_object(decode, top_keys, err) < 0 || parse_versions(decode, scenario, err) < 0 ||
                 parse_init(decode, scenario, err) < 0 ||
                 decode_uint32(decode, "cpusPerNumaNode", 1024, &scenario->cpus_per_numa_node, err) < 0 ||
                 decode_text(decode, "processDirectory", 4096, &scenario->process_directory, err) < 0 ||
+                decode_text(decode, "geometryFile", 4096, &scenario->geometry_file, err) < 0 ||
+                decode_uint32(decode, "boots", UINT32_MAX, &boots, err) < 0 ||
                 decode_duration(decode, "longestWait", &scenario->longest_wait_ms, err) < 0 ||
                 scenario_parse_faults(decode, &scenario->faults, err) < 0 || parse_gpus(decode, scenario, err) < 0 ||
                 parse_pairs(decode, "topology", "level", levels, scenario, &scenario->topology, &scenario->n_topology,
                         err) < 0 ||
                 parse_pairs(decode, "p2p", "status", statuses, scenario, &scenario->p2p, &scenario->n_p2p, err) < 0)
                 return -1;
+        for (size_t i = 0; i < scenario->n_gpus; i++)
+                scenario->gpus[i].boots = boots;
         return parse_events(decode, scenario, err);
 }
 

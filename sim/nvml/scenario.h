@@ -66,6 +66,8 @@ struct scenario_gpu {
         bool mig_enabled;
         bool mig_pending;
         struct mig_layout mig;
+        unsigned int resets; /* so many so far */
+        unsigned int boots;  /* of the node */
 
         bool nvlink_all;
         bool nvlink_switch;
@@ -131,6 +133,7 @@ struct scenario {
         unsigned int cpus_per_numa_node;
         struct fault_list faults;
         const char *process_directory; /* NULL: none */
+        const char *geometry_file;     /* NULL: each process keeps what it changes to itself */
         unsigned int longest_wait_ms;  /* for events, whatever is asked for */
         struct scenario_gpu *gpus;
         size_t n_gpus;

@@ -10,7 +10,7 @@
 static const char *const gpu_keys[] = {"model", "count", "uuid", "name", "serial", "minor", "bus", "numa", "memory",
         "memoryUsed", "computeMode", "persistence", "mig", "nvlink", "processes", "utilization", "temperature", "power",
         "clock", "energy", "clockReasons", "ecc", "remappedRows", "retiredPagesPending", "recoveryAction", "fabric",
-        "present", "lost", "errors", "delays", NULL};
+        "present", "lost", "resets", "errors", "delays", NULL};
 
 bool scenario_bus(const char *text, unsigned int *domain, unsigned int *bus, unsigned int *device)
 {
@@ -312,7 +312,9 @@ static int parse_gpu(const struct decode *decode, struct scenario_gpu *gpu, size
                 parse_load(decode, gpu, err) < 0 || parse_utilization(decode, gpu, err) < 0 ||
                 parse_health(decode, gpu, err) < 0 || parse_nvlink(decode, gpu, err) < 0 ||
                 parse_processes(decode, gpu, err) < 0 || parse_fabric(decode, gpu, err) < 0 ||
-                scenario_parse_mig(decode, gpu, err) < 0 || decode_bool(decode, "present", &gpu->present, err) < 0)
+                scenario_parse_mig(decode, gpu, err) < 0 ||
+                decode_uint32(decode, "resets", UINT32_MAX, &gpu->resets, err) < 0 ||
+                decode_bool(decode, "present", &gpu->present, err) < 0)
                 return -1;
         return scenario_parse_faults(decode, &gpu->faults, err);
 }

@@ -84,6 +84,8 @@ static void gpu_configure(
                 gpu->mig_current = now->mig_enabled;
                 gpu->mig_pending = now->mig_pending;
                 world_set_layout(world, gpu, &now->mig);
+        } else if (now->boots > before->boots || now->resets > before->resets) {
+                world_reset_gpu(world, gpu, now->boots > before->boots);
         }
 }
 
@@ -147,6 +149,14 @@ static int world_read(struct world *world, struct error *err)
         return 1;
 }
 
+/* Whatever comes back, even with the same text, is a new file. */
+static void forget_file(struct world *world)
+{
+        world->stamp = (struct file_stamp){0};
+        strbuf_clear(&world->text);
+        strbuf_putc(&world->text, '\0');
+}
+
 static int world_load(struct world *world, struct error *err)
 {
         _free_ char *name = NULL;
@@ -155,10 +165,7 @@ static int world_load(struct world *world, struct error *err)
         int changed;
 
         if (stamp_take(world->path, &stamp, err) < 0) {
-                /* Whatever comes back, even with the same text, is a new file. */
-                world->stamp = (struct file_stamp){0};
-                strbuf_clear(&world->text);
-                strbuf_putc(&world->text, '\0');
+                forget_file(world);
                 return -1;
         }
         if (stamp_is_same(&stamp, &world->stamp) && !world->stamp.fresh)
@@ -176,6 +183,44 @@ static int world_load(struct world *world, struct error *err)
         return 1;
 }
 
+int world_end_change(struct world *world, int lock, struct error *err)
+{
+        _close_ int held UNUSED = lock;
+
+        return lock < 0 ? 0 : world_write_geometry(world, err);
+}
+
+/*
+ * Reads the scenario again under the lock, so that an old scenario is never combined with a newer geometry. If it is bad,
+ * the last good one stays.
+ */
+int world_begin_change(struct world *world, int *lock, struct error *err)
+{
+        _close_ int held = -1;
+        struct error problem;
+
+        *lock = -1;
+        if (!world->scenario->geometry_file)
+                return 0;
+        held = world_lock_geometry(world, err);
+        if (held < 0)
+                return -1;
+        if (world_load(world, &problem) > 0)
+                world->problem.kind = ERROR_NONE;
+        if (world_read_geometry(world, err) < 0)
+                return -1;
+        *lock = TAKE_FD(held);
+        return 0;
+}
+
+/* Takes over what other programs changed, and writes what a new scenario changes. */
+static int world_follow_geometry(struct world *world, struct error *err)
+{
+        int lock;
+
+        return world_begin_change(world, &lock, err) < 0 ? -1 : world_end_change(world, lock, err);
+}
+
 void world_refresh(struct world *world)
 {
         struct error problem = {0};
@@ -185,6 +230,10 @@ void world_refresh(struct world *world)
                 world->problem = problem;
         else if (loaded > 0)
                 world->problem.kind = ERROR_NONE;
+        if ((loaded > 0 || world_geometry_changed(world)) && world_follow_geometry(world, &problem) < 0) {
+                world->problem = problem;
+                forget_file(world);
+        }
         world_read_processes(world);
 }
 
@@ -194,6 +243,7 @@ struct world *world_new(const char *path)
 
         world->path = xstrdup(path);
         world->text = (struct strbuf)STRBUF_INIT;
+        world->geometry = (struct strbuf)STRBUF_INIT;
         strbuf_putc(&world->text, '\0'); /* no file's text: an empty file is to be read and refused, too */
         list_init(&world->gpus);
         list_init(&world->instances);
@@ -222,6 +272,7 @@ struct world *world_free(struct world *world)
         FREE_ALL(&world->gpus, struct gpu);
         scenario_free(world->scenario);
         strbuf_done(&world->text);
+        strbuf_done(&world->geometry);
         free(world->path);
         free(world);
         return NULL;

@@ -55,6 +55,7 @@ struct gpu {
         bool persistence;
         bool mig_current;
         bool mig_pending;
+        unsigned int created;   /* MIG devices so far, by programs: each has a UUID of its own */
         struct mig_layout *mig; /* replaced as a whole when the file changes it; never NULL */
 };
 
@@ -94,6 +95,7 @@ struct world {
         struct error problem;      /* with the file as it is now; kind ERROR_NONE: none */
         struct strbuf text;        /* what the file was when it was read last, good or bad */
         struct file_stamp stamp;
+        struct strbuf geometry;            /* what the geometry file was when it was read or written last */
         struct scenario_versions versions; /* of the driver that was initialised */
         struct list gpus;
         struct list instances;
@@ -106,6 +108,19 @@ struct world *world_free(struct world *world); /* accepts NULL, returns NULL */
 
 /* Reads the file again if it changed. If it is bad, the last good scenario stays, and |problem| says why. */
 void world_refresh(struct world *world);
+
+/*
+ * Begin and end a change of the MIG geometry by a program. The first reads what other programs changed, the second writes
+ * the change. |lock| is a descriptor, or -1 if the geometry is not shared.
+ */
+int world_begin_change(struct world *world, int *lock, struct error *err) MUST_USE;
+int world_end_change(struct world *world, int lock, struct error *err) MUST_USE;
+
+/* The file of a geometry that is shared (world_geometry.c); all but the first only where the scenario names one. */
+bool world_geometry_changed(const struct world *world);
+int world_lock_geometry(const struct world *world, struct error *err) MUST_USE;
+int world_read_geometry(struct world *world, struct error *err) MUST_USE;  /* with the lock */
+int world_write_geometry(struct world *world, struct error *err) MUST_USE; /* with the lock */
 
 /* The processes of the scenario's directory as they are now; part of world_refresh(). */
 void world_read_processes(struct world *world);
@@ -140,6 +155,12 @@ struct nvmlComputeInstance_st *world_add_compute(
 void world_remove_instance(struct world *world, struct nvmlGpuInstance_st *instance);
 void world_remove_compute(struct nvmlComputeInstance_st *compute);
 void world_set_layout(struct world *world, struct gpu *gpu, const struct mig_layout *layout);
+
+/*
+ * Makes the pending mode current and removes all instances. After a |reboot|, a GPU whose mode needs no reset has MIG
+ * disabled.
+ */
+void world_reset_gpu(struct world *world, struct gpu *gpu, bool reboot);
 
 /* Puts what is new in |now| against |before| into the event sets (world_events.c). */
 void world_queue_events(struct world *world, const struct scenario *before, const struct scenario *now);

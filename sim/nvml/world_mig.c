@@ -131,16 +131,21 @@ static bool has_compute_id(const struct mig_instance *place, unsigned int id)
 struct nvmlComputeInstance_st *world_add_compute(
         struct world *world, struct nvmlGpuInstance_st *instance, unsigned int slices, unsigned int start)
 {
+        struct gpu *gpu = instance->gpu;
         unsigned int id = 0;
 
         while (has_compute_id(instance->place, id))
                 id++;
         for (size_t i = 0; i < MIG_COMPUTE_MAX; i++) {
                 struct mig_compute *place = &instance->place->computes[i];
+                _free_ char *seed = NULL;
+                char uuid[SIM_UUID];
 
                 if (place->used)
                         continue;
-                *place = (struct mig_compute){.used = true, .id = id, .slices = slices, .start = start};
+                seed = xasprintf("%s/%u/%u/%u", gpu->uuid, instance->place->id, id, ++gpu->created);
+                sim_uuid(uuid, "MIG", seed);
+                *place = (struct mig_compute){.used = true, .id = id, .slices = slices, .start = start, .uuid = uuid};
                 return new_compute(world, instance, place);
         }
         return NULL;
@@ -255,4 +260,14 @@ void world_set_layout(struct world *world, struct gpu *gpu, const struct mig_lay
                                 new_compute(world, instance, &place->computes[j]);
                 }
         }
+}
+
+void world_reset_gpu(struct world *world, struct gpu *gpu, bool reboot)
+{
+        static const struct mig_layout none;
+
+        if (reboot && model_sets_mig_mode_without_reset(gpu->config->model))
+                gpu->mig_pending = false;
+        gpu->mig_current = gpu->mig_pending;
+        world_set_layout(world, gpu, &none);
 }

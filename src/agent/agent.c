@@ -688,6 +688,7 @@ static char *write_metrics(void *data)
         struct config_status config;
         struct arena scratch = ARENA_INIT;
         struct agent_metrics_resource *resources;
+        struct dra_measures dra;
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
         char *text;
 
@@ -700,6 +701,10 @@ static char *write_metrics(void *data)
         for (size_t i = 0; i < metrics.n_resources; i++)
                 measure_resource(agent, &current->rollout->plan->resources[i], &scratch, &resources[i]);
         ledger_measure(agent->ledger, &metrics.ledger);
+        if (agent->dra)
+                dra = dra_driver_measure(agent->dra);
+        metrics.dra = agent->dra ? &dra : NULL;
+        metrics.n_claims = ledger_claims(agent->ledger, &scratch, &metrics.claims);
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);

@@ -4,8 +4,10 @@
  */
 #pragma once
 
+#include "dra/driver.h"
 #include "gpu/monitor.h"
 #include "kubelet/device_list.h"
+#include "ledger/claims.h"
 #include "ledger/ledger.h"
 #include "nodeconfig/status.h"
 #include "share/rollout.h"
@@ -28,6 +30,9 @@ struct agent_metrics {
         const struct rollout_pending *pending;
         size_t n_pending;
         struct ledger_measures ledger;
+        const struct dra_measures *dra; /* NULL: this agent is no DRA driver */
+        const struct ledger_claim_state *claims;
+        size_t n_claims;
         struct node_events_counts events;
         uint64_t failed_waits;        /* for health events */
         const struct gpu_hang *hangs; /* calls into NVML that hang now */

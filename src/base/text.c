@@ -138,3 +138,23 @@ bool text_is_same(const char *a, const char *b)
 {
         return a == b || (a && b && strcmp(a, b) == 0);
 }
+
+static bool is_alphanumeric(char c)
+{
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool text_is_subdomain(const char *text)
+{
+        char previous = '.';
+
+        for (; *text; previous = *text++) {
+                if (is_alphanumeric(*text))
+                        continue;
+                if (*text != '-' && *text != '.')
+                        return false;
+                if (previous == '.' || (*text == '.' && previous == '-'))
+                        return false;
+        }
+        return is_alphanumeric(previous);
+}

@@ -29,3 +29,9 @@ int text_compare(const void *a, const void *b);
 
 /* Both may be NULL, which is the same as NULL only. */
 bool text_is_same(const char *a, const char *b);
+
+/*
+ * A DNS subdomain, of any length but 0: labels of lower-case letters, digits and '-' that begin and end alphanumerically, separated by dots
+ * (RFC 1123 2.1).
+ */
+bool text_is_subdomain(const char *text);

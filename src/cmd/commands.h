@@ -5,9 +5,9 @@
 
 #include "cli/command.h"
 
-/* Tables of commands end with one that has no name. */
+/* A table of commands ends with an entry without a name. */
 extern const struct command command_table[];
-/* The program itself: what is below it is |command_table|. It is run by main. */
+/* The program itself, with |command_table| as its commands. main() runs it. */
 extern const struct command command_main;
 
 int command_agent(int argc, char **argv);

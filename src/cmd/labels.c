@@ -1,5 +1,5 @@
 /*
- * warpshare labels: the labels that this node is to have, told before anything is published; and the end of those that are.
+ * warpshare labels: shows the labels that this node would get, before they are published, and removes published ones.
  */
 #include <jansson.h>
 #include <stdio.h>

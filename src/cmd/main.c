@@ -1,6 +1,4 @@
-/*
- * The one binary: picks the command by the name it was started with, or else by its first argument.
- */
+/* The one binary: the name in argv[0], or the first argument, selects the command. */
 #include <stdio.h>
 #include <string.h>
 

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "config/config_file.h"
 #include "config/node_taint.h"
 #include "config/option.h"
-#include "config/resource_name.h"
 #include "config/word.h"
 
 /* What counts for an option after the merge. */
@@ -89,7 +89,7 @@ static int set_dra(struct config *config, const struct merge *merge, struct aren
         dra->registry = config_copy(merge, arena, "kubelet-plugins-registry");
         dra->plugins = config_copy(merge, arena, "kubelet-plugins");
         dra->instance = merged_is(merge, "dra-instance", "") ? NULL : config_copy(merge, arena, "dra-instance");
-        if (strlen(dra->driver_name) > CONFIG_MAX_DRIVER || !resource_name_is_subdomain(dra->driver_name))
+        if (strlen(dra->driver_name) > CONFIG_MAX_DRIVER || !text_is_subdomain(dra->driver_name))
                 return error_set(err, ERROR_INVALID,
                         "dra-driver-name: '%.100s' is not the name of a DRA driver: a DNS subdomain in lower case of at most "
                         "%zu characters, such as gpu.example.com",

@@ -101,6 +101,9 @@ enum dra_fallback { DRA_FALLBACK_WHOLE, DRA_FALLBACK_SHARES };
 /* A share by DRA whose limits GPU and driver cannot enforce: its claim is not prepared, or it is and says so in a condition. */
 enum dra_unenforced { DRA_UNENFORCED_REFUSE, DRA_UNENFORCED_CONDITION };
 
+/* What becomes of pods on an unhealthy device by DRA: nobody new gets it, or who has it is evicted as well. */
+enum dra_unhealthy { DRA_UNHEALTHY_NO_SCHEDULE, DRA_UNHEALTHY_NO_EXECUTE };
+
 enum id_strategy { ID_STRATEGY_UUID, ID_STRATEGY_INDEX };
 
 /* How the devices of a container reach the container runtime: a set of bits; 0 is legal and adds none of them. */
@@ -218,6 +221,7 @@ struct config_dra {
         enum dra_fallback fallback;
         unsigned int shares; /* with DRA_FALLBACK_SHARES */
         enum dra_unenforced unenforced;
+        enum dra_unhealthy unhealthy;
         const char *registry; /* kubelet's folders: "/var/lib/kubelet/plugins_registry" */
         const char *plugins;  /* "/var/lib/kubelet/plugins" */
         const char *instance; /* UID of this pod; NULL: none */

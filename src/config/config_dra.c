@@ -75,6 +75,7 @@ int config_dra_build(struct config_dra *ret, const struct tree *tree, const stru
                 dra.fallback = (enum dra_fallback)file->fallback;
                 dra.shares = file->shares ? file->shares : dra.shares;
                 dra.unenforced = (enum dra_unenforced)file->unenforced;
+                dra.unhealthy = (enum dra_unhealthy)file->unhealthy;
                 if (defaults) {
                         dra.default_memory_mib = defaults->memory.mib;
                         if (defaults->thread_percentage)

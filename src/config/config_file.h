@@ -128,6 +128,7 @@ struct file_dra {
         unsigned int fallback;
         unsigned int shares;
         unsigned int unenforced;
+        unsigned int unhealthy;
 };
 
 struct file_root {

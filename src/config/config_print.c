@@ -245,6 +245,7 @@ static json_t *print_dra(const struct config_dra *dra)
         json_object_set_new(json, "fallback", text(dra_fallback_words[dra->fallback]));
         json_object_set_new(json, "shares", json_integer(dra->shares));
         json_object_set_new(json, "unenforced", text(dra_unenforced_words[dra->unenforced]));
+        json_object_set_new(json, "unhealthy", text(dra_unhealthy_words[dra->unhealthy]));
         return json;
 }
 

@@ -317,6 +317,12 @@ static const struct schema_key dra_keys[] = {
                 .choices = dra_unenforced_words,
                 .help = "a share whose limits GPU and driver cannot enforce: its pod does not start (refuse, the default), or "
                         "it starts and the claim has a condition (condition)"},
+        {.name = "unhealthy",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_dra, unhealthy),
+                .choices = dra_unhealthy_words,
+                .help = "effect of the taint of devices that are unhealthy: no new pod gets one (NoSchedule, the default), or "
+                        "pods that have one are evicted, too (NoExecute)"},
 };
 static const struct schema_object dra_object = {OBJECT(dra_keys, file_dra), .options = "dra."};
 

@@ -4,26 +4,6 @@
 
 #include "base/text.h"
 
-static bool is_alphanumeric(char c)
-{
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-bool resource_name_is_subdomain(const char *text)
-{
-        char previous = '.';
-
-        for (; *text; previous = *text++) {
-                if (is_alphanumeric(*text))
-                        continue;
-                if (*text != '-' && *text != '.')
-                        return false;
-                if (previous == '.' || (*text == '.' && previous == '-'))
-                        return false;
-        }
-        return is_alphanumeric(previous);
-}
-
 int resource_name_check(const char *name, struct arena *arena, const char **ret, struct error *err)
 {
         const char *rest = name;
@@ -37,7 +17,7 @@ int resource_name_check(const char *name, struct arena *arena, const char **ret,
                 return error_set(err, ERROR_INVALID,
                         "'%.100s' is not a resource name: %zu characters with " RESOURCE_NAME_PREFIX ", at most %zu",
                         name, strlen(RESOURCE_NAME_PREFIX) + strlen(rest), RESOURCE_NAME_MAX);
-        if (!resource_name_is_subdomain(rest))
+        if (!text_is_subdomain(rest))
                 return error_set(err, ERROR_INVALID,
                         "'%.100s' is not a resource name: use lower-case letters, digits, '-' and '.', a letter or digit "
                         "first and last",

@@ -13,6 +13,3 @@
 
 /* The full name, with the prefix added where it is not there. Errors begin with the value. */
 int resource_name_check(const char *name, struct arena *arena, const char **ret, struct error *err) MUST_USE;
-
-/* Labels of lower-case letters, digits and '-' that begin and end alphanumerically, separated by dots (RFC 1123 2.1), of any length. */
-bool resource_name_is_subdomain(const char *text);

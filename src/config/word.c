@@ -50,6 +50,8 @@ const char *const labels_output_words[] = {[LABELS_NONE] = "none",
 const char *const dra_fallback_words[] = {[DRA_FALLBACK_WHOLE] = "whole", [DRA_FALLBACK_SHARES] = "shares", NULL};
 const char *const dra_unenforced_words[] = {
         [DRA_UNENFORCED_REFUSE] = "refuse", [DRA_UNENFORCED_CONDITION] = "condition", NULL};
+const char *const dra_unhealthy_words[] = {
+        [DRA_UNHEALTHY_NO_SCHEDULE] = "NoSchedule", [DRA_UNHEALTHY_NO_EXECUTE] = "NoExecute", NULL};
 const char *const restart_words[] = {"auto", "always", "never", NULL};
 const char *const events_words[] = {[EVENTS_NONE] = "none", [EVENTS_NODE] = "node", [EVENTS_PODS] = "pods", NULL};
 const char *const device_list_words[] = {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri", NULL};

@@ -27,6 +27,7 @@ extern const char *const labels_output_words[];
 extern const char *const events_words[];
 extern const char *const dra_fallback_words[];
 extern const char *const dra_unenforced_words[];
+extern const char *const dra_unhealthy_words[];
 extern const char *const restart_words[];     /* cli/keeper.h */
 extern const char *const device_list_words[]; /* the position is that of the bit */
 

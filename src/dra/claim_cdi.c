@@ -1,12 +1,15 @@
 #include "dra/claim_cdi.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "cdi/spec.h"
+#include "dra/name.h"
 
 #define CLASS "claim"
 
@@ -102,4 +105,37 @@ int dra_claim_cdi_remove(const char *root, const char *driver, const char *uid, 
         if (unlink(path) < 0 && errno != ENOENT)
                 return error_errno(err, errno, "CDI: remove '%s'", path);
         return 0;
+}
+
+/* The UID in a name that path_of() makes, for the caller to free; NULL: it is none of this driver's. */
+static char *uid_of(const char *name, const char *driver)
+{
+        _free_ char *prefix = xasprintf("%s-" CLASS "_", driver);
+        size_t length = strlen(prefix);
+        const char *end = strrchr(name, '.');
+        char *uid;
+
+        if (strncmp(name, prefix, length) != 0 || end < name + length || strcmp(end, ".json") != 0)
+                return NULL;
+        uid = xasprintf("%.*s", (int)(end - name - (ptrdiff_t)length), name + length);
+        if (dra_name_is_uid(uid))
+                return uid;
+        free(uid);
+        return NULL;
+}
+
+void dra_claim_cdi_sweep(const char *root, const char *driver, bool (*is_kept)(const char *uid, void *data), void *data)
+{
+        DIR *folder = opendir(root);
+        const struct dirent *entry;
+        struct error err;
+
+        while (folder && (entry = readdir(folder))) {
+                _free_ char *uid = uid_of(entry->d_name, driver);
+
+                if (uid && !is_kept(uid, data) && dra_claim_cdi_remove(root, driver, uid, &err) < 0)
+                        log_warn("a CDI file that no claim needs stays", LOG_ERR(&err));
+        }
+        if (folder)
+                closedir(folder);
 }

@@ -35,3 +35,7 @@ bool dra_claim_cdi_is_file(const char *driver, const char *name);
 
 /* Succeeds where there is none. */
 int dra_claim_cdi_remove(const char *root, const char *driver, const char *uid, struct error *err) MUST_USE;
+
+/* Removes the files of claims of this driver that |is_kept| does not know; others are left alone. What cannot be removed stays. */
+void dra_claim_cdi_sweep(
+        const char *root, const char *driver, bool (*is_kept)(const char *uid, void *data), void *data);

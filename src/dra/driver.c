@@ -13,9 +13,11 @@
 #include "dra/claim_cdi.h"
 #include "dra/edits.h"
 #include "dra/options.h"
+#include "dra/parameters.h"
 #include "dra/prepare.h"
 #include "dra/publish.h"
 #include "dra/registration.h"
+#include "dra/status_sender.h"
 #include "kube/object.h"
 #include "ledger/claims.h"
 
@@ -34,21 +36,35 @@ struct dra_driver {
         struct dra_record *record;
         struct dra_publisher *publisher;
         struct dra_prepare *prepare;
+        struct dra_status_sender *status; /* NULL: the driver is closing */
         struct dra_service *service;
         struct dra_registration *registration;
         const struct plan *plan;    /* NULL: not known yet */
         struct arena options_arena; /* of what the publisher borrows */
         struct list reads;          /* claims that the API server is asked for */
         struct list waits;          /* claims that the ledger is asked for */
-        uint64_t pods_read_at;      /* uv_now(); 0: never */
+        uint64_t pods_asked_at;     /* uv_now(), as the next */
+        uint64_t pods_read_at;
+        uint64_t pods_wait_ms; /* from then to the next time */
         struct complaint bad_slices;
         uv_timer_t turn_timer; /* to the end of the turn */
         bool health_is_new;
+        bool is_registered;
+        bool has_slices;
+        bool is_closing; /* the ledger may be gone: calls that still come are refused */
         bool is_registration_closed;
         bool is_timer_closed;
         void (*closed)(void *data);
         void *closed_data;
 };
+
+static void refuse_for_closing(struct dra_preparing *preparing)
+{
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
+        dra_prepare_refuse(preparing, &err);
+}
 
 /* ---- read a claim ---- */
 
@@ -99,7 +115,12 @@ static void set_rules(struct dra_driver *driver)
 {
         unsigned int kinds = 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG | 1U << DRA_DEVICE_TIMESLICE |
                              1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_SHARE;
-        const struct dra_wanted_rules rules = {.layout = dra_publisher_layout(driver->publisher), .kinds = kinds};
+        const struct dra_wanted_rules rules = {
+                .layout = dra_publisher_layout(driver->publisher),
+                .kinds = kinds,
+                .driver = driver->name,
+                .unenforced = driver->plan ? driver->plan->config->dra.unenforced : DRA_UNENFORCED_REFUSE,
+        };
 
         dra_prepare_set_rules(driver->prepare, &rules);
 }
@@ -172,7 +193,12 @@ static void on_claim_read(const struct kube_answer *answer, void *data)
 
 static void read_claim(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data)
 {
-        read_begin(data, claim, preparing, on_claim_read);
+        struct dra_driver *driver = data;
+
+        if (driver->is_closing)
+                refuse_for_closing(preparing);
+        else
+                read_begin(driver, claim, preparing, on_claim_read);
 }
 
 /* ---- the pods of claims that are prepared ---- */
@@ -201,9 +227,18 @@ static void on_pods_read(const struct kube_answer *answer, void *data)
 
 void dra_driver_read_pods(struct dra_driver *driver)
 {
-        if (!driver || (driver->pods_read_at && uv_now(driver->options.loop) - driver->pods_read_at < DRA_PODS_MS))
+        uint64_t now;
+
+        if (!driver)
                 return;
-        driver->pods_read_at = uv_now(driver->options.loop);
+        now = uv_now(driver->options.loop);
+        if (now - driver->pods_asked_at > DRA_PODS_QUIET_MS) /* the time before, it helped */
+                driver->pods_wait_ms = 0;
+        driver->pods_asked_at = now;
+        if (now - driver->pods_read_at < driver->pods_wait_ms)
+                return;
+        driver->pods_read_at = now;
+        driver->pods_wait_ms = MIN(MAX(2 * driver->pods_wait_ms, DRA_PODS_MS), DRA_PODS_MAX_MS);
         for (size_t i = 0; i < dra_record_count(driver->record); i++) {
                 const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
                 const struct dra_service_claim claim = {
@@ -221,8 +256,11 @@ struct wait {
         struct dra_driver *driver;
         struct dra_preparing *preparing;
         struct arena arena;
-        struct ledger_claim claim;
-        struct ledger_claim_device *devices;
+        struct ledger_claim claim;           /* without devices by admin access */
+        struct ledger_claim_device *devices; /* one a result */
+        bool *is_admin;                      /* one a result */
+        enum dra_unenforced *unenforced;     /* one a result */
+        size_t n_results;
 };
 
 static void wait_free(struct wait *wait)
@@ -280,6 +318,8 @@ static int make_allocated(const struct wait *wait, size_t i, const struct ledger
 
         if (!unit)
                 return -1;
+        if (device->is_shared && dra_parameters_check_tier(wait->unenforced[i], claimed->tier, device->unit, err) < 0)
+                return -1;
         *ret = (struct dra_allocated){
                 .memory_bytes = device->limit_mib * MIB,
                 .thread_percentage = device->is_shared ? device->threads_permille / 10 : 0,
@@ -296,11 +336,17 @@ static void on_claimed(const struct error *failure, const struct ledger_claimed 
         struct wait *wait = data;
         struct dra_preparing *preparing = wait->preparing;
         struct arena arena = ARENA_INIT;
-        struct dra_allocated *allocated = ARENA_ARRAY(&arena, struct dra_allocated, wait->claim.n_devices);
+        struct dra_allocated *allocated = ARENA_ARRAY(&arena, struct dra_allocated, wait->n_results);
+        const struct ledger_claimed no_daemon = {.daemon = NULL};
+        size_t n_seen = 0; /* of |claimed|, which has none for admin access */
         struct error err = failure ? *failure : (struct error){.kind = ERROR_NONE};
 
-        for (size_t i = 0; i < wait->claim.n_devices && err.kind == ERROR_NONE; i++)
-                (void)!make_allocated(wait, i, &claimed[i], &arena, &allocated[i], &err);
+        for (size_t i = 0; i < wait->n_results && err.kind == ERROR_NONE; i++) {
+                bool is_booked = !wait->is_admin[i] && n_seen < wait->claim.n_devices;
+
+                (void)!make_allocated(
+                        wait, i, is_booked ? &claimed[n_seen++] : &no_daemon, &arena, &allocated[i], &err);
+        }
         wait_free(wait);
         if (err.kind == ERROR_NONE)
                 dra_prepare_allocated(preparing, allocated);
@@ -314,21 +360,36 @@ static void allocate_claim(
 {
         struct dra_driver *driver = data;
         struct wait *wait = xcalloc(1, sizeof(*wait));
+        struct ledger_claim_device *booked = ARENA_ARRAY(&wait->arena, struct ledger_claim_device, claim->n_results);
+        size_t n_booked = 0;
 
         wait->driver = driver;
         wait->preparing = preparing;
+        wait->n_results = claim->n_results;
+        wait->is_admin = ARENA_ARRAY(&wait->arena, bool, claim->n_results);
+        wait->unenforced = ARENA_ARRAY(&wait->arena, enum dra_unenforced, claim->n_results);
         wait->devices = ARENA_ARRAY(&wait->arena, struct ledger_claim_device, claim->n_results);
-        for (size_t i = 0; i < claim->n_results; i++)
+        for (size_t i = 0; i < claim->n_results; i++) {
                 wait->devices[i] = device_of(&wait->arena, claim, &wanted[i], i);
+                wait->is_admin[i] = claim->results[i].admin_access;
+                wait->unenforced[i] = wanted[i].unenforced;
+                if (!wait->is_admin[i])
+                        booked[n_booked++] = wait->devices[i];
+        }
         wait->claim = (struct ledger_claim){
                 .uid = arena_strdup(&wait->arena, claim->uid),
                 .name = arena_printf(&wait->arena, "%s/%s", claim->namespace, claim->name),
-                .devices = wait->devices,
-                .n_devices = claim->n_results,
+                .devices = booked,
+                .n_devices = n_booked,
                 .pods = claim->pods,
                 .n_pods = claim->n_pods,
         };
         list_append(&driver->waits, &wait->link);
+        if (n_booked == 0) {
+                ledger_unclaim(driver->options.ledger, claim->uid);
+                on_claimed(NULL, NULL, wait);
+                return;
+        }
         ledger_claim(driver->options.ledger, &wait->claim, on_claimed, wait);
 }
 
@@ -338,6 +399,10 @@ static void release_claim(struct dra_preparing *preparing, const char *uid, void
 {
         struct dra_driver *driver = data;
 
+        if (driver->is_closing) {
+                refuse_for_closing(preparing);
+                return;
+        }
         ledger_unclaim(driver->options.ledger, uid);
         driver->options.on_released(driver->options.data);
         dra_prepare_released(preparing);
@@ -357,6 +422,24 @@ static int remove_cdi(const char *uid, void *data, struct error *err)
         return dra_claim_cdi_remove(driver->cdi_root, driver->name, uid, err);
 }
 
+/* ---- what users see ---- */
+
+static void show_prepared(const struct dra_prepared_claim *claim, void *data)
+{
+        struct dra_driver *driver = data;
+
+        if (driver->status)
+                dra_status_send_prepared(driver->status, dra_publisher_api(driver->publisher), claim);
+}
+
+static void show_unprepared(const struct dra_service_claim *claim, void *data)
+{
+        struct dra_driver *driver = data;
+
+        if (driver->status)
+                dra_status_send_removed(driver->status, dra_publisher_api(driver->publisher), claim);
+}
+
 /* ---- what is prepared already ---- */
 
 static enum mps_tier tier_of(const char *name)
@@ -371,11 +454,14 @@ static enum mps_tier tier_of(const char *name)
 static void keep_claim(struct arena *arena, const struct dra_prepared_claim *recorded, struct ledger_claim *ret)
 {
         struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, recorded->n_results);
+        size_t count = 0;
 
         for (size_t i = 0; i < recorded->n_results; i++) {
                 const struct dra_prepared_result *result = &recorded->results[i];
 
-                devices[i] = (struct ledger_claim_device){
+                if (result->is_admin)
+                        continue;
+                devices[count++] = (struct ledger_claim_device){
                         .id = allocation_id(arena, recorded->uid, i),
                         .unit = result->unit,
                         .is_shared = result->daemon != NULL,
@@ -389,8 +475,13 @@ static void keep_claim(struct arena *arena, const struct dra_prepared_claim *rec
                 .uid = recorded->uid,
                 .name = arena_printf(arena, "%s/%s", recorded->namespace, recorded->name),
                 .devices = devices,
-                .n_devices = recorded->n_results,
+                .n_devices = count,
         };
+}
+
+static bool is_recorded(const char *uid, void *data)
+{
+        return dra_record_find(data, uid);
 }
 
 static int keep_prepared(struct dra_driver *driver, struct error *err)
@@ -404,6 +495,8 @@ static int keep_prepared(struct dra_driver *driver, struct error *err)
                 return -1;
         if (result == DRA_RECORD_BROKEN)
                 log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
+        else if (access(driver->record_path, F_OK) == 0) /* one that was lost may have had claims that are in use */
+                dra_claim_cdi_sweep(driver->cdi_root, driver->name, is_recorded, driver->record);
         claims = ARENA_ARRAY(&arena, struct ledger_claim, dra_record_count(driver->record));
         for (size_t i = 0; i < dra_record_count(driver->record); i++) {
                 const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
@@ -411,10 +504,12 @@ static int keep_prepared(struct dra_driver *driver, struct error *err)
 
                 if (recorded->state != DRA_PREPARED_DONE)
                         continue;
-                keep_claim(&arena, recorded, &claims[count++]);
+                keep_claim(&arena, recorded, &claims[count]);
                 if (write_cdi(recorded, driver, &ignored) < 0)
                         log_warn("the CDI file of a DRA claim is not as it was: its containers cannot be restarted",
-                                LOG_STR("claim", claims[count - 1].name), LOG_ERR(&ignored));
+                                LOG_STR("claim", claims[count].name), LOG_ERR(&ignored));
+                if (claims[count].n_devices)
+                        count++;
         }
         ledger_keep_claims(driver->options.ledger, claims, count);
         if (count)
@@ -467,6 +562,7 @@ static void on_slices(const struct error *error, void *data)
 {
         struct dra_driver *driver = data;
 
+        driver->has_slices = !error;
         if (error) {
                 complain(&driver->bad_slices, "the ResourceSlices are not as they should be, will try again", error);
                 return;
@@ -474,6 +570,27 @@ static void on_slices(const struct error *error, void *data)
         complaint_settle(&driver->bad_slices);
         log_info("the ResourceSlices are as they should be",
                 LOG_UINT("devices", dra_publisher_layout(driver->publisher)->n_devices));
+}
+
+static void on_registered(const char *error, void *data)
+{
+        struct dra_driver *driver = data;
+
+        driver->is_registered = !error;
+}
+
+struct dra_measures dra_driver_measure(const struct dra_driver *driver)
+{
+        const struct dra_layout *layout = dra_publisher_layout(driver->publisher);
+
+        return (struct dra_measures){
+                .is_registered = driver->is_registered,
+                .has_slices = driver->has_slices,
+                .knows_features = layout,
+                .features = dra_publisher_features(driver->publisher),
+                .layout = layout,
+                .calls = dra_prepare_counts(driver->prepare),
+        };
 }
 
 /* ---- health ---- */
@@ -499,12 +616,14 @@ static void set_taints(struct dra_driver *driver, struct arena *arena)
         const struct unit_health *health = driver->options.health;
         struct dra_taint *taints = ARENA_ARRAY(arena, struct dra_taint, health->n_unhealthy);
         const char *key = arena_printf(arena, "%s/unhealthy", driver->name);
+        bool evicts = driver->plan && driver->plan->config->dra.unhealthy == DRA_UNHEALTHY_NO_EXECUTE;
+        enum dra_effect effect = evicts ? DRA_EFFECT_NO_EXECUTE : DRA_EFFECT_NO_SCHEDULE;
 
         for (size_t i = 0; i < health->n_unhealthy; i++)
                 taints[i] = (struct dra_taint){.uuid = health->unhealthy[i].uuid,
                         .key = key,
                         .value = taint_value(arena, health->unhealthy[i].reason),
-                        .effect = DRA_EFFECT_NO_SCHEDULE};
+                        .effect = effect};
         dra_publisher_set_taints(driver->publisher, taints, health->n_unhealthy);
 }
 
@@ -562,6 +681,7 @@ static void on_layout(void *data)
 
 static void driver_free(struct dra_driver *driver)
 {
+        dra_status_sender_free(driver->status);
         dra_prepare_free(driver->prepare);
         dra_record_free(driver->record);
         arena_done(&driver->options_arena);
@@ -617,7 +737,8 @@ static void begin_preparing(struct dra_driver *driver, const char *folder)
                 .record = driver->record,
                 .driver = driver->name,
                 .pool = driver->node,
-                .node = {read_claim, allocate_claim, release_claim, write_cdi, remove_cdi, driver},
+                .node = {read_claim, allocate_claim, release_claim, write_cdi, remove_cdi, show_prepared,
+                        show_unprepared, driver},
         };
         const struct dra_service_options service = {
                 .loop = driver->options.loop,
@@ -625,6 +746,7 @@ static void begin_preparing(struct dra_driver *driver, const char *folder)
         };
         struct dra_service_options options = service;
 
+        driver->status = dra_status_sender_new(driver->options.client, driver->name, driver->node);
         driver->prepare = dra_prepare_new(&prepare);
         options.backend = dra_prepare_backend(driver->prepare);
         driver->service = dra_service_new(&options);
@@ -650,6 +772,8 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .plugins = dra->plugins,
                 .driver = driver->name,
                 .instance = dra->instance,
+                .on_status = on_registered,
+                .data = driver,
         };
 
         if (open_record(driver, folder, err) < 0) {
@@ -673,9 +797,6 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
 /* What is being prepared is taken back by dra/prepare.h. */
 static void refuse_all(struct dra_driver *driver)
 {
-        struct error err;
-
-        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
         while (!list_is_empty(&driver->reads)) {
                 struct read *read = container_of(driver->reads.next, struct read, link);
                 struct dra_preparing *preparing = read->preparing;
@@ -683,7 +804,7 @@ static void refuse_all(struct dra_driver *driver)
                 kube_call_cancel(read->call);
                 read_free(read);
                 if (preparing)
-                        dra_prepare_refuse(preparing, &err);
+                        refuse_for_closing(preparing);
         }
         while (!list_is_empty(&driver->waits)) {
                 struct wait *wait = container_of(driver->waits.next, struct wait, link);
@@ -691,7 +812,7 @@ static void refuse_all(struct dra_driver *driver)
 
                 ledger_unclaim(driver->options.ledger, wait->claim.uid);
                 wait_free(wait);
-                dra_prepare_refuse(preparing, &err);
+                refuse_for_closing(preparing);
         }
 }
 
@@ -733,8 +854,10 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
         }
         driver->closed = closed;
         driver->closed_data = data;
-        driver->publisher = dra_publisher_close(driver->publisher);
         refuse_all(driver);
+        driver->is_closing = true;
+        driver->status = dra_status_sender_free(driver->status);
+        driver->publisher = dra_publisher_close(driver->publisher);
         uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
         dra_registration_close(driver->registration, CLOSE_GRACE_MS, on_registration_closed, driver);
 }

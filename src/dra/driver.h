@@ -14,6 +14,8 @@
 
 #include <uv.h>
 
+#include "dra/layout.h"
+#include "dra/prepare.h"
 #include "gpu/unit_health.h"
 #include "kube/client.h"
 #include "ledger/ledger.h"
@@ -42,13 +44,30 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
 
 /*
  * The table of health has changed, or is being written anew in this turn of the loop. At the end of the turn the devices of unhealthy units are
- * tainted "<driver>/unhealthy" (NoSchedule), those of others no more, and kubelet hears the reasons. Accepts NULL.
+ * tainted "<driver>/unhealthy" with the effect that is configured, those of others no more, and kubelet hears the reasons. Accepts NULL.
  */
 void dra_driver_health_changed(struct dra_driver *driver);
 
-/* Reads again which pods use the claims that are prepared; the ledger hears it. Not more often than every DRA_PODS_MS. Accepts NULL. */
-#define DRA_PODS_MS UINT64_C(10000)
+/*
+ * Reads again which pods use the claims that are prepared; the ledger hears it. For as long as it is wanted again and again, after DRA_PODS_MS,
+ * then twice that, up to DRA_PODS_MAX_MS: a process that belongs to no claim would have it read for ever. Accepts NULL.
+ */
+#define DRA_PODS_MS UINT64_C(1000)
+#define DRA_PODS_MAX_MS UINT64_C(60000)
+#define DRA_PODS_QUIET_MS UINT64_C(5000)
 void dra_driver_read_pods(struct dra_driver *driver);
+
+struct dra_measures {
+        bool is_registered;  /* kubelet has accepted the driver, and not refused it since */
+        bool has_slices;     /* the ResourceSlices are as they should be */
+        bool knows_features; /* of the API server: the next */
+        struct dra_features features;
+        const struct dra_layout *layout; /* what is offered; NULL: not known yet */
+        struct dra_prepare_counts calls; /* of kubelet's, since the driver began */
+};
+
+/* Valid until the loop goes on. */
+struct dra_measures dra_driver_measure(const struct dra_driver *driver);
 
 /*
  * Kubelet turns to another instance, or hears errors; what is being prepared is taken back, what is prepared stays, and so do the

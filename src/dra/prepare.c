@@ -15,6 +15,7 @@ struct dra_preparing {
         struct dra_prepare *prepare;
         struct arena arena;
         enum preparing_state state;
+        bool is_unprepare;
         struct dra_service_claim claim;
         struct dra_prepared_claim made; /* once it is checked: what is or will be recorded */
         struct error failure; /* why a Prepare is taken back; kind ERROR_NONE: it is an Unprepare, or goes well */
@@ -27,6 +28,7 @@ struct dra_prepare {
         struct arena arena;
         struct dra_wanted_rules rules;
         struct list calls;
+        struct dra_prepare_counts counts;
 };
 
 static const struct dra_prepare_node *node_of(const struct dra_preparing *preparing)
@@ -45,6 +47,12 @@ static void preparing_free(struct dra_preparing *preparing)
 static void finish(struct dra_preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
         const struct error *err)
 {
+        struct dra_prepare_counts *counts = &preparing->prepare->counts;
+
+        if (preparing->is_unprepare)
+                ++*(err ? &counts->unprepare_refused : &counts->unprepared);
+        else
+                ++*(err ? &counts->prepare_refused : &counts->prepared);
         list_remove(&preparing->link);
         preparing->done(devices, n_devices, err, preparing->data);
         preparing_free(preparing);
@@ -120,15 +128,21 @@ static void take_back_for(struct dra_preparing *preparing, const struct error *e
 
 void dra_prepare_released(struct dra_preparing *preparing)
 {
+        const struct dra_prepare_node *node = node_of(preparing);
+        struct dra_record *record = preparing->prepare->options.record;
+        bool was_recorded = dra_record_find(record, preparing->claim.uid) != NULL;
         struct error err;
 
         assert(preparing->state == PREPARING_RELEASING);
-        if (dra_record_remove(preparing->prepare->options.record, preparing->claim.uid, &err) < 0)
+        if (dra_record_remove(record, preparing->claim.uid, &err) < 0)
                 fail(preparing, &err);
         else if (preparing->failure.kind != ERROR_NONE)
                 fail(preparing, &preparing->failure);
-        else
+        else {
+                if (was_recorded)
+                        node->unprepared(&preparing->claim, node->data);
                 finish(preparing, NULL, 0, NULL);
+        }
 }
 
 void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err)
@@ -165,8 +179,23 @@ void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_all
         if (dra_record_put(preparing->prepare->options.record, made, &err) < 0 ||
                 node->write_cdi(made, node->data, &err) < 0)
                 take_back_for(preparing, &err);
-        else
+        else {
+                node->prepared(made, node->data);
                 succeed(preparing, made);
+        }
+}
+
+/*
+ * The device's name and what tells it from others of its name in the claim: the share, or for admin access, which may come to a device
+ * that the claim has besides, the position.
+ */
+static const char *cdi_id_of(struct dra_preparing *preparing, const struct dra_claim *claim, size_t i)
+{
+        const struct dra_claim_result *result = &claim->results[i];
+        const char *share = result->admin_access ? arena_printf(&preparing->arena, "admin-%zu", i) : result->share_id;
+
+        return dra_claim_cdi_id(
+                &preparing->arena, preparing->prepare->options.driver, claim->uid, result->device, share);
 }
 
 static void set_made(struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted)
@@ -180,8 +209,8 @@ static void set_made(struct dra_preparing *preparing, const struct dra_claim *cl
                         .device = claim->results[i].device,
                         .unit = arena_strdup(&preparing->arena, wanted[i].device->uuid),
                         .share_id = claim->results[i].share_id,
-                        .cdi_id = dra_claim_cdi_id(&preparing->arena, preparing->prepare->options.driver, claim->uid,
-                                claim->results[i].device, claim->results[i].share_id),
+                        .is_admin = claim->results[i].admin_access,
+                        .cdi_id = cdi_id_of(preparing, claim, i),
                 };
         preparing->made = (struct dra_prepared_claim){
                 .uid = claim->uid,
@@ -240,8 +269,8 @@ void dra_prepare_read(struct dra_preparing *preparing, const json_t *object)
  * While a call of ours runs this process has the lock, and nobody else changes the record (dra/service.h). NULL, and the call is answered,
  * when the record cannot be read.
  */
-static struct dra_preparing *begin(
-        struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
+static struct dra_preparing *begin(struct dra_prepare *prepare, const struct dra_service_claim *claim,
+        bool is_unprepare, dra_prepare_done_fn *done, void *data)
 {
         struct dra_preparing *preparing = xcalloc(1, sizeof(*preparing));
         bool is_alone = list_is_empty(&prepare->calls);
@@ -252,6 +281,7 @@ static struct dra_preparing *begin(
                 assert(strcmp(container_of(link, struct dra_preparing, link)->claim.uid, claim->uid) != 0);
         }
         preparing->prepare = prepare;
+        preparing->is_unprepare = is_unprepare;
         preparing->claim.namespace = arena_strdup(&preparing->arena, claim->namespace);
         preparing->claim.uid = arena_strdup(&preparing->arena, claim->uid);
         preparing->claim.name = arena_strdup(&preparing->arena, claim->name);
@@ -273,7 +303,7 @@ void dra_prepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
         const struct dra_prepare_node *node = &prepare->options.node;
-        struct dra_preparing *preparing = begin(prepare, claim, done, data);
+        struct dra_preparing *preparing = begin(prepare, claim, false, done, data);
         const struct dra_prepared_claim *recorded;
         struct error err;
 
@@ -292,7 +322,7 @@ void dra_prepare_claim(
 void dra_unprepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data)
 {
-        struct dra_preparing *preparing = begin(prepare, claim, done, data);
+        struct dra_preparing *preparing = begin(prepare, claim, true, done, data);
 
         if (preparing)
                 take_back(preparing);
@@ -323,6 +353,11 @@ struct dra_prepare *dra_prepare_free(struct dra_prepare *prepare)
 void dra_prepare_set_rules(struct dra_prepare *prepare, const struct dra_wanted_rules *rules)
 {
         prepare->rules = *rules;
+}
+
+struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare)
+{
+        return prepare->counts;
 }
 
 size_t dra_prepare_calls(const struct dra_prepare *prepare)

@@ -48,7 +48,8 @@ struct dra_prepare_node {
         /* The claim of that name as the API server has it: dra_prepare_read(). */
         void (*read_claim)(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data);
         /*
-         * Allocates |wanted|, one for each of claim->n_results: dra_prepare_allocated(). What the claim had before is replaced. Once this was
+         * Allocates |wanted|, one for each of claim->n_results: dra_prepare_allocated(). What has admin access is not booked. What the claim had
+         * before is replaced. Once this was
          * called something may be held, whatever comes of it: release() follows a refusal.
          */
         void (*allocate)(struct dra_preparing *preparing, const struct dra_claim *claim,
@@ -57,6 +58,9 @@ struct dra_prepare_node {
         void (*release)(struct dra_preparing *preparing, const char *uid, void *data);
         int (*write_cdi)(const struct dra_prepared_claim *claim, void *data, struct error *err);
         int (*remove_cdi)(const char *uid, void *data, struct error *err);
+        /* The claim was prepared now, by this Prepare; and: nothing of it is left. For users to see, so nothing comes of it. */
+        void (*prepared)(const struct dra_prepared_claim *claim, void *data);
+        void (*unprepared)(const struct dra_service_claim *claim, void *data);
         void *data;
 };
 
@@ -94,6 +98,15 @@ void dra_prepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
 void dra_unprepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
+
+/* Calls that are answered, by what was asked and how it ended. */
+struct dra_prepare_counts {
+        uint64_t prepared;
+        uint64_t prepare_refused;
+        uint64_t unprepared;
+        uint64_t unprepare_refused;
+};
+struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare);
 
 /* Calls that are not answered. */
 size_t dra_prepare_calls(const struct dra_prepare *prepare);

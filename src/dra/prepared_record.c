@@ -17,6 +17,7 @@
 struct entry {
         struct arena arena;
         struct dra_prepared_claim claim;
+        char *text; /* of the claim, as it is in the file */
 };
 
 struct entries {
@@ -37,6 +38,7 @@ static struct entry *entry_free(struct entry *entry)
         if (!entry)
                 return NULL;
         arena_done(&entry->arena);
+        free(entry->text);
         free(entry);
         return NULL;
 }
@@ -105,6 +107,7 @@ static const struct json_field result_fields[] = {
         JSON_TEXT("device", struct dra_prepared_result, device, some_text, .is_needed = true),
         JSON_TEXT("unit", struct dra_prepared_result, unit, some_text, .is_needed = true),
         JSON_TEXT("shareID", struct dra_prepared_result, share_id, some_text),
+        JSON_BOOL("adminAccess", struct dra_prepared_result, is_admin),
         JSON_UINT("memoryBytes", struct dra_prepared_result, memory_bytes, 0, INT64_MAX, .is_needed = true),
         JSON_UINT("threadPercentage", struct dra_prepared_result, thread_percentage, 0, 100, .is_needed = true),
         JSON_TEXT("tier", struct dra_prepared_result, tier, some_text),
@@ -162,6 +165,7 @@ static int entry_read(struct entry **ret, const json_t *json, struct error *err)
                 entry_free(entry);
                 return -1;
         }
+        entry->text = json_dumps(json, JSON_COMPACT);
         *ret = entry;
         return 0;
 }
@@ -204,24 +208,32 @@ static int document_read(
 
 /* ---- the file ---- */
 
-static int record_write(struct dra_record *record, const struct entries *entries, struct error *err)
+/* The texts of the claims are there already: with many claims a change writes them all, and makes one. */
+static void document_write(const struct dra_record *record, const struct entries *entries, struct strbuf *ret)
 {
         const struct document document = {VERSION, record->boot_id};
-        json_t *list = json_array();
         json_t *root = json_object();
-        _free_ char *text = NULL;
+        _free_ char *head = NULL;
+
+        json_fields_put(root, &document_shape, &document);
+        head = json_dumps(root, JSON_COMPACT);
+        json_decref(root);
+        strbuf_printf(ret, "%.*s,\"claims\":[", (int)strlen(head) - 1, head);
+        for (size_t i = 0; i < entries->count; i++)
+                strbuf_printf(ret, "%s%s", i ? "," : "", entries->all[i]->text);
+        strbuf_printf(ret, "]}");
+}
+
+static int record_write(struct dra_record *record, const struct entries *entries, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct stat status;
 
-        for (size_t i = 0; i < entries->count; i++)
-                json_array_append_new(list, claim_write(&entries->all[i]->claim));
-        json_fields_put(root, &document_shape, &document);
-        json_object_set_new(root, "claims", list);
-        text = json_dumps(root, JSON_COMPACT);
-        json_decref(root);
-        if (strlen(text) > DRA_RECORD_BYTES_MAX)
+        document_write(record, entries, &text);
+        if (text.size > DRA_RECORD_BYTES_MAX)
                 return error_set(err, ERROR_EXHAUSTED, "record '%s': would be more than the limit of %zu bytes",
                         record->path, DRA_RECORD_BYTES_MAX);
-        if (file_write_durable(record->path, text, strlen(text), err) < 0)
+        if (file_write_private(record->path, text.data, text.size, err) < 0)
                 return error_prefix(err, "record");
         record->has_read = stat(record->path, &status) == 0;
         if (record->has_read)
@@ -270,7 +282,7 @@ int dra_record_refresh(struct dra_record *record, struct error *err)
                         (intmax_t)status.st_size, DRA_RECORD_BYTES_MAX);
         else if (file_read_private(record->path, DRA_RECORD_BYTES_MAX, &text, err) < 0)
                 return error_prefix(err, "record");
-        else
+        else if (text.size > 0) /* without power a file may be left empty, and what was prepared is void then */
                 result = document_read(record, &entries, &text, err);
         if (result < 0) {
                 entries_done(&entries);

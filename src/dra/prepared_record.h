@@ -5,14 +5,15 @@
  *      {"uid": "15eb…", "namespace": "team", "name": "train", "state": "prepared", "results": [
  *          {"request": "main", "device": "gpu-0-shared", "unit": "GPU-…", "shareID": "e7a1…", "memoryBytes": 10737418240,
  *           "threadPercentage": 30, "tier": "verified", "daemon": "GPU-…", "cdiID": "gpu.warpshare.dev/claim=15eb…-gpu-0-shared-e7a1…",
- *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…",
+ *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…", "adminAccess": false,
  *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
  *
  *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
  *   prepared   all has been allocated. Its CDI specification is made from the record, at any time with the same content
  *
- * Each change writes the whole file durably (base/file.h), mode 0600, and is in memory only once it is on disk. After a reboot nothing
- * is held any more: the record of another boot is empty. A file that cannot be understood is moved aside to "<path>.broken".
+ * Each change replaces the whole file, mode 0600, and is in memory only once that is done. After a reboot nothing is held any more: the
+ * record of another boot is empty. So nobody waits for the disk, which takes milliseconds: who is killed leaves the kernel what was
+ * written. A file that cannot be understood is moved aside to "<path>.broken"; an empty one is what a power cut leaves, and holds nothing.
  *
  * It knows no claims of the API server, no ledger, and what nothing in it is for.
  */
@@ -59,6 +60,7 @@ struct dra_prepared_result {
         const char *device;
         const char *unit;               /* UUID */
         const char *share_id;           /* NULL: none */
+        bool is_admin;                  /* by admin access: others use it, and it is not in the ledger */
         uint64_t memory_bytes;          /* 0: no limit */
         unsigned int thread_percentage; /* 0: no limit */
         const char *tier;               /* how the limits are enforced; NULL: not */

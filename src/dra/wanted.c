@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "dra/parameters.h"
+
 static bool is_by_mps(const struct dra_device *device)
 {
         return device->kind == DRA_DEVICE_SHARED || device->kind == DRA_DEVICE_SHARE;
@@ -37,9 +39,11 @@ static int read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *ru
         if (!(rules->kinds & 1U << device->kind))
                 return error_set(err, ERROR_UNSUPPORTED, "devices of kind '%s' cannot be prepared",
                         dra_device_kind_name(device->kind));
-        if (result->admin_access)
-                return error_set(err, ERROR_UNSUPPORTED, "admin access is not supported");
-        if (device->allows_multiple && !result->share_id)
+        if (result->admin_access && is_by_mps(device))
+                return error_set(err, ERROR_UNSUPPORTED,
+                        "admin access to a share by MPS is not supported, since its limits would be taken from others; ask "
+                        "for the device class of whole GPUs");
+        if (device->allows_multiple && !result->share_id && !result->admin_access)
                 return error_set(err, ERROR_INVALID, "it is shared, and the result has no shareID");
         wanted->device = device;
         if (!is_by_mps(device))
@@ -82,6 +86,9 @@ int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const st
                                 "one; use a claim for each, or one daemon for the node (daemonScope: node)",
                                 other->name, all[i].device->name);
         }
+        for (size_t i = 0; i < claim->n_results; i++)
+                if (dra_parameters_apply(all, claim->n_results, i, claim, rules, err) < 0)
+                        return error_prefix(err, "device '%s'", claim->results[i].device);
         *ret = all;
         return 0;
 }

@@ -3,7 +3,8 @@
  * supervisor.
  *
  * "gpu-0-shared" with consumedCapacity memory 10Gi, threadPercentage 30 is GPU 0 by MPS with these limits. A static share has the limits
- * of its device. Whole GPUs, MIG devices and time-sliced ones have none.
+ * of its device. Whole GPUs, MIG devices and time-sliced ones have none. With admin access such a device is given beside its users, and so
+ * a share by MPS is not: its limits would have to come from somewhere.
  *
  * One process can talk to one MPS daemon only, so devices by MPS of two units in one claim need a daemon that serves both.
  */
@@ -12,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/config.h"
 #include "dra/claim.h"
 #include "dra/layout.h"
 
@@ -21,11 +23,14 @@ struct dra_wanted {
         uint64_t memory_bytes;          /* 0: no limit */
         unsigned int thread_percentage; /* 0: no limit */
         unsigned int clients;           /* 0: no limit */
+        enum dra_unenforced unenforced;
 };
 
 struct dra_wanted_rules {
         const struct dra_layout *layout; /* NULL: not known yet */
         unsigned int kinds;              /* bit 1 << enum dra_device_kind: can be prepared */
+        const char *driver;              /* its name */
+        enum dra_unenforced unenforced;  /* where neither claim nor class says so: dra/parameters.h */
         bool one_daemon;                 /* an MPS daemon serves all units of the node */
 };
 

@@ -22,7 +22,7 @@ void call_trace_init(struct call_trace *trace, int timer, uint64_t limit_ms, voi
                 .data = data,
         };
         if (uv_mutex_init(&trace->lock) < 0)
-                abort(); /* glibc fails here only for lack of memory */
+                abort(); /* glibc fails here only if memory is short */
 }
 
 void call_trace_done(struct call_trace *trace)
@@ -30,7 +30,7 @@ void call_trace_done(struct call_trace *trace)
         uv_mutex_destroy(&trace->lock);
 }
 
-/* With the lock. 0: disarmed. A descriptor of ours and a valid time: it cannot fail. */
+/* Called with the lock held. |ms| 0 disarms the timer. It cannot fail: the descriptor is ours and the time valid. */
 static void call_trace_arm(const struct call_trace *trace, uint64_t due_ms)
 {
         const struct itimerspec due = {
@@ -99,7 +99,7 @@ bool call_trace_is_dismissed(struct call_trace *trace)
         return is_dismissed;
 }
 
-/* ---- who looks ---- */
+/* ---- the observer ---- */
 
 static bool is_over(const struct call_trace *trace)
 {

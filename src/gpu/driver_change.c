@@ -11,12 +11,12 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-#define VERSION_MAX 4096U /* bytes of the file; the kernel's has two lines */
-#define GPUS_MAX 4096U    /* entries of a folder that are looked at */
+#define VERSION_MAX 4096U /* bytes of the file that are read; the kernel's file has two lines */
+#define GPUS_MAX 4096U    /* entries of a folder that are read */
 
 /* ---- the driver ---- */
 
-/* The first line, as much of it as fits: it is compared, and not shown. */
+/* The first line, cut if it is too long: it is only compared, never shown. */
 static bool read_line(const char *path, char *line, size_t size)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -72,7 +72,7 @@ bool driver_library_is_loaded(const char *path)
 
 /* ---- its GPUs ---- */
 
-/* "0000:3b:00.0": beside the GPUs, the driver's folder has links and files of its own. */
+/* "0000:3b:00.0": the driver's folder contains other files and links, too. */
 static bool is_address(const char *name)
 {
         size_t domain = strspn(name, "0123456789abcdefABCDEF");
@@ -105,7 +105,7 @@ static bool read_folder(const char *path, struct driver_gpus *gpus)
                 if (!is_address(entry->d_name))
                         continue;
                 gpus->count++;
-                gpus->digest += hash(entry->d_name); /* a sum: folders have no order */
+                gpus->digest += hash(entry->d_name); /* a sum, because a folder has no order */
         }
         closedir(folder);
         return true;

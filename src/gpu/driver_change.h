@@ -1,6 +1,6 @@
 /*
- * What tells, from files alone, that the driver was replaced or that GPUs came and went. NVML says neither: a library stays the
- * one that was loaded, and counts GPUs when it is initialised.
+ * Finds out from files whether the driver was replaced and whether GPUs came or went. NVML reports neither: a loaded
+ * library stays the same, and it counts GPUs only when it is initialised.
  */
 #pragma once
 
@@ -10,31 +10,31 @@
 
 #include "gpu/nvml.h"
 
-/* Which driver is installed. Two of them differ as soon as the library's file or the kernel's driver is another one. */
+/* Which driver is installed. Two values differ if the library's file or the kernel's driver is a different one. */
 struct driver_mark {
-        dev_t device; /* of the library's file, symbolic links followed */
-        ino_t inode;  /* 0: there is none */
+        dev_t device; /* of the library's file, after following symbolic links */
+        ino_t inode;  /* 0: there is no file */
         off_t size;
         int64_t modified_ns;
-        char version[64]; /* of the driver in the kernel; "": there is none, or it cannot be seen */
+        char version[64]; /* version of the driver in the kernel; "": there is none, or it cannot be read */
 };
 
-/* |library|: a path, or NULL for none. The version is looked up in /sys/module and /proc/driver, below |system_root|. */
+/* |library|: a path, or NULL for none. The version is read from /sys/module and /proc/driver, below |system_root|. */
 struct driver_mark driver_mark_take(const char *library, const char *system_root);
 bool driver_mark_is_same(const struct driver_mark *a, const struct driver_mark *b);
 
-/* The file that a loaded library came from, for the caller to free; NULL when the linker does not say. */
+/* The file from which a library was loaded, for the caller to free; NULL if the linker does not know. */
 char *driver_library_path(const struct nvml *nvml);
 
 /*
- * The library of that path is in this process, whoever loaded it. A library may stay after dlclose (thread-local data, symbols
- * that are unique in the process, another user), and then the next dlopen returns the old one, whatever the file is by now.
+ * True if the library of that path is loaded in this process. A library may stay after dlclose (thread-local data,
+ * unique symbols, another user); then the next dlopen returns the old one, even if the file was replaced.
  */
 bool driver_library_is_loaded(const char *path);
 
-/* The GPUs that the kernel's driver has, by /sys/bus/pci/drivers/nvidia or else /proc/driver/nvidia/gpus. */
+/* The GPUs of the kernel's driver, from /sys/bus/pci/drivers/nvidia or /proc/driver/nvidia/gpus. */
 struct driver_gpus {
-        bool known; /* false: neither folder is there */
+        bool known; /* false: neither folder exists */
         unsigned int count;
         uint64_t digest; /* of their addresses, in any order */
 };

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The same GPU; calls that are about no GPU in particular are about the same thing. */
+/* The same GPU, or both about no GPU in particular. */
 static bool is_about_the_same(const struct call_info *a, const struct call_info *b)
 {
         if (a->subject != b->subject)
@@ -70,7 +70,7 @@ void skips_add(struct skips *skips, const struct call_info *call, bool is_over)
                         call->call);
 }
 
-/* The one of this GPU, or else a free one, or else the oldest. */
+/* The entry of this GPU, or else a free one, or else the oldest. */
 static struct hang_past *find_past(struct hang_history *history, const struct call_info *call)
 {
         struct hang_past *oldest = history->past;

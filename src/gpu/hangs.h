@@ -1,11 +1,12 @@
 /*
- * What follows from a call into the driver that does not return: who is to blame, whether another thread goes on without it, and what that
- * one must not ask. Pure: values in, values out.
+ * Decides what follows from a driver call that does not return: which GPU it is about, whether another thread can go
+ * on, and what that thread must not ask. Pure: values in, values out.
  *
- * A thread inside a call that hangs cannot be ended. It is dismissed, and left where it is; a successor goes on and asks everything but
- * the GPU that hangs. When the call returns, that GPU is asked again; if that hangs as well, later and later, since each attempt makes the
- * others wait for as long as it takes to notice. So each GPU costs one thread at most, and HANGS_MAX are the most in all: beyond that, and where another thread
- * would only hang in the same place, the thread is waited for, and what was known last stays.
+ * A thread inside a call that hangs cannot be ended. It is dismissed and left there; a successor asks about everything
+ * except that GPU. When the call returns, that GPU is asked again. If that hangs again, the pause before the next
+ * attempt grows, since each attempt delays the other GPUs until the hang is noticed. So each GPU blocks at most one
+ * thread, and at most HANGS_MAX threads are blocked in total. If there are more, or if another thread would hang at the
+ * same place, the monitor waits for the thread and keeps the last known state.
  */
 #pragma once
 
@@ -15,28 +16,28 @@
 #include "gpu/inventory.h"
 
 #define HANGS_MAX 16U                 /* dismissed threads */
-#define HANG_PAUSE_MS UINT64_C(30000) /* before a GPU is asked again that hung twice; doubles up to the next */
+#define HANG_PAUSE_MS UINT64_C(30000) /* before a GPU that hung twice is asked again; doubles up to the next */
 #define HANG_PAUSE_MAX_MS UINT64_C(600000)
-#define HANG_RELAPSE_MS UINT64_C(600000) /* who did not hang for so long begins anew */
+#define HANG_RELAPSE_MS UINT64_C(600000) /* without a hang for this long, pauses start short again */
 
 enum hang_answer {
-        HANG_WAIT,    /* until it returns nothing is heard of any GPU */
-        HANG_REPLACE, /* another thread can go on */
+        HANG_WAIT,    /* no news of any GPU until it returns */
+        HANG_REPLACE, /* another thread can continue */
 };
 
-/* |dismissed|: the calls of the threads that were dismissed before. */
+/* |dismissed|: the calls of the threads that were dismissed earlier. */
 enum hang_answer hang_judge(const struct call_info *call, const struct call_info *dismissed, size_t n_dismissed);
 
 /* It has the event set, which no other thread may use meanwhile. What makes or frees one does that beside the one in use. */
 bool hang_has_events(const struct call_info *call);
 
-/* Which GPU it is: one that has not told its UUID is known by its index, where |inventory| (or NULL) has it. */
+/* The GPU that the call is about. Without a UUID it is identified by its index in |inventory| (may be NULL). */
 void hang_name_gpu(struct call_info *call, const struct inventory *inventory);
 
-/* "nvmlDeviceGetMemoryInfo of GPU 1 (GPU-…)", "… of GPU-…" where the index is not known. */
+/* "nvmlDeviceGetMemoryInfo of GPU 1 (GPU-…)", or "… of GPU-…" if the index is not known. */
 void hang_print(const struct call_info *call, char *text, size_t size);
 
-/* For how long it has not returned. */
+/* How long it has not returned. */
 uint64_t hang_seconds(const struct call_info *call, uint64_t now_ms);
 
 /* What must not be asked. */
@@ -51,26 +52,31 @@ struct skipped_gpu {
 struct skips {
         struct skipped_gpu gpus[SKIPS_MAX];
         size_t n_gpus;
-        bool pairs; /* links between GPUs */
+        bool pairs; /* ask for no links between GPUs */
 };
 
-/* |call| hangs, or has done so again and |is_over| now. Zero skips at first; what is about no GPU adds none. */
+/*
+ * Adds |call|, which hangs, or hung repeatedly (|is_over|: it has returned). |skips| starts zeroed; a call about no GPU
+ * adds nothing.
+ */
 void skips_add(struct skips *skips, const struct call_info *call, bool is_over);
 
-/* Who hung before, the newest of them. Zero at first. */
+/* The GPUs that hung before, most recent first. Zeroed at first. */
 struct hang_history {
         struct hang_past {
                 struct call_info call;
-                unsigned int times;   /* one soon after the other */
+                unsigned int times;   /* how often it hung within a short time */
                 uint64_t asked_at_ms; /* when it may be asked again */
         } past[HANGS_MAX];
         size_t n_past;
 };
 
-/* A dismissed thread's call has returned. For how long what it was about must not be asked yet; |pause_ms|: the first one. */
+/*
+ * The call of a dismissed thread has returned. Returns how long its GPU must not be asked; |pause_ms|: the first pause.
+ */
 uint64_t hang_history_add(
         struct hang_history *history, const struct call_info *call, uint64_t pause_ms, uint64_t now_ms);
 
-/* By its place, or by its UUID; NULL: it may be asked. |skips| NULL: all may. */
+/* The reason to skip a GPU, found by index or by UUID; NULL: it may be asked. |skips| NULL: all may be asked. */
 const struct skipped_gpu *skips_at(const struct skips *skips, unsigned int index);
 const struct skipped_gpu *skips_find(const struct skips *skips, const char *uuid);

@@ -107,7 +107,7 @@ static bool is_relapse(const struct health *health, uint64_t now_ms)
         return health->returned_at_ms != HEALTH_NEVER && now_ms - health->returned_at_ms < HEALTH_RELAPSE_MS;
 }
 
-/* A healthy unit becomes unhealthy; an unhealthy one starts its way back from zero. */
+/* A healthy unit becomes unhealthy; an unhealthy one starts again with zero good probes. */
 static bool set_back(struct health *health, const char *reason, uint64_t now_ms)
 {
         bool is_news = !health->unhealthy || strncmp(health->reason, reason, sizeof(health->reason) - 1) != 0;
@@ -151,7 +151,7 @@ bool health_fail(struct health *health, const char *reason, uint64_t now_ms)
         return is_news;
 }
 
-/* The further apart the longer it takes. */
+/* The interval grows the longer the unit stays unhealthy. */
 static void probe_later(struct health *health, bool was_unhealthy, uint64_t now_ms)
 {
         uint64_t longest = health->first_interval_ms * HEALTH_MAX_INTERVAL;
@@ -159,7 +159,7 @@ static void probe_later(struct health *health, bool was_unhealthy, uint64_t now_
         probe_after(health, was_unhealthy ? MIN(health->interval_ms * 2, longest) : health->first_interval_ms, now_ms);
 }
 
-/* A good probe that proves nothing: the reason is again that of what is waited for. */
+/* The probe is good but proves nothing: the reason becomes again the one that must be resolved. */
 static bool stay_held(struct health *health, uint64_t now_ms)
 {
         char reason[sizeof(health->reason)];

@@ -1,11 +1,11 @@
 /*
- * What GPUs this node has: a snapshot, immutable, in one arena, without any NVML handle in it.
+ * The GPUs of this node: an immutable snapshot in one arena, without NVML handles.
  *
- * It is read by gpu/nvml_read.h (and made up by tests); plan, labels and CDI only ever see this. "Unknown" is a value: NVML
- * answers NOT_SUPPORTED for many fields on many boards. A GPU whose reading failed is in the list all the same, with its
- * reason, as long as its UUID could be found out.
+ * gpu/nvml_read.h makes it (and tests do); plan, labels and CDI see only this. "Unknown" is a value: NVML answers
+ * NOT_SUPPORTED for many fields on many boards. A GPU that could not be read is in the list with the reason, if at
+ * least its UUID is known.
  *
- * Sizes are bytes. Numbers that NVML reports as an index or minor are as NVML reports them.
+ * Sizes are bytes. Indices and minors are as NVML reports them.
  */
 #pragma once
 
@@ -32,12 +32,12 @@ enum gpu_architecture {
 };
 
 /*
- * How GPUs are found. On WSL there is one unit for all of them, "all"; on Tegra one, "tegra": both are shown as one GPU without
+ * How GPUs are found. WSL has one unit for all GPUs, "all"; Tegra has one, "tegra". Both are listed as one GPU without
  * memory, node or health.
  */
 enum platform { PLATFORM_NVML, PLATFORM_WSL, PLATFORM_TEGRA };
 
-/* Device nodes that exist, as far as containers need them: a set of bits. */
+/* The existing device nodes that containers need, as a set of bits. */
 enum {
         NODE_NVIDIACTL = 1U << 0,   /* /dev/nvidiactl */
         NODE_UVM = 1U << 1,         /* /dev/nvidia-uvm */
@@ -46,7 +46,7 @@ enum {
         NODE_IMEX_CHANNEL = 1U << 4 /* /dev/nvidia-caps-imex-channels/channel0 */
 };
 
-/* What a MIG device has, as nvmlDeviceGetAttributes_v2 tells it. */
+/* The attributes of a MIG device, from nvmlDeviceGetAttributes_v2. */
 struct mig_attributes {
         unsigned int gpu_slices;
         unsigned int compute_slices;
@@ -62,32 +62,32 @@ struct mig_attributes {
 /* One compute instance in one GPU instance. */
 struct mig_device {
         const char *uuid;
-        const char *profile; /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me"; NULL: NVML names none that we know */
-        unsigned int index;  /* NVML's MIG index below its GPU: not stable over destroy and create */
+        const char *profile; /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me"; NULL: NVML reports no known profile */
+        unsigned int index;  /* NVML's MIG index in its GPU; it changes when instances are destroyed and created */
         unsigned int gpu_instance;
         unsigned int compute_instance;
         int gpu_instance_cap;     /* minor of /dev/nvidia-caps/nvidia-cap<n>; -1 unknown */
         int compute_instance_cap; /* the same */
         struct mig_attributes attributes;
         uint64_t memory;     /* of the instance, total, bytes */
-        const char *failure; /* why it could not be read now, or NULL; the rest is what was known: inventory_keep() */
+        const char *failure; /* why it could not be read now, or NULL; then the other fields are from before:
+                              * inventory_keep() */
 };
 
 /* The link between two GPUs, from the point of view of the first. */
 struct gpu_link {
-        int level; /* nvmlGpuTopologyLevel: 0 same board, 10, 20, 30, 40, 50 different sockets; -1 unknown */
-        unsigned int
-                nvlinks; /* active NVLinks that end at the peer; with NVSwitch: all active ones, if P2P over NVLink is OK */
-        bool p2p;        /* peer reads work */
+        int level;            /* nvmlGpuTopologyLevel: 0 same board, 10, 20, 30, 40, 50 different sockets; -1 unknown */
+        unsigned int nvlinks; /* active NVLinks to the peer; with NVSwitch: all active ones, if P2P over NVLink is OK */
+        bool p2p;             /* peer reads work */
 };
 
 /*
- * The domain of NVLink over several nodes that a GPU belongs to: those of one cluster and clique reach each other. A GPU registers
- * itself some time after the driver has started.
+ * The multi-node NVLink domain of a GPU: GPUs of the same cluster and clique can reach each other. A GPU registers some
+ * time after the driver has started.
  */
 struct gpu_fabric {
         enum { GPU_FABRIC_NONE, GPU_FABRIC_PENDING, GPU_FABRIC_ATTACHED } state;
-        const char *cluster; /* UUID, "d2f0…-…"; while attached, else NULL */
+        const char *cluster; /* UUID, "d2f0…-…", if the GPU is attached; otherwise NULL */
         unsigned int clique;
 };
 
@@ -95,7 +95,7 @@ struct gpu {
         const char *uuid;
         const char *name;       /* product name, valid UTF-8 */
         const char *bus;        /* "0000:3b:00.0" as sysfs spells it, or NULL */
-        const char *pcie_root;  /* "pci0000:3a", the root complex it is below, or NULL */
+        const char *pcie_root;  /* "pci0000:3a", its PCI root complex, or NULL */
         unsigned int pci_class; /* as sysfs has it: 0x030000 VGA, 0x030200 3D controller; 0 unknown */
         unsigned int index;
         int minor;         /* /dev/nvidia<minor>, -1 unknown */
@@ -105,24 +105,26 @@ struct gpu {
         int compute_minor;
         enum gpu_architecture architecture;
         uint64_t memory;              /* total; 0 unknown */
-        uint64_t memory_reserved;     /* of the total, by the driver for itself; 0 unknown */
+        uint64_t memory_reserved;     /* the driver's part of the total; 0 unknown */
         unsigned int multiprocessors; /* SMs; 0 unknown */
-        int coherent; /* 1: GPU and CPU see each other's memory by one set of page tables (ATS); 0; -1 unknown */
+        int coherent;                 /* 1: GPU and CPU share one set of page tables (ATS); 0; -1 unknown */
         bool mig_capable;
         bool mig_enabled;
         bool is_claimed; /* DRA claims have something of it: the agent knows, NVML does not */
         unsigned int mig_max;
         const struct mig_device *mig_devices;
         size_t n_mig_devices;
-        const char *const *mig_failures; /* "MIG device 3: …": those that NVML lists but that could not be read */
+        const char *const *mig_failures; /* "MIG device 3: …": MIG devices that NVML lists but that could not be read */
         size_t n_mig_failures;
-        /* What MIG devices of this GPU can be, with all slices of their GPU instance, MIG enabled or not; unique, in NVML's
-         * order. Drivers that cannot tell while MIG is off leave it empty then. */
+        /*
+         * The MIG profiles that this GPU can have, with all slices of their GPU instance, whether MIG is enabled or
+         * not; unique, in NVML's order. Empty while MIG is off if the driver cannot list them then.
+         */
         const char *const *mig_profiles;
         size_t n_mig_profiles;
         struct gpu_fabric fabric;
-        const struct gpu_link *links; /* one a GPU of the inventory, by position; the own one is zero */
-        const char *failure; /* why it cannot be used, or NULL; the fields read before the failure are filled */
+        const struct gpu_link *links; /* one per GPU, by position in the inventory; its own is zero */
+        const char *failure;          /* why it cannot be used, or NULL; fields read before the failure are filled */
 };
 
 struct inventory {
@@ -135,13 +137,13 @@ struct inventory {
         int cuda_minor;
         struct gpu *gpus; /* in NVML's order; each UUID once */
         size_t n_gpus;
-        /* GPUs that NVML counts but that would not tell even a UUID: they cannot be advertised, only reported. */
+        /* GPUs that NVML counts but that did not report even a UUID: they are only logged, not advertised. */
         const char **unnamed_failures;
         size_t n_unnamed_failures;
-        bool links_unread; /* the links between GPUs were not asked for; inventory_keep() completes them */
+        bool links_unread; /* the links between GPUs were not read; inventory_keep() completes them */
 };
 
-/* A GPU of which nothing is known yet but the UUID: the name is empty, numbers are GPU_UNKNOWN_INT. */
+/* A GPU of which only the UUID is known: the name is empty, numbers are GPU_UNKNOWN_INT. */
 struct gpu inventory_unknown_gpu(const char *uuid);
 
 struct inventory *inventory_new(void);
@@ -154,7 +156,10 @@ static inline void inventory_freep(struct inventory **inventory)
 
 const struct gpu *inventory_find(const struct inventory *inventory, const char *uuid);
 
-/* The GPU with this UUID, or the one that the MIG device with it is on; NULL: neither. |ret_mig| is NULL for a whole GPU. */
+/*
+ * The GPU with this UUID, or the GPU of the MIG device with this UUID; NULL: neither exists. |ret_mig| is NULL for a
+ * whole GPU.
+ */
 const struct gpu *inventory_find_unit(
         const struct inventory *inventory, const char *uuid, const struct mig_device **ret_mig);
 
@@ -164,21 +169,27 @@ bool gpu_has_unit(const struct gpu *gpu, const char *uuid);
 /* There is a GPU or a MIG device with this UUID. */
 bool inventory_has(const struct inventory *inventory, const char *uuid);
 
-/* All of them: what NVIDIA's strategy "single" asks of the MIG devices of a node. */
+/* All MIG devices have the same profile, which NVIDIA's strategy "single" requires. */
 bool mig_attributes_are_same(const struct mig_attributes *a, const struct mig_attributes *b);
 
-/* True when what was made from |a| holds for |b|: the same GPUs and MIG devices with the same properties, the same ones of
- * them failing; for which reason does not matter. */
+/*
+ * True if a plan made from |a| is valid for |b|: the same GPUs and MIG devices with the same properties, and the same
+ * ones failing. The reasons of failures may differ.
+ */
 bool inventory_is_same(const struct inventory *a, const struct inventory *b);
 
 struct inventory *inventory_copy(const struct inventory *inventory);
 
 /*
- * Completes |fresh|, just read, by what |previous| knew: a GPU that fails now keeps the properties it had, MIG devices and
- * links included, and one that would not even tell its UUID takes its old place, as failed. So a GPU that gets lost stays in
- * the inventory as long as NVML counts it, and kubelet never sees ids vanish that containers hold. The same for MIG devices:
- * where some of a GPU's could not be read, as many of those that are missing come back with that failure. Profiles that NVML
- * tells no more are kept as well, since a UUID has one profile for life. And so is what the driver reserves of the same memory,
- * which no document calls constant: shares are made from it, and those that were handed out must stay as they are.
+ * Completes |fresh|, which was just read, with what |previous| knew.
+ *
+ * A GPU that fails now keeps its properties, MIG devices and links; one that does not report even its UUID takes its
+ * old place, as failed. So a lost GPU stays in the inventory while NVML counts it, and kubelet never sees an id vanish
+ * that a container holds. If some of a GPU's MIG devices could not be read, as many of the missing ones come back with
+ * that failure.
+ *
+ * A profile that NVML no longer reports is kept, since a UUID never changes its profile. The driver's reserved memory
+ * is kept if the total is the same: no document calls it constant, but shares are computed from it, and shares of
+ * running containers must not change.
  */
 void inventory_keep(struct inventory *fresh, const struct inventory *previous);

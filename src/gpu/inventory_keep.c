@@ -1,6 +1,4 @@
-/*
- * Copies of inventories, and the memory that a failing GPU needs to have: see inventory_keep().
- */
+/* Copies of inventories, and what is remembered about a failing GPU: see inventory_keep(). */
 #include "gpu/inventory.h"
 
 #include <string.h>
@@ -40,7 +38,7 @@ static void copy_mig(struct arena *arena, struct gpu *to, const struct gpu *from
         to->n_mig_profiles = from->n_mig_profiles;
 }
 
-/* Everything but the links, whose positions depend on the inventory. */
+/* Everything except the links, whose positions depend on the inventory. */
 static void copy_gpu(struct arena *arena, struct gpu *to, const struct gpu *from)
 {
         *to = *from;
@@ -85,7 +83,7 @@ struct inventory *inventory_copy(const struct inventory *inventory)
         return copy;
 }
 
-/* Fields are read in an order, MIG last: of a GPU that failed, MIG was not read to its end. */
+/* MIG is read last, so it is incomplete for a GPU that failed. */
 static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *known)
 {
         if (!*gpu->name)
@@ -133,9 +131,9 @@ static const struct mig_device *find_mig_device(const struct gpu *gpu, const cha
 }
 
 /*
- * Puts MIG devices that are missing back in their places by index, as many as could not be read. Which of the missing ones it
- * was is not known where NVML would not tell a UUID; if another one was destroyed at the same time, it goes with the next
- * reading.
+ * Puts missing MIG devices back in their places by index, as many as could not be read. If NVML reported no UUID, it is
+ * not known which of the missing ones failed; if another one was destroyed at the same time, the next reading removes
+ * it.
  */
 static void complete_mig(struct arena *arena, struct gpu *gpu, const struct gpu *known)
 {
@@ -159,7 +157,7 @@ static void complete_mig(struct arena *arena, struct gpu *gpu, const struct gpu 
         }
 }
 
-/* Puts a known GPU, which would not tell its UUID this time, back in its place by index. */
+/* Puts a known GPU that did not report its UUID this time back in its place by index. */
 static void adopt(struct inventory *fresh, const struct gpu *known)
 {
         struct gpu *gpus = ARENA_ARRAY(&fresh->arena, struct gpu, fresh->n_gpus + 1);
@@ -185,7 +183,7 @@ static const struct gpu_link *find_link(const struct inventory *inventory, const
         return a && b && a->links ? &a->links[b - inventory->gpus] : NULL;
 }
 
-/* |fresh| as it was read, before GPUs were adopted, has links by the old positions: |read| tells them. */
+/* |read|: |fresh| before the old GPUs were added; its links use the positions in it. */
 static void keep_links(struct inventory *fresh, const struct inventory *read, const struct inventory *previous)
 {
         for (size_t i = 0; i < fresh->n_gpus; i++) {
@@ -208,7 +206,7 @@ static void keep_links(struct inventory *fresh, const struct inventory *read, co
         }
 }
 
-/* What a UUID stands for does not change: names that NVML would not tell this time are those it told before. */
+/* The profile of a UUID does not change, so a name that NVML did not report this time is copied from before. */
 static void keep_profiles(struct inventory *fresh, const struct inventory *previous)
 {
         for (size_t g = 0; g < fresh->n_gpus; g++) {
@@ -229,7 +227,7 @@ static void keep_profiles(struct inventory *fresh, const struct inventory *previ
         }
 }
 
-/* Another driver may reserve another amount; one driver is taken at its first word. */
+/* Another driver may reserve another amount, so its value is taken. From the same driver the first value is kept. */
 static void keep_reserved(struct inventory *fresh, const struct inventory *previous)
 {
         if (!text_is_same(fresh->driver_version, previous->driver_version))

@@ -22,7 +22,7 @@ static void free_note(const struct mail_note *note)
         free(note->reason);
 }
 
-/* Drops the notes on units that |but| does not have; NULL has none. */
+/* Drops the notes on units that |but| does not contain; NULL contains none. */
 static void drop_notes(struct mail *mail, const struct inventory *but)
 {
         size_t kept = 0;
@@ -72,7 +72,7 @@ void mail_put_unheard(struct mail *mail, const char *reason)
         mail->unheard = xstrdup(reason);
 }
 
-/* The note on |uuid| that is to be written anew, or NULL; the others that are outdated are dropped. */
+/* The note on |uuid|, to be overwritten, or NULL. Other outdated notes are dropped. */
 static struct mail_note *outdate_notes(struct mail *mail, const char *uuid, bool keeps_xid)
 {
         struct mail_note *first = NULL;

@@ -1,7 +1,8 @@
 /*
- * What the monitor's thread has to tell the loop: at most one inventory, two reasons, one note a unit, and one flag. Newer news replace
- * older ones, so a loop that is slow finds little to do, and memory is bounded by the number of units. Only the Xid that made a
- * unit unhealthy stays when another reason follows: it is what its owner looks for. Knows no threads.
+ * The mailbox from the monitor's thread to the loop: at most one inventory, two reasons, one note per unit, and one
+ * flag. Newer content replaces older, so a slow loop finds little to do, and the memory is bounded by the number of
+ * units. Only the Xid that made a unit unhealthy is kept when another reason follows, since its owner needs it. It
+ * knows no threads.
  */
 #pragma once
 
@@ -13,18 +14,18 @@
 struct mail_note {
         char *uuid;
         char *reason;
-        uint64_t xid; /* which is the reason; 0: none is */
+        uint64_t xid; /* the Xid that is the reason; 0: none */
         bool healthy;
 };
 
 struct mail {
         struct inventory *inventory;
-        struct mail_note *notes; /* to be told after |inventory| */
+        struct mail_note *notes; /* to be reported after |inventory| */
         size_t n_notes;
         size_t capacity;
         char *unavailable; /* newer than the inventory */
-        char *unheard;     /* why no events arrive, "" when they do again; NULL: nothing new */
-        bool is_stale;     /* the old library stays in the process */
+        char *unheard;     /* why no events arrive; "": they arrive again; NULL: no change */
+        bool is_stale;     /* the old library stays in this process */
 };
 
 #define MAIL_INIT                                                                                                      \

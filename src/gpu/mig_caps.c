@@ -29,7 +29,7 @@ static bool take_number(const char **text, const char *word, unsigned int *ret)
         return true;
 }
 
-/* The pointer is const for those who read inventories; this one is in the making. */
+/* Readers get a const pointer; here the inventory is still being built. */
 static struct mig_device *devices_of(const struct gpu *gpu)
 {
         return (struct mig_device *)(uintptr_t)gpu->mig_devices;
@@ -49,7 +49,9 @@ static void set_cap(const struct gpu *gpu, unsigned int gi, const unsigned int *
         }
 }
 
-/* "gpu0/gi9/access 83" or "gpu0/gi9/ci0/access 84"; others ("config 1", "monitor 2") are not of an instance. */
+/*
+ * "gpu0/gi9/access 83" or "gpu0/gi9/ci0/access 84"; other lines ("config 1", "monitor 2") do not belong to an instance.
+ */
 static void read_line(const struct inventory *inventory, const char *line)
 {
         unsigned int minor;
@@ -82,7 +84,7 @@ static void read_minors(const struct inventory *inventory, const char *system_ro
                 read_line(inventory, line);
 }
 
-/* The minor that a capability's own file tells, or unknown. */
+/* The minor in the capability's own file, or unknown. */
 static int read_access(const char *path)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;

@@ -1,18 +1,21 @@
 /*
- * Which device nodes stand for MIG instances: the minors of /dev/nvidia-caps/nvidia-cap<n>, which a container needs beside the
- * GPU's own node. NVML does not tell them, the kernel driver does, by two ways:
+ * Which device nodes stand for MIG instances: the minors of /dev/nvidia-caps/nvidia-cap<n>, which a container needs
+ * beside the GPU's own node. NVML does not report them, but the kernel driver does, in two places:
  *
  * - /proc/driver/nvidia-caps/mig-minors, a line "gpu0/gi9/ci0/access 84" for each instance that could be, and
  * - /proc/driver/nvidia/capabilities/gpu0/mig/gi9/access, a file for each that is, with a line "DeviceFileMinor: 84".
  *
- * The number after "gpu" is that of /dev/nvidia<n>. Unlike NVIDIA's plugin, which does not start without it, what is missing
- * here is unknown (-1): only those containers suffer that are given device nodes one by one.
+ * The number after "gpu" is that of /dev/nvidia<n>. NVIDIA's plugin does not start without them. Here a missing minor
+ * is unknown (-1), which matters only to containers that get single device nodes.
  */
 #pragma once
 
 #include "gpu/inventory.h"
 
-#define MIG_CAPS_MAX_SIZE ((size_t)1 << 20) /* of mig-minors; with 32 GPUs it has about 100 KiB */
+#define MIG_CAPS_MAX_SIZE ((size_t)1 << 20) /* size limit of mig-minors; with 32 GPUs it has about 100 KiB */
 
-/* Fills the caps of all MIG devices. Lines that cannot be understood are passed over; of two for one instance the last counts. */
+/*
+ * Fills the caps of all MIG devices. Lines that cannot be parsed are skipped; of two lines for one instance the last
+ * counts.
+ */
 void mig_caps_read(struct inventory *inventory, const char *system_root);

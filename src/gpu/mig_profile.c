@@ -5,7 +5,7 @@
 #include "base/macro.h"
 #include "gpu/nvml_abi.h"
 
-/* More than any GPU has, and little enough for the arithmetic. */
+/* more than any GPU has, and small enough for the arithmetic */
 #define MEMORY_MAX (UINT64_C(1) << 50)
 
 static const struct {
@@ -56,7 +56,10 @@ unsigned int mig_profile_compute_slices(unsigned int compute_index)
         return compute_index < ARRAY_SIZE(compute_profiles) ? compute_profiles[compute_index] : 0;
 }
 
-/* Eighths are rounded up, since an instance has less than its share by what the driver keeps; halves of a gigabyte, too. */
+/*
+ * Eighths are rounded up, since an instance has a little less than its share because of the driver's part; so are half
+ * gigabytes.
+ */
 static uint64_t gigabytes(uint64_t memory_mib, uint64_t total)
 {
         uint64_t whole = (total + (1 << 30) - 1) >> 30;

@@ -14,7 +14,7 @@ static bool has_profile(const char *const *profiles, size_t count, const char *n
         return false;
 }
 
-/* What is no profile of this GPU, and what the driver will not tell or does not know, is left out. */
+/* A profile that this GPU does not have, or that the driver does not report, is left out. */
 static void read_profiles(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu)
 {
         const char **profiles = ARENA_ARRAY(arena, const char *, NVML_GPU_INSTANCE_PROFILE_COUNT);
@@ -33,7 +33,7 @@ static void read_profiles(struct arena *arena, const struct nvml *nvml, nvmlDevi
         gpu->n_mig_profiles = count;
 }
 
-/* The index of the profile whose id is |id|, or of none: then the profile has no name. */
+/* The index of the profile with this id, or an invalid index: then the profile has no name. */
 static unsigned int find_gpu_profile(const struct nvml *nvml, nvmlDevice_t device, unsigned int id)
 {
         nvmlGpuInstanceProfileInfo_t info = {0};
@@ -59,8 +59,8 @@ static unsigned int find_compute_profile(const struct nvml *nvml, nvmlGpuInstanc
 }
 
 /*
- * From the instances to their profile ids, and from the ids to the indices that have names. The attributes would tell the
- * slices with less ado, but not whether there are media engines or graphics.
+ * From the instances to their profile ids, then to the indices that have names. Reading the slices from the attributes
+ * would be simpler, but those do not show media engines or graphics.
  */
 static const char *name_profile(
         struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, const struct mig_device *mig, uint64_t total)

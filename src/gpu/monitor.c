@@ -15,34 +15,34 @@
 #define UNHEARD_MS 120000U
 #define RETRY_MS 1000U
 
-/* All of it belongs to the loop. */
+/* All of this belongs to the loop. */
 struct gpu_monitor {
-        struct worker *worker; /* the one that watches; NULL: it has ended, or is left behind */
+        struct worker *worker; /* the current worker; NULL: it has ended, or was left behind */
         struct gpu_hang hung;  /* the call that it is in, if |is_hung| */
         bool is_hung;
         struct worker *dismissed[HANGS_MAX];
-        struct call_info calls[HANGS_MAX]; /* that they are in */
+        struct call_info calls[HANGS_MAX]; /* the calls that the dismissed threads are in */
         size_t n_dismissed;
         struct hang_history history;
-        struct call_info held[HANGS_MAX]; /* that have returned, and whose GPUs are not asked yet */
+        struct call_info held[HANGS_MAX]; /* calls that have returned, but whose GPUs are not asked yet */
         uint64_t held_until_ms[HANGS_MAX];
         size_t n_held;
         uv_timer_t hold;
 
-        struct mail known; /* what was told last, and holds: the inventory, and of whom it is unhealthy */
-        bool owes_answer;  /* to a rescan */
+        struct mail known; /* what was reported last: the inventory, and the unhealthy units of it */
+        bool owes_answer;  /* answers owed to rescans */
 
-        struct gpu_monitor_options options; /* and callbacks; the texts are below */
+        struct gpu_monitor_options options; /* callbacks too; the texts are below */
         struct health_policy policy;        /* the newest */
         char *library;
         char *system_root;
         char *driver_root;
 
         int timer;
-        uv_poll_t poll; /* |timer|: a call has lasted for too long */
+        uv_poll_t poll; /* for |timer|: a call takes too long */
         uv_async_t async;
         unsigned int open_handles;
-        struct uevent_watch *uevents; /* NULL: cannot be had */
+        struct uevent_watch *uevents; /* NULL: not available */
         bool is_closing;
         void (*closed)(void *data);
         void *closed_data;
@@ -74,7 +74,7 @@ static void on_monitor_handle_closed(uv_handle_t *handle)
                 closed(data);
 }
 
-/* The threads that are still inside a call stay behind. */
+/* Threads that are still inside a call stay behind. */
 static void close_handles(struct gpu_monitor *monitor)
 {
         for (size_t i = 0; i < monitor->n_dismissed; i++)
@@ -91,9 +91,9 @@ static void leave_worker(struct gpu_monitor *monitor)
         close_handles(monitor);
 }
 
-/* ---- what is told ---- */
+/* ---- reporting ---- */
 
-/* A callback may close the monitor: the rest of the mail is then nobody's. */
+/* A callback may close the monitor; then the rest of the mail is dropped. */
 static void deliver_notes(struct gpu_monitor *monitor, const struct mail *mail, bool only_unhealthy)
 {
         const struct gpu_monitor_options *to = &monitor->options;
@@ -138,7 +138,10 @@ static void monitor_deliver(struct gpu_monitor *monitor, struct mail *mail)
                 to->on_stale_library(to->data);
 }
 
-/* NVML cannot be asked: the last inventory, with the health that is known, which a new one would make all good. */
+/*
+ * NVML cannot be used: report the last inventory, with the known health, since a new inventory would make all units
+ * healthy.
+ */
 static void answer_from_memory(struct gpu_monitor *monitor)
 {
         const struct gpu_monitor_options *to = &monitor->options;
@@ -147,7 +150,7 @@ static void answer_from_memory(struct gpu_monitor *monitor)
         if (!monitor->owes_answer || !monitor->known.inventory || monitor->is_closing)
                 return;
         monitor->owes_answer = false;
-        /* A copy: what is told may change what is known. */
+        /* A copy, since a callback may change the known state. */
         for (size_t i = 0; i < monitor->known.n_notes; i++) {
                 const struct mail_note *note = &monitor->known.notes[i];
 
@@ -198,7 +201,10 @@ static int new_worker(struct gpu_monitor *monitor, struct worker **ret, struct e
         return worker_new(ret, &worker, err);
 }
 
-/* Until its thread says the same: what is told from memory meanwhile must not call it healthy. */
+/*
+ * The units are also unhealthy in the loop's memory until the thread reports it: answers from memory must not call them
+ * healthy.
+ */
 static void remember_skipped(struct gpu_monitor *monitor, const struct skips *skips)
 {
         const struct inventory *inventory = monitor->known.inventory;
@@ -215,7 +221,7 @@ static void remember_skipped(struct gpu_monitor *monitor, const struct skips *sk
         }
 }
 
-/* Both that which is new and that which is no more. */
+/* Both the newly skipped GPUs and those that are skipped no longer. */
 static struct worker_requests ask_skips(const struct gpu_monitor *monitor)
 {
         struct worker_requests requests = {.has_policy = true, .policy = monitor->policy, .has_skips = true};
@@ -283,7 +289,7 @@ static void on_monitor_timer(uv_poll_t *poll, int status UNUSED, int events UNUS
 static void end_hang(struct gpu_monitor *monitor)
 {
         if (!monitor->is_hung)
-                return; /* it returned before anybody was told */
+                return; /* it returned before it was reported */
         monitor->is_hung = false;
         report_hang(monitor, &monitor->hung, true);
 }
@@ -327,7 +333,7 @@ static void on_hold(uv_timer_t *timer)
         ask_anew(monitor);
 }
 
-/* Each attempt keeps the other GPUs waiting: one that hangs again and again has fewer of them. */
+/* Each attempt delays the other GPUs, so a GPU that hangs repeatedly gets fewer attempts. */
 static void hold(struct gpu_monitor *monitor, const struct call_info *call)
 {
         uint64_t first_ms = monitor->options.hang_pause_ms ? monitor->options.hang_pause_ms : HANG_PAUSE_MS;
@@ -340,7 +346,7 @@ static void hold(struct gpu_monitor *monitor, const struct call_info *call)
         monitor->held_until_ms[monitor->n_held++] = now_ms + pause_ms;
 }
 
-/* The threads that were dismissed and have ended: what they were asking may be asked again. */
+/* Dismissed threads that have ended: their GPUs may be asked again. */
 static void monitor_reap(struct gpu_monitor *monitor)
 {
         bool any = false;
@@ -453,7 +459,7 @@ int gpu_monitor_new(
         }
         worker_start(monitor->worker);
         if (uevent_watch_new(&monitor->uevents, loop, on_uevent, monitor, &ignored) < 0)
-                monitor->uevents = NULL; /* not allowed here: the comparison of every refresh finds the same, later */
+                monitor->uevents = NULL; /* not allowed here: each refresh compares instead */
         *ret = monitor;
         return 0;
 }
@@ -471,7 +477,7 @@ void gpu_monitor_rescan(struct gpu_monitor *monitor)
         monitor->owes_answer = true;
         monitor_ask(monitor, &requests);
         if (monitor->is_hung)
-                uv_async_send(&monitor->async); /* answered from memory, and not from inside this call */
+                uv_async_send(&monitor->async); /* answered from memory, but not from inside this call */
 }
 
 void gpu_monitor_poll(struct gpu_monitor *monitor)

@@ -1,6 +1,6 @@
 /*
- * The lock guards the requests, the mail, the flags and |async|. |watch| and the rest below it are the thread's; while it is stuck in a
- * call, the loop reads them with the trace's lock (worker_dismiss()).
+ * The lock protects the requests, the mail, the flags and |async|. |watch| and everything below it belong to the
+ * thread; while the thread is stuck in a call, the loop reads them with the trace's lock (worker_dismiss()).
  */
 #include "gpu/monitor_worker.h"
 
@@ -10,18 +10,18 @@
 #include <string.h>
 
 #define RETRY_MAX_MS 30000U
-#define FIXED_MS (UINT64_C(24) * 3600 * 1000) /* between looks at a machine where nothing is watched */
-#define STEADY_MS 30000U /* a watch that lasted this long makes the next search start with the first back-off */
+#define FIXED_MS (UINT64_C(24) * 3600 * 1000) /* between two checks of a machine where nothing is watched */
+#define STEADY_MS 30000U /* after a watch that lasted this long, the next search starts with the first back-off */
 
 struct worker {
-        _Atomic unsigned int references; /* the loop's and the thread's */
+        _Atomic unsigned int references; /* references: the loop's and the thread's */
         uv_mutex_t lock;
         uv_cond_t wake;
         struct worker_requests requests;
         struct worker_news news;
         bool may_begin;
         bool may_close;
-        uv_async_t *async; /* NULL: the loop has let go */
+        uv_async_t *async; /* NULL: the loop has dropped the worker */
         struct call_trace trace;
         _Atomic uint64_t failed_waits;
         uv_thread_t thread;
@@ -34,7 +34,7 @@ struct worker {
         char *driver_root;
         uint64_t retry_ms;
         bool has_unheard_report;
-        char *reported; /* the reason that was told last; NULL: NVML works */
+        char *reported; /* the reason that was reported last; NULL: NVML works */
 };
 
 static void unref(struct worker *worker)
@@ -52,7 +52,7 @@ static void unref(struct worker *worker)
         free(worker);
 }
 
-/* With the lock. */
+/* Call it with the lock held. */
 static void report_loop(struct worker *worker)
 {
         if (worker->async)
@@ -112,7 +112,7 @@ static bool must_stop(struct worker *worker)
         return stop || call_trace_is_dismissed(&worker->trace);
 }
 
-/* Sleeps, but not through a request; true when there is one. */
+/* Sleeps until a request arrives or the time is over; true if there is a request. */
 static bool sleep_ms(struct worker *worker, uint64_t ms)
 {
         uint64_t end = uv_hrtime() + ms * 1000000;
@@ -174,7 +174,7 @@ static int monitor_worker_step(struct worker *worker, uint64_t *ret_sleep_ms, st
         return watch_do_due(&worker->watch, mail, err);
 }
 
-/* All but the rescan, which is the caller's to answer. */
+/* Handles all requests except a rescan, which the caller answers. */
 static void follow_requests(struct worker *worker, const struct worker_requests *requests)
 {
         struct mail mail = MAIL_INIT;
@@ -189,7 +189,7 @@ static void follow_requests(struct worker *worker, const struct worker_requests 
         mail_done(&mail);
 }
 
-/* Returns when the watch is over: 0 because of a request to stop, another driver, or no GPU left; -1 with the reason. */
+/* Watches until a request to stop, another driver, or no GPU left: 0; -1 with the reason of a failure. */
 static int keep_watch(struct worker *worker, struct error *err)
 {
         struct watch *watch = &worker->watch;
@@ -241,7 +241,7 @@ static int open_watch(struct worker *worker, bool report, struct error *err)
         return result;
 }
 
-/* From one opening of the library to its closing. True when it is to be opened again at once. */
+/* Opens the library, watches and closes it. True if it must be opened again at once. */
 static bool search_and_watch(struct worker *worker)
 {
         struct worker_requests requests = take_requests(worker);
@@ -286,7 +286,7 @@ static void monitor_worker_run(void *argument)
 
         wait_for(worker, &worker->may_begin);
         search(worker);
-        /* What the driver keeps for this process, event sets for example, goes when the last one closes it. */
+        /* The driver frees what it keeps for this process, such as event sets, when its last user closes it. */
         if (call_trace_is_dismissed(&worker->trace))
                 wait_for(worker, &worker->may_close);
         watch_done(&worker->watch);
@@ -296,7 +296,7 @@ static void monitor_worker_run(void *argument)
 
 /* ---- the loop ---- */
 
-/* Signals are the loop's: a thread inside a driver call must not be the one that is interrupted. */
+/* Signals are handled by the loop: they must not interrupt a thread inside a driver call. */
 static int start_thread(struct worker *worker)
 {
         sigset_t all;
@@ -330,7 +330,7 @@ int worker_new(struct worker **ret, const struct worker_options *options, struct
         int result;
 
         if (uv_mutex_init(&worker->lock) < 0 || uv_cond_init(&worker->wake) < 0)
-                abort(); /* glibc fails here only for lack of memory */
+                abort(); /* glibc fails here only if memory is short */
         atomic_init(&worker->references, 2);
         worker->async = options->async;
         worker->retry_ms = options->retry_ms;

@@ -1,13 +1,13 @@
 /*
- * The thread of a monitor: runs a watch (gpu/watch.h), carries its mail, and takes requests. All that it touches is a block of its own
- * memory, which lives until both the thread and the loop have let go of it, because the thread may be inside a call that does not return
- * for hours: then the loop dismisses it, a successor goes on with what it knew, and the old thread ends whenever its call
- * returns.
+ * The thread of a monitor: runs a watch (gpu/watch.h), delivers its mail, and takes requests. It uses only memory of
+ * its own, which is freed when both the thread and the loop have released it, because the thread may be inside a call
+ * that does not return for hours. Then the loop dismisses the thread, a successor goes on with its state, and the old
+ * thread ends when its call returns.
  *
  *         RUNNING ──(stop)──────────────────────────────► ENDED
  *            └──(worker_dismiss())──► STUCK ──(the call returns, and its successor has the driver open)──► ENDED
  *
- * Everything here but the thread itself is called on the loop's thread.
+ * All functions here are called on the loop's thread.
  */
 #pragma once
 
@@ -18,9 +18,9 @@
 #include "gpu/mail.h"
 #include "gpu/watch.h"
 
-/* What the loop wants of the thread. Those not yet taken add up. */
+/* Requests of the loop to the thread. Requests that are not taken yet add up. */
 struct worker_requests {
-        bool stop; /* never taken back */
+        bool stop; /* never withdrawn */
         bool rescan;
         bool poll;
         bool has_policy;
@@ -30,16 +30,17 @@ struct worker_requests {
 };
 
 struct worker_options {
-        const struct watch_options *watch; /* copied, with its texts; the trace is the worker's own */
+        const struct watch_options *watch; /* copied, with its texts; the worker has a trace of its own */
         uint64_t retry_ms;                 /* the first back-off of a search */
-        uint64_t hang_ms;                  /* of a call, until it is said to hang */
-        int timer;         /* of call_trace_init(), with |async| the caller's until worker_leave() or _join() */
-        uv_async_t *async; /* sent when there is something to take */
+        uint64_t hang_ms;                  /* after which a call counts as hanging */
+        int timer;         /* for call_trace_init(); |timer| and |async| stay the caller's until worker_leave() or
+                            * worker_join() */
+        uv_async_t *async; /* sent when worker_take() has something to return */
 };
 
 struct worker;
 
-/* The thread is there, and waits for worker_start(). */
+/* Creates the thread, which waits for worker_start(). */
 int worker_new(struct worker **ret, const struct worker_options *options, struct error *err) MUST_USE;
 void worker_start(struct worker *worker);
 
@@ -48,23 +49,25 @@ void worker_ask(struct worker *worker, const struct worker_requests *requests);
 struct worker_news {
         struct mail mail;
         bool has_opened;   /* its first attempt to open the driver is over */
-        bool has_returned; /* a call that worker_is_over() spoke of; told once */
+        bool has_returned; /* a call that worker_is_over() reported; set once */
         bool has_ended;
 };
 struct worker_news worker_take(struct worker *worker);
 
 uint64_t worker_failed_waits(const struct worker *worker);
 
-/* A call has lasted for too long; |ret| is it. */
+/* A call takes too long; |ret| describes it. */
 bool worker_is_over(struct worker *worker, struct call_info *ret) MUST_USE;
 
-/* |heir|, which has not begun, goes on instead. False: the call returned just now, and nothing was done. */
+/*
+ * |heir|, which has not started, continues in place of the worker. False: the call has just returned; nothing was done.
+ */
 bool worker_dismiss(struct worker *worker, struct worker *heir, bool with_ears) MUST_USE;
 
-/* Of one that is dismissed: the driver may be closed, since another thread has it open. */
+/* For a dismissed thread: it may close the driver, since another thread has it open. */
 void worker_let_close(struct worker *worker);
 
-/* Lets go of a thread that may never end: it touches nothing of the caller's any more. */
+/* Releases a thread that may never end: it does not use anything of the caller any more. */
 void worker_leave(struct worker *worker);
 
 /* After |has_ended|. */

@@ -19,13 +19,13 @@ static unsigned int cores_of_one(int compute_major, int compute_minor)
                 {5, 0, 128},
                 {5, 2, 128},
                 {5, 3, 128},
-                {6, 0, 64}, /* P100; the other Pascals have twice as many */
+                {6, 0, 64}, /* P100; other Pascal GPUs have twice as many */
                 {6, 1, 128},
                 {6, 2, 128},
                 {7, 0, 64},
                 {7, 2, 64},
                 {7, 5, 64},
-                {8, 0, 64}, /* A100, A30; the other Amperes have twice as many */
+                {8, 0, 64}, /* A100, A30; other Ampere GPUs have twice as many */
                 {8, 6, 128},
                 {8, 7, 128},
                 {8, 9, 128},

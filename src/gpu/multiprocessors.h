@@ -1,9 +1,9 @@
 /*
- * How many SMs a GPU has. NVML has no call for it but for MIG devices: nvmlDeviceGetAttributes_v2 answers NOT_SUPPORTED for a
- * whole GPU. So it is nvmlDeviceGetNumGpuCores divided by the cores that one SM of this compute capability has.
+ * How many SMs a GPU has. NVML reports it only for MIG devices: nvmlDeviceGetAttributes_v2 answers NOT_SUPPORTED for a
+ * whole GPU. So it is computed: nvmlDeviceGetNumGpuCores divided by the cores per SM of this compute capability.
  *
- * The largest MIG profile's count is no second source: MIG takes SMs away (98 of A100's 108), and a number that is
- * too low is worse than none where it becomes a grant. What does not come out even is unknown.
+ * The largest MIG profile's count is not used: MIG offers fewer SMs (98 of A100's 108), and a number that is too low
+ * would make shares too small. If the division has a remainder, the number is unknown.
  */
 #pragma once
 

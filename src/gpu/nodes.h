@@ -1,9 +1,9 @@
 /*
- * Which of NVIDIA's control nodes a container can be given.
+ * Which of NVIDIA's control device nodes a container can get.
  *
- * A node counts when it is a character device below the machine's /dev as this process sees it, or below the driver root's,
- * if that has a /dev of its own: NVIDIA's plugin looks at its own /dev only, and so misses the nodes of a driver that runs in
- * a container. Links do not count: runtimes are told these very paths.
+ * A node counts when it is a character device below the machine's /dev as this process sees it, or below the driver
+ * root's, if that has a /dev of its own: NVIDIA's plugin checks only its own /dev, and so misses the nodes of a driver
+ * that runs in a container. Links do not count, since container runtimes get these exact paths.
  */
 #pragma once
 

@@ -10,7 +10,7 @@
 
 #define LIBRARY "libnvidia-ml.so.1"
 
-/* As NVIDIA's device plugin searches its driver root (k8s-device-plugin 0.20, internal/lookup). */
+/* The same folders as NVIDIA's device plugin (k8s-device-plugin 0.20, internal/lookup). */
 static const char *const folders[] = {
         "/usr/lib64",
         "/usr/lib/x86_64-linux-gnu",
@@ -21,7 +21,7 @@ static const char *const folders[] = {
 };
 
 struct symbol {
-        size_t offset; /* of the member in struct nvml */
+        size_t offset; /* offset of the member in struct nvml */
         bool needed;
         const char *names[3]; /* best first */
 };
@@ -53,8 +53,10 @@ static int raise_not_loaded(const char *path, const char *reason, struct error *
 {
         if (!reason)
                 reason = "no reason given";
-        /* glibc's text is "<path>: cannot open shared object file: No such file or directory"; with another name in front,
-         * it is a library which that one needs that is missing. */
+        /*
+         * glibc's text is "<path>: cannot open shared object file: No such file or directory". If it begins with
+         * another name, the library needs that one, and it is missing.
+         */
         if (text_starts_with(reason, path) && strstr(reason, "No such file or directory"))
                 return error_set(err, ERROR_NOT_FOUND,
                         "%s not found: is the NVIDIA driver installed on this node, and was this container started with "
@@ -75,7 +77,10 @@ static int resolve(struct nvml *nvml, const char *path, struct error *err)
                 if (!address && symbols[i].needed)
                         return error_set(err, ERROR_INVALID, "%s is not NVIDIA's management library: it has no %s",
                                 path, symbols[i].names[0]);
-                /* A function pointer cannot be cast from void * in ISO C; POSIX promises that its bytes are the same. */
+                /*
+                 * ISO C does not allow a cast from void * to a function pointer; POSIX guarantees that the bytes are
+                 * the same.
+                 */
                 memcpy((char *)nvml + symbols[i].offset, &address, sizeof(address));
         }
         *(void **)(void *)&nvml->error_string = dlsym(nvml->library, "nvmlErrorString");
@@ -160,7 +165,9 @@ int nvml_open_traced(
 
         nvml->trace = trace;
         call_trace_ask(trace, CALL_TO_OPEN, 0, NULL);
-        /* Lazily, as NVIDIA's programs do: its own mock lacks functions that others of its functions call. */
+        /*
+         * Lazy binding, as in NVIDIA's programs: NVIDIA's mock library lacks functions that its other functions call.
+         */
         (void)!call_trace_begin(trace, "dlopen", 0);
         nvml->library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
         call_trace_end(trace);

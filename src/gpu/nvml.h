@@ -1,9 +1,9 @@
 /*
- * libnvidia-ml.so.1, loaded at run time: one table of functions, and errors that tell a person what to do.
+ * Loads libnvidia-ml.so.1 at run time: one table of functions, and errors that say what to do.
  *
- * Nothing is linked against NVML, so that the program starts, and says what is missing, where there is no driver. Every
- * function is looked up by its own name: a driver that is too old for one of them lacks that one only. Thread-safe as NVML
- * is; one owner at a time is the rule here. A call may hang, which is seen where NVML is opened with a gpu/call_trace.h.
+ * Nothing is linked against NVML, so that the program starts, and says what is missing, where there is no driver. Each
+ * function is looked up by name, so a driver that is too old for one function lacks only that one. As thread-safe as
+ * NVML; here it has one owner at a time. A call may hang; this is noticed if NVML is opened with a gpu/call_trace.h.
  */
 #pragma once
 
@@ -15,10 +15,10 @@
 #include "gpu/nvml_abi.h"
 
 /*
- * What we call: NEED or MAY, the member, its arguments, and the symbols that will do, best first. A library without one of
- * the needed is not NVML; without one of the others the member is NULL and NVML_CALL answers FUNCTION_NOT_FOUND. Symbols of
- * one line have one signature; where only the record differs (the process lists, the event, the compute instance), the
- * caller's buffer suits all of them.
+ * The functions that are called: NEED or MAY, the member, its arguments, and the possible symbols, best first. A
+ * library that lacks a NEED function is not NVML. If a MAY function is missing, the member is NULL and NVML_CALL
+ * returns FUNCTION_NOT_FOUND. All symbols of one line have the same signature; if only the record differs (process
+ * lists, event, compute instance), the caller's buffer is large enough for all of them.
  */
 #define NVML_FUNCTIONS(NEED, MAY)                                                                                      \
         NEED(init, (void), "nvmlInit_v2", "nvmlInit")                                                                  \
@@ -50,6 +50,8 @@
                 "nvmlDeviceGetMemoryAffinity")                                                                         \
         MAY(device_get_mig_mode, (nvmlDevice_t device, unsigned int *current, unsigned int *pending),                  \
                 "nvmlDeviceGetMigMode")                                                                                \
+        MAY(device_set_mig_mode, (nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation),                   \
+                "nvmlDeviceSetMigMode")                                                                                \
         MAY(device_get_mig_max, (nvmlDevice_t device, unsigned int *count), "nvmlDeviceGetMaxMigDeviceCount")          \
         MAY(device_get_mig_by_index, (nvmlDevice_t device, unsigned int index, nvmlDevice_t *mig),                     \
                 "nvmlDeviceGetMigDeviceHandleByIndex")                                                                 \
@@ -60,6 +62,29 @@
         MAY(device_get_instance_profile,                                                                               \
                 (nvmlDevice_t device, unsigned int index, nvmlGpuInstanceProfileInfo_t *info),                         \
                 "nvmlDeviceGetGpuInstanceProfileInfo")                                                                 \
+        MAY(device_get_instance_profile_v,                                                                             \
+                (nvmlDevice_t device, unsigned int index, nvmlGpuInstanceProfileInfo_v2_t *info),                      \
+                "nvmlDeviceGetGpuInstanceProfileInfoV")                                                                \
+        MAY(device_get_placements,                                                                                     \
+                (nvmlDevice_t device, unsigned int profile, nvmlGpuInstancePlacement_t *placements,                    \
+                        unsigned int *count),                                                                          \
+                "nvmlDeviceGetGpuInstancePossiblePlacements_v2")                                                       \
+        MAY(device_get_instances,                                                                                      \
+                (nvmlDevice_t device, unsigned int profile, nvmlGpuInstance_t *instances, unsigned int *count),        \
+                "nvmlDeviceGetGpuInstances")                                                                           \
+        MAY(device_create_instance,                                                                                    \
+                (nvmlDevice_t device, unsigned int profile, const nvmlGpuInstancePlacement_t *placement,               \
+                        nvmlGpuInstance_t *instance),                                                                  \
+                "nvmlDeviceCreateGpuInstanceWithPlacement")                                                            \
+        MAY(instance_destroy, (nvmlGpuInstance_t instance), "nvmlGpuInstanceDestroy")                                  \
+        MAY(instance_get_computes,                                                                                     \
+                (nvmlGpuInstance_t instance, unsigned int profile, nvmlComputeInstance_t *computes,                    \
+                        unsigned int *count),                                                                          \
+                "nvmlGpuInstanceGetComputeInstances")                                                                  \
+        MAY(instance_create_compute,                                                                                   \
+                (nvmlGpuInstance_t instance, unsigned int profile, nvmlComputeInstance_t *compute),                    \
+                "nvmlGpuInstanceCreateComputeInstance")                                                                \
+        MAY(compute_destroy, (nvmlComputeInstance_t compute), "nvmlComputeInstanceDestroy")                            \
         MAY(device_get_instance, (nvmlDevice_t device, unsigned int id, nvmlGpuInstance_t *instance),                  \
                 "nvmlDeviceGetGpuInstanceById")                                                                        \
         MAY(instance_get_info, (nvmlGpuInstance_t instance, nvmlGpuInstanceInfo_t * info), "nvmlGpuInstanceGetInfo")   \
@@ -126,14 +151,14 @@ enum nvml_function {
 
 struct nvml {
         void *library;
-        struct call_trace *trace;                       /* NULL: nobody looks after our calls */
+        struct call_trace *trace;                       /* NULL: nobody observes our calls */
         const char *(*error_string)(nvmlReturn_t code); /* "nvmlErrorString", or NULL */
         const char *names[NVML_FUNCTION_COUNT];         /* the symbols that were found */
         struct {
 #define NVML_MEMBER(member, arguments, ...) nvmlReturn_t(*member) arguments;
                 NVML_FUNCTIONS(NVML_MEMBER, NVML_MEMBER)
 #undef NVML_MEMBER
-        } functions; /* for NVML_CALL only: what goes past it is not seen when it hangs */
+        } functions; /* for NVML_CALL only: a call that bypasses it is not noticed if it hangs */
 };
 
 static inline bool nvml_begin(const struct nvml *nvml, enum nvml_function function, uint64_t extra_ms)
@@ -148,19 +173,19 @@ static inline nvmlReturn_t nvml_end(const struct nvml *nvml, nvmlReturn_t code)
 }
 
 /*
- * How NVML is called. FUNCTION_NOT_FOUND: the driver has no such function. UNINITIALIZED: also where the thread was dismissed
- * (gpu/call_trace.h), which hears nothing else from then on.
+ * Calls an NVML function. FUNCTION_NOT_FOUND: the driver does not have it. UNINITIALIZED: NVML says so, or the thread
+ * was dismissed (gpu/call_trace.h); then every later call returns this, too.
  */
 #define NVML_CALL(nvml, member, ...) NVML_CALL_LASTING(nvml, 0, member, __VA_ARGS__)
 
-/* One that waits for up to |extra_ms| by design. */
+/* A call that waits for up to |extra_ms| by design. */
 #define NVML_CALL_LASTING(nvml, extra_ms, member, ...)                                                                 \
         (!(nvml)->functions.member ? NVML_ERROR_FUNCTION_NOT_FOUND                                                     \
                 : nvml_begin(nvml, NVML_INDEX_##member, extra_ms)                                                      \
                         ? nvml_end(nvml, (nvml)->functions.member(__VA_ARGS__))                                        \
                         : NVML_ERROR_UNINITIALIZED)
 
-/* Gives back what the thread has of NVML: also one that was dismissed does that. */
+/* Frees what the thread holds of NVML; allowed for a dismissed thread, too. */
 #define NVML_RELEASE(nvml, member, ...)                                                                                \
         do {                                                                                                           \
                 (void)!nvml_begin(nvml, NVML_INDEX_##member, 0);                                                       \
@@ -170,16 +195,20 @@ static inline nvmlReturn_t nvml_end(const struct nvml *nvml, nvmlReturn_t code)
         } while (0)
 
 /*
- * Which file to load, for the caller to free: |library| if it is given; else libnvidia-ml.so.1 in one of the six folders
- * below |driver_root| in which distributions put it, symbolic links resolved; else the plain name, for the dynamic linker to
- * find (the NVIDIA runtime puts the library there). Both may be "" or NULL; a |driver_root| of "/" leaves it to the linker.
+ * The file to load, for the caller to free: |library| if given. Otherwise libnvidia-ml.so.1 in one of the six folders
+ * below |driver_root| where distributions put it, with symbolic links resolved. Otherwise the plain name, for the
+ * dynamic linker to find (the NVIDIA runtime puts the library there). Both arguments may be "" or NULL; with a
+ * |driver_root| of "/" the linker searches.
  */
 char *nvml_locate(const char *library, const char *driver_root);
 
-/* Locates, loads and initialises. NOT_FOUND: no library; UNAVAILABLE: no driver; INVALID: not NVML; DENIED: no access. */
+/*
+ * Locates, loads and initialises NVML. NOT_FOUND: no library; UNAVAILABLE: no driver; INVALID: not NVML; DENIED: no
+ * access.
+ */
 int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err) MUST_USE;
 
-/* The same, and its calls are told to |trace|, which outlives it; these two begin with the loading. */
+/* The same, with calls recorded in |trace|, which must outlive it. Loading and initialising are recorded, too. */
 int nvml_open_traced(struct nvml **ret, const char *library, const char *driver_root, struct call_trace *trace,
         struct error *err) MUST_USE;
 
@@ -193,11 +222,11 @@ static inline void nvml_closep(struct nvml **nvml)
 /* Raises "<call>: GPU is lost (GPU_IS_LOST)" in the library's own words where it has some. |nvml| may be NULL. */
 int nvml_fail(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err);
 
-/* The value is not to be had on this board, driver or to this user: no failure, but "unknown". */
+/* The value is not available on this board, with this driver or for this user: "unknown", not a failure. */
 bool nvml_is_unknown(nvmlReturn_t code);
 
-/* 1: the call gave its value; 0: the value is unknown; -1: any other outcome, raised. */
+/* 1: the call returned a value; 0: the value is unknown; -1: any other result, raised as an error. */
 int nvml_outcome(const struct nvml *nvml, nvmlReturn_t code, const char *call, struct error *err) MUST_USE;
 
-/* A text that the library wrote into |size| bytes, as ours: ended, valid UTF-8, in the arena. */
+/* Copies a text that the library wrote into |size| bytes: zero-terminated, valid UTF-8, in the arena. */
 const char *nvml_text(struct arena *arena, char *text, size_t size);

@@ -1,16 +1,20 @@
 /*
- * The binary interface of libnvidia-ml.so.1, as far as this project speaks it: types, constants and layouts, no functions.
+ * The binary interface of libnvidia-ml.so.1, as far as this project uses it: types, constants and layouts, no
+ * functions.
  *
  * NVIDIA's header is not needed to build and is not redistributed here. Names, numbers and layouts are facts of the
- * interface (nvml.h of NVML 13.3.29, and the symbols of drivers 418 to 550); the static_asserts hold them, for x86_64 and
- * arm64 alike (both LP64 with the same alignment). Who calls the library does so through gpu/nvml.h, and who implements it
- * (sim/nvml/) includes this too.
+ * interface (nvml.h of NVML 13.3.29, and the symbols of drivers 418 to 550); the static_asserts hold them, for x86_64
+ * and arm64 alike (both LP64 with the same alignment). Callers use gpu/nvml.h; the implementation in sim/nvml/ includes
+ * this file, too.
  *
  * Three rules of the interface:
  *
- * - The library exports versioned symbols. The unsuffixed name, where there is one, is the oldest ABI: spell the suffix.
- * - A struct that begins with |version| wants NVML_STRUCT_VERSION() of itself, else ARGUMENT_VERSION_MISMATCH comes back.
- * - A list call takes the capacity and returns the count; too small is INSUFFICIENT_SIZE with the count needed.
+ * - The library exports versioned symbols. The unsuffixed name, where there is one, is the oldest ABI: spell the
+ *   suffix.
+ * - A struct that begins with |version| needs its NVML_STRUCT_VERSION() there, or the call returns
+ *   ARGUMENT_VERSION_MISMATCH.
+ * - A list call takes the capacity and returns the count. If the capacity is too small, it returns INSUFFICIENT_SIZE
+ *   and the count needed.
  */
 #pragma once
 
@@ -62,7 +66,7 @@ typedef enum {
 typedef enum { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 } nvmlEnableState_t;
 
 /* nvmlInitWithFlags */
-#define NVML_INIT_FLAG_NO_GPUS 1u   /* no failure when there is no GPU */
+#define NVML_INIT_FLAG_NO_GPUS 1u   /* zero GPUs is not an error */
 #define NVML_INIT_FLAG_NO_ATTACH 2u /* leave the GPUs unattached */
 
 #define NVML_DEVICE_UUID_BUFFER_SIZE 80
@@ -81,7 +85,7 @@ typedef enum { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 } nvmlEnableS
 #define NVML_STRUCT_VERSION(type, number) ((unsigned int)(sizeof(type) | ((unsigned int)(number) << 24)))
 
 #define NVML_VALUE_NOT_AVAILABLE_ULL 0xffffffffffffffffULL /* usedGpuMemory of another user's process, for one */
-#define NVML_NO_INSTANCE 0xffffffffu                       /* gpuInstanceId, computeInstanceId: not MIG */
+#define NVML_NO_INSTANCE 0xffffffffu                       /* gpuInstanceId, computeInstanceId: not on a MIG device */
 
 #define NVML_ABI_ASSERT(type, bytes) static_assert(sizeof(type) == (bytes), #type " has another size in nvml.h")
 #define NVML_ABI_OFFSET(type, member, bytes)                                                                           \
@@ -209,7 +213,7 @@ typedef enum {
 typedef struct {
         unsigned long long total;
         unsigned long long free;
-        unsigned long long used; /* the driver's own reserve included */
+        unsigned long long used; /* including the driver's own reserve */
 } nvmlMemory_t;
 NVML_ABI_ASSERT(nvmlMemory_t, 24);
 
@@ -407,7 +411,7 @@ typedef unsigned char nvmlGpuFabricState_t;
 #define NVML_GPU_FABRIC_STATE_NOT_SUPPORTED 0
 #define NVML_GPU_FABRIC_STATE_NOT_STARTED 1
 #define NVML_GPU_FABRIC_STATE_IN_PROGRESS 2
-#define NVML_GPU_FABRIC_STATE_COMPLETED 3 /* only now |status| is the result */
+#define NVML_GPU_FABRIC_STATE_COMPLETED 3 /* |status| is only valid once this is COMPLETED */
 
 #define NVML_GPU_FABRIC_UUID_LEN 16
 typedef struct {
@@ -606,7 +610,7 @@ NVML_ABI_ASSERT(nvmlDeviceAttributes_t, 40);
 NVML_ABI_OFFSET(nvmlDeviceAttributes_t, gpuInstanceSliceCount, 24);
 NVML_ABI_OFFSET(nvmlDeviceAttributes_t, memorySizeMB, 32);
 
-/* The index that asks for a profile; what the calls that make instances want is the |id| in the answer. */
+/* The index with which to ask for a profile; calls that create instances need the |id| in the answer. */
 enum {
         NVML_GPU_INSTANCE_PROFILE_1_SLICE = 0,
         NVML_GPU_INSTANCE_PROFILE_2_SLICE = 1,
@@ -626,7 +630,7 @@ enum {
         NVML_GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME = 15,
         NVML_GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME = 16,
         NVML_GPU_INSTANCE_PROFILE_3_SLICE_GFX = 17,
-        NVML_GPU_INSTANCE_PROFILE_COUNT = 18, /* of this release: end at INVALID_ARGUMENT instead */
+        NVML_GPU_INSTANCE_PROFILE_COUNT = 18, /* of this release; stop at INVALID_ARGUMENT instead */
 };
 
 enum {
@@ -666,7 +670,7 @@ typedef struct {
 } nvmlGpuInstanceProfileInfo_t;
 NVML_ABI_ASSERT(nvmlGpuInstanceProfileInfo_t, 48);
 
-/* v3 has the same size and another layout: never mix the version words. */
+/* v3 has the same size but another layout: never mix the version numbers. */
 typedef struct {
         unsigned int version;
         unsigned int id;
@@ -789,8 +793,8 @@ NVML_ABI_OFFSET(nvmlComputeInstanceInfo_t, id, 16);
 #define NVML_DEVICE_MEMORY_LIMIT_MAX (~0ULL)
 typedef struct {
         const char *nameSpace;
-        unsigned long long softLimit; /* bytes that are kept for it */
-        unsigned long long hardLimit; /* bytes that it gets at most */
+        unsigned long long softLimit; /* bytes that are reserved for it */
+        unsigned long long hardLimit; /* bytes that it may use at most */
 } nvmlSetMemoryLimits_v1_t;
 NVML_ABI_ASSERT(nvmlSetMemoryLimits_v1_t, 24);
 
@@ -802,7 +806,7 @@ typedef struct {
 } nvmlGetMemoryLimits_v1_t;
 NVML_ABI_ASSERT(nvmlGetMemoryLimits_v1_t, 32);
 
-/* The version words as nvml.h has them: a changed struct above would not come out as these. */
+/* The version numbers as in nvml.h: a wrong struct above would give other numbers. */
 static_assert(NVML_PCI_INFO_EXT_V1 == 0x01000040, "nvmlPciInfoExt_v1");
 static_assert(NVML_MEMORY_V2 == 0x02000028, "nvmlMemory_v2");
 static_assert(NVML_UUID_V1 == 0x01000034, "nvmlUUID_v1");

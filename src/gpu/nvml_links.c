@@ -4,7 +4,7 @@
 
 #include "gpu/nvml_read.h"
 
-/* Position of the GPU at PCI address |bus|, or n_gpus when it is none of them: a switch, or a CPU. */
+/* Position of the GPU at PCI address |bus|; n_gpus if it is not one of them, but a switch or a CPU. */
 static size_t find_by_bus(const struct inventory *inventory, const char *bus)
 {
         for (size_t i = 0; i < inventory->n_gpus; i++)
@@ -26,7 +26,10 @@ static unsigned int count_nvlinks(
                 nvmlReturn_t code = NVML_CALL(nvml, device_get_nvlink_state, device, link, &active);
                 size_t peer;
 
-                /* Single links can be unsupported; INVALID_ARGUMENT is the end, and a lost GPU has no more to say. */
+                /*
+                 * Single links can be unsupported. INVALID_ARGUMENT means that there are no more links; a lost GPU does
+                 * not answer any more.
+                 */
                 if (code == NVML_ERROR_NOT_SUPPORTED)
                         continue;
                 if (code != NVML_SUCCESS)
@@ -53,7 +56,7 @@ static bool p2p_is_ok(const struct nvml *nvml, nvmlDevice_t a, nvmlDevice_t b, n
                status == NVML_P2P_STATUS_OK;
 }
 
-/* PCIe levels and peer reads are the same in both directions: one question a pair. */
+/* PCIe levels and peer reads are the same in both directions, so each pair is asked about once. */
 static void read_pair(
         const struct nvml *nvml, nvmlDevice_t a, nvmlDevice_t b, struct gpu_link *there, struct gpu_link *back)
 {

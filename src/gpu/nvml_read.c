@@ -12,7 +12,7 @@
 #include "gpu/nodes.h"
 #include "gpu/nvml_links.h"
 
-/* What the functions of one reading share. */
+/* State that the functions of one reading share. */
 struct reader {
         const struct nvml *nvml;
         const struct gpu_paths *paths;
@@ -22,7 +22,7 @@ struct reader {
 
 void nvml_bus_to_sysfs(const char *bus, char *text, size_t size)
 {
-        /* The kernel prints domains with "%04x", NVML with "%08X". */
+        /* The kernel prints PCI domains with "%04x", NVML with "%08X". */
         for (size_t digits = strcspn(bus, ":"); digits > 4 && *bus == '0'; digits--)
                 bus++;
         snprintf(text, size, "%s", bus);
@@ -30,7 +30,7 @@ void nvml_bus_to_sysfs(const char *bus, char *text, size_t size)
                 *c = (char)tolower((unsigned char)*c);
 }
 
-/* Where sysfs has the file, its word is final: -1 means that the machine has no NUMA. */
+/* If sysfs has the file, its value counts: -1 means that the machine has no NUMA. */
 static int read_numa_node(const struct reader *reader, nvmlDevice_t device, const char *bus)
 {
         unsigned long nodes[16] = {0};
@@ -57,7 +57,10 @@ static int read_numa_node(const struct reader *reader, nvmlDevice_t device, cons
         return GPU_UNKNOWN_INT;
 }
 
-/* "../../../devices/pci0000:3a/0000:3a:01.0/0000:3b:00.0" → "pci0000:3a"; NULL: not below a root complex, or not to be seen. */
+/*
+ * "../../../devices/pci0000:3a/0000:3a:01.0/0000:3b:00.0" → "pci0000:3a"; NULL: not below a root complex, or not
+ * readable.
+ */
 static const char *read_pcie_root(const struct reader *reader, const char *bus)
 {
         _free_ char *path = xasprintf("%s/sys/bus/pci/devices/%s", reader->paths->system_root, bus);
@@ -75,7 +78,7 @@ static const char *read_pcie_root(const struct reader *reader, const char *bus)
         return nvml_text(&reader->inventory->arena, root, strcspn(root, "/") + 1);
 }
 
-/* The file has "0x030200". */
+/* The file contains "0x030200". */
 static unsigned int read_pci_class(const struct reader *reader, const char *bus)
 {
         _free_ char *path = xasprintf("%s/sys/bus/pci/devices/%s/class", reader->paths->system_root, bus);
@@ -88,7 +91,7 @@ static unsigned int read_pci_class(const struct reader *reader, const char *bus)
         return class;
 }
 
-/* One of the two calls; older drivers have the first, and newer ones may drop it. */
+/* One of two calls: older drivers have the first, and newer drivers may remove it. */
 static bool ask_fabric(const struct nvml *nvml, nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
 {
         nvmlGpuFabricInfo_v2_t second = {.version = NVML_GPU_FABRIC_INFO_V2};
@@ -135,8 +138,7 @@ static int read_identity(struct reader *reader, nvmlDevice_t device, struct gpu 
 {
         const struct nvml *nvml = reader->nvml;
         char bus[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
-        nvmlBrandType_t brand =
-                NVML_BRAND_UNKNOWN; /* a driver that says yes and writes nothing must not make us read rubbish */
+        nvmlBrandType_t brand = NVML_BRAND_UNKNOWN; /* in case a driver returns success but writes nothing */
         nvmlPciInfo_t pci = {0};
         unsigned int minor = 0;
         int known;
@@ -166,7 +168,10 @@ static int read_identity(struct reader *reader, nvmlDevice_t device, struct gpu 
 
 static enum gpu_architecture architecture_of(nvmlDeviceArchitecture_t value)
 {
-        /* A generation newer than this list is kept as its number: newer than all of them is what matters. */
+        /*
+         * A generation that this list does not have is stored as its number: it only matters that it is newer than all
+         * of them.
+         */
         return value == NVML_DEVICE_ARCH_UNKNOWN || value > INT32_MAX ? GPU_ARCHITECTURE_UNKNOWN
                                                                       : (enum gpu_architecture)value;
 }
@@ -236,7 +241,7 @@ static void add_unnamed(struct inventory *inventory, unsigned int index, const c
                 arena_printf(&inventory->arena, "GPU %u: %s", index, text);
 }
 
-/* A handle and a UUID that no other GPU has, without which a GPU cannot be in the list. */
+/* Gets the handle and the UUID. A GPU without a UUID, or with that of another GPU, cannot be in the list. */
 static int name_gpu(
         struct reader *reader, unsigned int index, nvmlDevice_t *ret_device, const char **ret_uuid, struct error *err)
 {

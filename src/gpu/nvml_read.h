@@ -1,9 +1,10 @@
 /*
- * NVML → inventory: every call that describes the node, in one pass. It knows nothing of events, health or threads.
+ * Reads the inventory from NVML: all calls that describe the node, in one pass.
+ * It knows nothing of events, health or threads.
  *
- * A call that the board, driver or user is not allowed (NOT_SUPPORTED, FUNCTION_NOT_FOUND, NO_PERMISSION, …) leaves its field
- * unknown. Any other error is that GPU's failure, and the next GPU is read. A GPU that cannot name itself, or that has the
- * UUID of another, is an unnamed failure. Display GPUs of DGX stations are left out, as NVIDIA's plugin does.
+ * A call that the board, driver or user does not permit (NOT_SUPPORTED, FUNCTION_NOT_FOUND, NO_PERMISSION, …) leaves
+ * its field unknown. Any other error is a failure of that GPU, and the next GPU is read. A GPU without a UUID, or with
+ * that of another GPU, is an unnamed failure. Display GPUs of DGX stations are left out, as in NVIDIA's plugin.
  */
 #pragma once
 
@@ -12,21 +13,18 @@
 #include "gpu/nvml.h"
 #include "gpu/paths.h"
 
-#define NVML_READ_MAX_GPUS 256U /* the driver's own limit is below */
+#define NVML_READ_MAX_GPUS 256U /* more than NVIDIA's driver supports */
 
-/*
- * Fails only when NVML as a whole does; the kind of the error is DENIED or
- * UNAVAILABLE.
- */
+/* Fails only if NVML as a whole fails, with DENIED or UNAVAILABLE. */
 int nvml_read(
         struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths, struct error *err) MUST_USE;
 
 /*
- * The same without a call about what |skips| names (NULL: nothing). Such a GPU has the reason as its failure, or is an unnamed failure where
- * its UUID is not known; links that are not to be asked for are unread, and inventory_keep() knows them.
+ * The same, without calls about the GPUs in |skips| (NULL: none). Such a GPU gets the reason as its failure, or is an
+ * unnamed failure if its UUID is not known. Links that must not be read stay unread; inventory_keep() completes them.
  */
 int nvml_read_but(struct inventory **ret, const struct nvml *nvml, const struct gpu_paths *paths,
         const struct skips *skips, struct error *err) MUST_USE;
 
-/* "00000000:3B:00.0" → "0000:3b:00.0", as sysfs has it: a domain has four digits, or as many more as it needs. */
+/* "00000000:3B:00.0" → "0000:3b:00.0", as in sysfs: a domain has at least four digits. */
 void nvml_bus_to_sysfs(const char *bus, char *text, size_t size);

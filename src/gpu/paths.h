@@ -4,7 +4,6 @@
 #pragma once
 
 struct gpu_paths {
-        const char *
-                system_root; /* "" for the machine itself; tests and demonstrations put a folder before /dev, /proc, /sys */
-        const char *driver_root; /* the driver's files as this container sees them; "" or "/": its own */
+        const char *system_root; /* "" for the machine itself; tests set a folder with /dev, /proc and /sys */
+        const char *driver_root; /* the root of the driver's files as seen in this container; "" or "/": its own root */
 };

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* The GPU is not there for the driver: one that is found after this was reset, or enumerated anew. */
+/* The driver does not have the GPU. If the GPU is found later, it was reset or enumerated again. */
 static bool is_gone(nvmlReturn_t code)
 {
         return code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_GPU_NOT_FOUND;
@@ -58,7 +58,10 @@ static const char *recovery_action(const struct nvml *nvml, nvmlDevice_t device,
         }
 }
 
-/* Boards that retire pages and contain no errors. A driver that does not know architectures knows nothing newer than Turing. */
+/*
+ * Older boards, which retire pages and cannot contain errors. A driver that does not know architectures knows nothing
+ * newer than Turing.
+ */
 static bool is_before_ampere(const struct nvml *nvml, nvmlDevice_t device)
 {
         nvmlDeviceArchitecture_t architecture;

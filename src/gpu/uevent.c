@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
-#define KERNEL_GROUP 1U /* udev repeats them, in a form of its own, to group 2 */
-#define TURN_MAX 64U    /* datagrams read before the loop goes on */
+#define KERNEL_GROUP 1U /* udev repeats them in group 2, in its own format */
+#define TURN_MAX 64U    /* datagrams per turn of the loop */
 
 struct uevent_watch {
         uv_poll_t poll;
@@ -19,7 +19,7 @@ struct uevent_watch {
         void *data;
 };
 
-/* ---- what they say ---- */
+/* ---- the messages ---- */
 
 /* The value of |line| if its key is |key|. */
 static const char *value_of(const char *line, const char *key)
@@ -36,7 +36,7 @@ bool uevent_is_about_gpus(const char *data, size_t size)
         const char *path = "";
         const char *pci = "";
 
-        /* Without this, the last line would not be one. */
+        /* Terminates the last line. */
         if (size == 0 || size > UEVENT_MAX || data[size - 1] != '\0' || !memchr(data, '@', strlen(data)))
                 return false;
         for (const char *line = data + strlen(data) + 1; line < data + size; line += strlen(line) + 1) {
@@ -60,7 +60,7 @@ bool uevent_is_about_gpus(const char *data, size_t size)
 
 /* ---- the socket ---- */
 
-/* 1: one that is about GPUs; 0: another one; -1: there is none. */
+/* 1: a message about GPUs; 0: another message; -1: no more messages. */
 static int receive(int fd)
 {
         char data[UEVENT_MAX];
@@ -69,7 +69,7 @@ static int receive(int fd)
         struct msghdr message = {.msg_name = &sender, .msg_namelen = sizeof(sender), .msg_iov = &part, .msg_iovlen = 1};
         ssize_t size = recvmsg(fd, &message, MSG_DONTWAIT);
 
-        /* So many came that some were lost: any of them may have been about GPUs. */
+        /* The socket's buffer overflowed, and any lost message may have been about GPUs. */
         if (size < 0)
                 return errno == ENOBUFS ? 1 : -1;
         if (message.msg_flags & MSG_TRUNC || message.msg_namelen != sizeof(sender) || sender.nl_pid != 0)
@@ -84,7 +84,7 @@ static void on_uevent_readable(uv_poll_t *poll, int status, int events UNUSED)
         int result = 0;
 
         if (status < 0) {
-                uv_poll_stop(poll); /* the slow comparison goes on without */
+                uv_poll_stop(poll); /* without it, the comparison at each refresh still works, but later */
                 return;
         }
         for (unsigned int i = 0; i < TURN_MAX && result >= 0; i++) {
@@ -137,7 +137,10 @@ static void on_uevent_closed(uv_handle_t *handle)
 struct uevent_watch *uevent_watch_close(struct uevent_watch *watch)
 {
         if (watch) {
-                /* First the handle, which lets go of the descriptor: once closed, its number is any other thread's. */
+                /*
+                 * Closes the handle first, which releases the descriptor: after close() another thread may get its
+                 * number.
+                 */
                 uv_close((uv_handle_t *)&watch->poll, on_uevent_closed);
                 close(watch->socket);
         }

@@ -73,7 +73,7 @@ static void init_group(
         for (size_t i = 0; gpu->failure && i < group->n_units; i++) {
                 struct unit_state *unit = &group->units[i];
 
-                /* One that is unhealthy already has its probes, which find the same. */
+                /* A unit that is already unhealthy has its own probes, which find the same. */
                 if (!unit->health.unhealthy)
                         unit->is_news = health_fail(&unit->health, gpu->failure, now_ms);
         }

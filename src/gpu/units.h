@@ -1,7 +1,8 @@
 /*
- * The health of every unit of an inventory: which event concerns which units. Pure, like gpu/health.h, which judges.
+ * The health of every unit of an inventory: which event affects which units. Pure, like gpu/health.h, which judges.
  *
- * What hits a GPU hits all its MIG devices. An event that names a GPU instance concerns the MIG devices in it alone.
+ * A failure of a GPU affects all its MIG devices. An event that names a GPU instance affects only the MIG devices in
+ * it.
  */
 #pragma once
 
@@ -15,14 +16,14 @@ struct unit_state {
         unsigned int gpu_instance; /* UNIT_NO_INSTANCE: the GPU itself */
         unsigned int compute_instance;
         struct health health;
-        bool is_news; /* there is something to tell; cleared by who tells it */
+        bool is_news; /* there is a change to report; the reporter clears it */
 };
 
-/* One GPU: units[0] is the GPU itself, its MIG devices follow. At the same position as in the inventory. */
+/* One GPU: units[0] is the GPU itself, its MIG devices follow. Groups have the positions of the inventory. */
 struct unit_group {
         struct unit_state *units;
         size_t n_units;
-        bool must_poll; /* something happened that a probe has to explain */
+        bool must_poll; /* an event happened that a probe must explain */
 };
 
 struct units {
@@ -39,18 +40,21 @@ void units_done(struct units *units);
 
 struct units units_copy(const struct units *units);
 
-/* Follows a new inventory: units known by UUID keep their health, new ones start healthy, and those of a failed GPU fall. */
+/*
+ * Applies a new inventory: units with a known UUID keep their health, new ones start healthy, and units of a failed GPU
+ * become unhealthy.
+ */
 void units_update(struct units *units, const struct inventory *inventory, uint64_t probe_ms, uint64_t now_ms);
 
-/* An Xid of one GPU that counts. False when the instance named is not in the inventory, which is thus out of date. */
+/* An Xid that counts, of one GPU. False: the inventory does not have the named instance, so it is out of date. */
 bool units_xid(struct units *units, size_t group, unsigned int gpu_instance, unsigned int compute_instance,
         uint64_t xid, uint64_t now_ms);
 
-/* A GPU cannot be used, for |reason|, and with it go its MIG devices. */
+/* A GPU cannot be used, because of |reason|; its MIG devices become unhealthy, too. */
 void units_fail(struct unit_group *group, const char *reason, uint64_t now_ms);
 
-/* The driver was unloaded or replaced: health_release() for all. */
+/* The driver was unloaded or replaced: calls health_release() for all units. */
 void units_release(struct units *units);
 
-/* When the next probe of this GPU, or of one of its MIG devices, is due; HEALTH_NEVER. */
+/* When the next probe of this GPU, or of one of its MIG devices, is due; HEALTH_NEVER: no probe is. */
 uint64_t units_probe_at(const struct unit_group *group);

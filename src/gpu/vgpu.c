@@ -8,7 +8,7 @@
 #include "base/file.h"
 
 #define CONFIG_SIZE ((size_t)256)
-#define CONFIG_LIMIT ((size_t)4096) /* PCI Express has that much */
+#define CONFIG_LIMIT ((size_t)4096) /* the size of a PCI Express configuration space */
 #define MAX_DEVICES 4096
 
 /* Offsets in the configuration space, and the vendor-specific capability's id. */
@@ -26,7 +26,7 @@
 #define RECORD_HEAD ((size_t)2)
 #define RECORD_TEXT ((size_t)(VGPU_TEXT_SIZE - 1))
 
-/* The position of the first vendor-specific capability, 0 for none. A list that runs in circles ends, too. */
+/* The position of the first vendor-specific capability; 0: none. A circular list ends the search, too. */
 static size_t find_capability(const unsigned char *config)
 {
         size_t at = config[CAPABILITIES];

@@ -5,9 +5,9 @@
 #include "gpu/nvml_read.h"
 #include "gpu/watch_events.h"
 
-#define SETTLE_MS 200U                         /* a changed layout, or a new GPU, comes as a handful of events */
+#define SETTLE_MS 200U                         /* a changed MIG layout or a new GPU causes several events */
 #define RECOUNT_MS UINT64_C(5000)              /* the first time at most; doubles up to the next */
-#define RECOUNT_MAX_MS (UINT64_C(3600) * 1000) /* a container may be shown fewer GPUs than there are, for good */
+#define RECOUNT_MAX_MS (UINT64_C(3600) * 1000) /* a container may see fewer GPUs than the machine has */
 
 void watch_init(struct watch *watch, const struct watch_options *options)
 {
@@ -42,7 +42,7 @@ void watch_close(struct watch *watch)
         watch->nvml = nvml_close(watch->nvml);
 }
 
-/* ---- from one watch to another ---- */
+/* ---- moving a watch to another thread ---- */
 
 static struct watch_ears copy_ears(const struct watch_ears *ears)
 {
@@ -57,7 +57,7 @@ static struct watch_ears copy_ears(const struct watch_ears *ears)
 void watch_inherit(struct watch *heir, struct watch *from, bool with_ears)
 {
         heir->is_heir = true;
-        heir->must_report = true; /* what |from| had put into its mail is lost with it */
+        heir->must_report = true; /* what |from| had put into its own mail is lost */
         heir->policy = from->policy;
         heir->platform = from->platform;
         heir->inventory = from->inventory ? inventory_copy(from->inventory) : NULL;
@@ -79,7 +79,7 @@ void watch_inherit(struct watch *heir, struct watch *from, bool with_ears)
         }
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static void report_news(struct watch *watch, bool all, struct mail *mail)
 {
@@ -111,13 +111,15 @@ void watch_put_out(struct watch *watch, const char *reason, struct mail *mail)
 
 /* ---- the driver ---- */
 
-/* The files are the driver's as well, and reading them may hang. */
+/* The files belong to the driver, and reading them may hang. */
 static void begin_reading(const struct watch *watch)
 {
         (void)!call_trace_begin(watch->options->trace, "reading /proc/driver/nvidia", 0);
 }
 
-/* Where the library is looked for now, which is a path or leaves it to the linker; then it is where it was. */
+/*
+ * The path where the library is found now. Without a path the linker found it, and it stays where it was loaded from.
+ */
 static struct driver_mark take_mark(const struct watch *watch)
 {
         _free_ char *path = NULL;
@@ -156,7 +158,7 @@ static bool is_outdated(struct watch *watch)
         return watch->recount_at_ms <= watch_now_ms();
 }
 
-/* The kernel has other GPUs than NVML counted: one of them was too early. */
+/* The kernel has other GPUs than NVML counted: NVML or the kernel was read too early. */
 static void plan_recount(struct watch *watch)
 {
         if (!watch->gpus.known || watch->gpus.count == watch->nvml_count) {
@@ -181,7 +183,7 @@ bool watch_is_stale(struct watch *watch)
 
 /* ---- the inventory ---- */
 
-/* All calls on GPUs would fail alike; this one says why. */
+/* All calls on GPUs would fail in the same way; this call says why. */
 static int check_library(const struct watch *watch, struct error *err)
 {
         char text[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE] = "";
@@ -190,7 +192,7 @@ static int check_library(const struct watch *watch, struct error *err)
         return watch_error_is_fatal(code) ? nvml_fail(watch->nvml, code, "nvmlSystemGetDriverVersion", err) : 0;
 }
 
-/* GPUs do not leave all at once, but a driver that starts shows none at first. */
+/* GPUs do not all disappear at once, but a starting driver has none at first. */
 static bool is_too_early(struct watch *watch, const struct inventory *fresh)
 {
         if (fresh->n_gpus > 0 || !watch->inventory || watch->inventory->n_gpus == 0) {
@@ -220,7 +222,7 @@ static int read_inventory(struct watch *watch, struct inventory **ret, struct er
         return 0;
 }
 
-/* True when it differs from the one before. */
+/* True if it differs from the previous one. */
 static bool keep_inventory(struct watch *watch, struct inventory *fresh)
 {
         bool is_news = !watch->inventory || !inventory_is_same(watch->inventory, fresh);
@@ -267,8 +269,9 @@ static int refresh(struct watch *watch, struct mail *mail, struct error *err)
         watch->refresh_at_ms = MIN(watch_now_ms() + watch->options->refresh_ms, watch->recount_at_ms);
         if (is_news || !watch->ears.set)
                 watch_register_anew(watch);
-        /* Neither a restart nor another driver may turn a GPU that waits for its reset into a healthy one, and not every
-         * fault has an event. */
+        /*
+         * A restart or another driver must not make a GPU healthy that needs a reset, and not every fault has an event.
+         */
         if (health_policy_has_checks(&watch->policy))
                 watch_probe_all(watch);
         report_inventory(watch, report, mail);
@@ -278,7 +281,7 @@ static int refresh(struct watch *watch, struct mail *mail, struct error *err)
 int watch_refresh(struct watch *watch, bool report, struct mail *mail, struct error *err)
 {
         watch->must_report = watch->must_report || report;
-        /* Where the kernel does not show its GPUs, who asks gets NVML's count of now. */
+        /* If the kernel does not show its GPUs, a rescan gets NVML's count. */
         watch->is_outdated = is_outdated(watch) || (report && !watch->gpus.known);
         return watch->is_outdated ? 0 : refresh(watch, mail, err);
 }
@@ -296,10 +299,10 @@ static int open_library(struct watch *watch, struct error *err)
                 return -1;
         free(watch->library_path);
         watch->library_path = driver_library_path(watch->nvml);
-        /* From before, so that what is replaced meanwhile is noticed. */
+        /* Read before NVML is opened, so that a replacement during the opening is noticed. */
         watch->mark = knows_path || mark.inode ? mark : take_mark(watch);
         watch->gpus = gpus;
-        /* Not when it was closed for a new count of the GPUs alone: the driver went on with what it knows. */
+        /* Not after a close that only served to count the GPUs again: the driver kept its state. */
         if (watch->was_away)
                 units_release(&watch->units);
         watch->was_away = false;
@@ -380,7 +383,7 @@ void watch_set_policy(struct watch *watch, const struct health_policy *policy)
 
 /* ---- one step ---- */
 
-/* When nothing is let back, nothing needs to be asked. */
+/* If nothing can become healthy, no probe is needed. */
 static uint64_t probe_at(const struct watch *watch, size_t position)
 {
         return watch->policy.recover ? units_probe_at(&watch->units.groups[position]) : HEALTH_NEVER;
@@ -403,7 +406,7 @@ static unsigned int time_left(const struct watch *watch)
         return due <= now ? 0 : (unsigned int)MIN(due - now, watch->options->wait_ms);
 }
 
-/* The units of a GPU that could not be read are let back by nothing but a reading that succeeds. */
+/* A GPU that could not be read becomes healthy only by a successful reading. */
 static bool needs_reading(const struct watch *watch, uint64_t now)
 {
         for (size_t i = 0; i < watch->units.n_groups; i++)

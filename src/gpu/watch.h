@@ -1,15 +1,16 @@
 /*
- * One node's GPUs under watch: NVML open, events registered, the inventory and the health of its units kept up to date. It
- * blocks in NVML and knows nothing of threads or loops: gpu/monitor.c runs it on a thread and carries its mail.
+ * Watches the GPUs of a node: keeps NVML open, registers for events, and keeps the inventory and the health of its
+ * units up to date. It blocks in NVML and knows nothing of threads or loops: gpu/monitor.c runs it on a thread and
+ * delivers its mail.
  *
- * The inventory and the health outlive the library: a watch that closed and opened again goes on where it was. While NVML
- * cannot be used after it could, the units are known and unhealthy, by no fault of theirs: health is not touched, and what
- * was healthy is so again when NVML is back.
+ * The inventory and the health outlive the library: after closing and opening again, a watch continues. While NVML
+ * cannot be used, the units are known but reported as unhealthy. Their stored health does not change, so healthy units
+ * are healthy again when NVML is back.
  *
- * On WSL and Tegra the inventory is fixed; there is nothing to open, and nothing to step through.
+ * On WSL and Tegra the inventory is fixed; nothing is opened, and there are no steps.
  *
- * Whenever the inventory is read, the files of gpu/driver_change.h are looked at: if the driver was replaced, or the kernel has
- * other GPUs than NVML counted, the watch |is_outdated|, which only closing and opening it can mend.
+ * Each reading of the inventory also checks the files of gpu/driver_change.h. If the driver was replaced, or the kernel
+ * has other GPUs than NVML counted, the watch |is_outdated|: it must be closed and opened again.
  */
 #pragma once
 
@@ -22,7 +23,7 @@
 #include "gpu/platform.h"
 #include "gpu/units.h"
 
-/* As in struct gpu_monitor_options, but nothing is left to a default except |probe_ms|. */
+/* As in struct gpu_monitor_options, but without defaults, except for |probe_ms|. */
 struct watch_options {
         const char *library;
         struct gpu_paths paths;
@@ -34,10 +35,10 @@ struct watch_options {
         uint64_t empty_ms;
         uint64_t unheard_ms;
         const struct health_policy *policy; /* the first one, copied */
-        struct call_trace *trace;           /* what the watch is doing in the driver; or NULL */
+        struct call_trace *trace;           /* records the driver calls of the watch; or NULL */
 };
 
-/* The GPUs whose events arrive, and where. By UUID, so that it holds whatever the inventory is. */
+/* The GPUs whose events arrive, with their event set. By UUID, so that it is valid for any inventory. */
 struct watch_ears {
         nvmlEventSet_t set; /* NULL: none */
         struct watch_ear {
@@ -52,33 +53,34 @@ struct watch {
         struct health_policy policy;
         enum platform platform;
         struct nvml *nvml;           /* NULL: closed */
-        struct inventory *inventory; /* the last one read, completed by what was known before; NULL: none yet */
+        struct inventory *inventory; /* the last one read, completed with earlier knowledge; NULL: none yet */
         struct units units;
         struct watch_ears ears;
-        nvmlEventSet_t disowned; /* a set that another watch has taken over; NULL: none */
-        struct error set_error;  /* why there is no event set; ERROR_NONE: there is one, or the driver has none */
-        struct skips skips;      /* what is not asked, since it hangs */
-        bool is_heir;            /* not opened yet, and what is known of the driver is another watch's */
-        bool must_sweep;         /* the waits fail: probe all, and leave out who is to blame */
+        nvmlEventSet_t disowned; /* NULL: none; another watch may have taken it over */
+        struct error set_error;  /* why there is no event set; ERROR_NONE: there is one, or the driver does not support
+                                  * events */
+        struct skips skips;      /* GPUs that are not asked, since they hang */
+        bool is_heir;            /* not opened yet; its state comes from another watch */
+        bool must_sweep;         /* the waits fail: probe all, and leave out the GPU that is the cause */
         uint64_t refresh_at_ms;
-        uint64_t sweep_at_ms;      /* not before this are all GPUs probed for a failing wait */
-        unsigned int wait_errors;  /* in a row */
-        uint64_t wait_failures;    /* all of them */
-        uint64_t unheard_since_ms; /* the first one in a row */
-        bool is_unheard;           /* for so long that no GPU can be called healthy */
-        char unheard[200];         /* why no events arrive, once that is worth telling; empty: they do */
+        uint64_t sweep_at_ms;      /* earliest time of the next probe of all GPUs because of a failing wait */
+        unsigned int wait_errors;  /* failed waits in a row */
+        uint64_t wait_failures;    /* failed waits in total */
+        uint64_t unheard_since_ms; /* time of the first failed wait in a row */
+        bool is_unheard;           /* for so long that all GPUs count as unhealthy */
+        char unheard[200];         /* why no events arrive, once it is to be reported; empty: they arrive */
 
         bool is_outdated; /* close it and open it again */
-        bool must_report; /* the inventory, though it may be no news */
-        bool was_away;    /* the driver was replaced, or could not be used, since the library was opened */
-        bool is_out;      /* all units were told to be unhealthy, since NVML cannot be used */
+        bool must_report; /* report the inventory, even if it has not changed */
+        bool was_away;    /* since the library was opened, the driver was replaced or was unusable */
+        bool is_out;      /* all units were reported as unhealthy, since NVML cannot be used */
         uint64_t empty_since_ms;
         char *library_path;       /* of the library loaded last; NULL: none was */
         struct driver_mark mark;  /* when that was loaded */
-        struct driver_mark stale; /* what watch_is_stale() reported last */
-        struct driver_gpus gpus;  /* when it was initialised */
-        unsigned int nvml_count;  /* the same as NVML counted it */
-        uint64_t recount_at_ms;   /* when to open again because the two differ; HEALTH_NEVER */
+        struct driver_mark stale; /* the driver that watch_is_stale() reported last */
+        struct driver_gpus gpus;  /* the kernel's GPUs when NVML was initialised */
+        unsigned int nvml_count;  /* the number of GPUs that NVML counted then */
+        uint64_t recount_at_ms;   /* when to open again because the two numbers differ; HEALTH_NEVER */
         uint64_t recount_ms;
 };
 
@@ -86,23 +88,25 @@ void watch_init(struct watch *watch, const struct watch_options *options);
 void watch_done(struct watch *watch);
 
 /*
- * |heir|, just initialised, goes on where |from| is stuck inside a call, which must not return meanwhile (call_trace_dismiss()): with
- * what is known of GPUs, health and driver, and |with_ears| with the event set, so that no event is lost. |from| is then only to be
- * done with; before that, the heir has to be open, or the driver may forget the set.
+ * |heir|, just initialised, continues for |from|, which is stuck inside a call that must not return meanwhile
+ * (call_trace_dismiss()). It takes over what is known of GPUs, health and driver; |with_ears|: also the event set, so
+ * that no event is lost. After this, |from| may only be released, and only when the heir is open; otherwise the driver
+ * may drop the set.
  */
 void watch_inherit(struct watch *heir, struct watch *from, bool with_ears);
 
 /*
- * What must not be asked from now on. The units of a GPU that is new among them, or for another reason, are told to be unhealthy, before any call is made;
- * one that is no more among them is read and probed at once.
+ * Sets the GPUs that must not be asked from now on. Units of a GPU that is new in |skips|, or has another reason, are
+ * reported as unhealthy before any call is made. A GPU that is no longer in |skips| is read and probed at once.
  */
 void watch_set_skips(struct watch *watch, const struct skips *skips, struct mail *mail);
 
 /*
- * Opens the library, without a question to a GPU; an heir then hears of what came meanwhile. An error leaves it closed. After it comes
- * watch_begin(), which reads the inventory and registers for events. The inventory is put into |mail| when it is news, when |report|
- * says so, and when NVML is back. When there is no GPU the watch is open, and there is nothing to step through; but GPUs that
- * are all gone at once are taken for a driver that is not ready, an error, until that has lasted for |empty_ms|.
+ * Opens the library without asking about any GPU; an heir then handles the events that arrived meanwhile. After an
+ * error the library is closed. Call watch_begin() next, which reads the inventory and registers for events. The
+ * inventory is put into |mail| if it has changed, if |report| is true, and when NVML is usable again. If there is no
+ * GPU, the watch is open but has no steps. If all GPUs disappear at once, this counts as a driver that is not ready (an
+ * error) until |empty_ms| have passed.
  */
 int watch_open(struct watch *watch, bool report, struct mail *mail, struct error *err) MUST_USE;
 int watch_begin(struct watch *watch, struct mail *mail, struct error *err) MUST_USE;
@@ -118,30 +122,31 @@ static inline bool watch_has_gpus(const struct watch *watch)
         return watch->inventory && watch->inventory->n_gpus > 0;
 }
 
-/* NVML cannot be used: tells, once, of every known unit that it is unhealthy; again if the inventory was asked for meanwhile. */
+/* NVML cannot be used: reports every known unit as unhealthy, once; again if the inventory was requested meanwhile. */
 void watch_put_out(struct watch *watch, const char *reason, struct mail *mail);
 
 /*
- * After a close: the old library is still in this process although another driver is installed. Only a new process can load
- * that. True once for each such driver.
+ * After a close: the old library is still in this process although another driver is installed, so only a new process
+ * can load the new one. True once per such driver.
  */
 bool watch_is_stale(struct watch *watch);
 
-/* Something happened on the machine: read the inventory again, and look at the driver, once it has settled. */
+/* After a device event: reads the inventory again and checks the driver, as soon as there are no further events. */
 void watch_poll(struct watch *watch);
 
-/* Also probes what nobody looked at while there were no checks. */
+/* Sets the policy; also probes the units that were not probed while checks were disabled. */
 void watch_set_policy(struct watch *watch, const struct health_policy *policy);
 
-/* Reads the inventory again, and puts it into |mail| under the same conditions. An error ends the watch: close it. */
+/* Reads the inventory again and puts it into |mail| under the same conditions. After an error, close the watch. */
 int watch_refresh(struct watch *watch, bool report, struct mail *mail, struct error *err) MUST_USE;
 
 /*
- * A step of the watch in two parts, each of which puts what became known into |mail|; an error ends the watch.
+ * A step of the watch has two parts; each puts its news into |mail|. After an error, close the watch.
  *
- * The first one waits for events, for at most |wait_ms|, and asks no GPU anything: so what it heard can be told even if that hangs. |ret_sleep_ms| is how long the caller must sleep before the next
- * step, because NVML cannot be waited on: it lacks events or returns errors at once. The second one probes and reads what is
- * due, which takes long where a GPU is ill: what the first one says must not wait for it.
+ * The first part waits for events, for at most |wait_ms|, and makes no call about a GPU, so its news can be reported
+ * even if a GPU hangs. |ret_sleep_ms| is how long the caller must sleep before the next step, if NVML does not support
+ * events or returns errors at once. The second part makes the probes and readings that are due. With a faulty GPU this
+ * takes long, so the news of the first part must be delivered before it.
  */
 int watch_listen(struct watch *watch, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err) MUST_USE;
 int watch_do_due(struct watch *watch, struct mail *mail, struct error *err) MUST_USE;

@@ -5,13 +5,13 @@
 
 #include "gpu/probe.h"
 
-#define DRAIN_MAX 256U     /* events handled before probes and commands have their turn */
-#define SWEEP_MS 5000U     /* between probes of all GPUs while waiting fails */
-#define REPORT_MS 5000U    /* of failed waits that no single GPU is to blame for, until that is told */
+#define DRAIN_MAX 256U     /* events per step, before probes and requests are handled */
+#define SWEEP_MS 5000U     /* between two probes of all GPUs while waiting fails */
+#define REPORT_MS 5000U    /* how long waits must fail, without a single GPU as the cause, until it is reported */
 #define ERROR_SLEEP_MS 10U /* after the first failed wait; doubles up to the next */
 #define ERROR_SLEEP_MAX_MS 1000U
 
-/* Xids judge; the others only say when to look: the driver's layout changed, or a GPU is in trouble. */
+/* Xids decide about health; the other events only say when to probe: the MIG layout changed, or a GPU has a problem. */
 #define EVENTS_POLL                                                                                                    \
         (NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_DRAM_RETIREMENT_EVENT |                                \
                 NVML_EVENT_TYPE_DRAM_RETIREMENT_FAILURE | NVML_EVENT_TYPE_FATAL_POISON_ERROR |                         \
@@ -41,8 +41,8 @@ static void add_ear(struct watch_ears *ears, const char *uuid, nvmlDevice_t devi
 }
 
 /*
- * Makes events of this GPU arrive. Also 0 when they never will, because the board or the driver is too old for them; as
- * upstream, any other failure means that nothing would be heard of the GPU, so that it cannot be called healthy.
+ * Registers for the events of this GPU. Returns 0 also if the board or the driver is too old for events. Any other
+ * failure means, as in NVIDIA's plugin, that no event of the GPU would arrive, so it must not be healthy.
  */
 static int register_gpu(struct watch *watch, struct watch_ears *ears, size_t position, struct error *err)
 {
@@ -103,7 +103,7 @@ static struct probe_result find_whole(struct watch *watch, size_t position, bool
         return result;
 }
 
-/* Whom the next calls are about. */
+/* Sets which GPU the next calls are about. */
 static void ask_gpu(const struct watch *watch, size_t position)
 {
         const struct gpu *gpu = &watch->inventory->gpus[position];
@@ -135,7 +135,7 @@ void watch_probe(struct watch *watch, size_t position, bool forced, uint64_t now
                 if (health_is_good(own.finding))
                         own.finding = whole.finding;
                 else if (i > 0 && health_is_good(whole.finding))
-                        own.finding = HEALTH_BAD; /* its GPU is there, so that this is no sign of a reset */
+                        own.finding = HEALTH_BAD; /* its GPU is there, so this does not prove a reset */
                 if (health_probe(&unit->health, own.finding, own.reason, now))
                         unit->is_news = true;
         }
@@ -197,7 +197,7 @@ static void handle_event(struct watch *watch, const nvmlEventData_t *event)
 
 static nvmlReturn_t wait_event(struct watch *watch, nvmlEventData_t *event, unsigned int timeout_ms)
 {
-        /* The oldest form of the call leaves the instance fields as they are. */
+        /* The oldest form of the call does not write the instance fields. */
         *event = (nvmlEventData_t){.gpuInstanceId = NVML_NO_INSTANCE, .computeInstanceId = NVML_NO_INSTANCE};
         return NVML_CALL_LASTING(watch->nvml, timeout_ms, event_set_wait, watch->ears.set, event, timeout_ms);
 }
@@ -228,7 +228,7 @@ static void create_set(struct watch *watch, struct watch_ears *ears)
                         watch->nvml, code, "health events are not available: nvmlEventSetCreate", &watch->set_error);
 }
 
-/* Nothing would be heard of this GPU. */
+/* No event of this GPU would arrive. */
 static void fail_unheard(struct watch *watch, size_t position, const char *reason)
 {
         struct unit_group *group = &watch->units.groups[position];
@@ -258,7 +258,7 @@ static void register_gpus(struct watch *watch, struct watch_ears *ears)
         ask_driver(watch);
 }
 
-/* Built beside the old one: whoever takes this watch over in the middle finds one that is whole. */
+/* Built beside the old set, so that a watch which takes over in between finds a complete set. */
 void watch_register(struct watch *watch)
 {
         struct watch_ears ears = {0};
@@ -314,7 +314,10 @@ static void end_unheard(struct watch *watch)
         watch->unheard[0] = '\0';
 }
 
-/* Probing each GPU found none to leave out, and the waits fail on: like a registration that failed, in the end. */
+/*
+ * Each GPU was probed and none is the cause, but the waits still fail: in the end, treat this like a failed
+ * registration.
+ */
 static void note_unheard(struct watch *watch, nvmlReturn_t code, uint64_t lasted_ms)
 {
         struct error err;
@@ -329,7 +332,7 @@ static void note_unheard(struct watch *watch, nvmlReturn_t code, uint64_t lasted
                         fail_unheard(watch, i, watch->unheard);
 }
 
-/* A wait that fails says nothing about which GPU is to blame: ask each, and wait for the others without it. */
+/* A failed wait does not say which GPU is the cause: probe each one, and wait without the faulty one. */
 static uint64_t handle_wait_error(struct watch *watch, nvmlReturn_t code)
 {
         uint64_t now = watch_now_ms();

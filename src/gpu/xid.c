@@ -4,13 +4,13 @@
 
 #include "base/macro.h"
 
-/* What NVIDIA's plugin makes of every Xid that it does not know as an application's. */
+/* How NVIDIA's plugin treats every Xid that it does not know as an application error. */
 #define COUNTS(number, class, name)                                                                                    \
         {                                                                                                              \
                 number, XID_##class, XID_UNHEALTHY, name                                                               \
         }
 
-/* By number: it is searched by halving. */
+/* sorted by number for a binary search */
 static const struct xid table[] = {
         COUNTS(8, RESTART, "GPU stopped processing"),
         COUNTS(11, APPLICATION, "invalid or corrupted push buffer stream"),

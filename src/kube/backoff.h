@@ -1,21 +1,22 @@
 /*
- * How long to wait before the next attempt: doubled from one to the next, up to a limit, each time shortened by chance by up to half, so
- * that the nodes of a cluster do not come back in step. Pure: the random number is given.
+ * Computes the wait before the next attempt: it doubles from attempt to attempt, up to a limit, and each time a random
+ * part of up to half is subtracted, so that the nodes of a cluster do not retry at the same moment. Pure: the caller
+ * passes the random number.
  */
 #pragma once
 
 #include <stdint.h>
 
 struct backoff {
-        uint64_t least_ms; /* of the first attempt, at least 1 */
+        uint64_t least_ms; /* before the second attempt, at least 1 */
         uint64_t most_ms;
-        unsigned int failures; /* so far; 0 begins anew */
+        unsigned int failures; /* in a row; set it to 0 to start again */
 };
 
-#define BACKOFF_ASKED_LIMIT_MS UINT64_C(600000) /* longer is not believed */
+#define BACKOFF_ASKED_LIMIT_MS UINT64_C(600000) /* a longer wait is cut to this */
 
 /*
- * Counts a failure, and returns how long to wait after it: never less than |asked_ms|, which the server named (0: nothing), as far as that
- * is believed.
+ * Counts a failure and returns the wait after it: at least |asked_ms|, the wait that the server asked for (0: none), up
+ * to its limit.
  */
 uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t random);

@@ -9,7 +9,7 @@
 #define BEGIN "-----BEGIN CERTIFICATE-----"
 #define END "-----END CERTIFICATE-----"
 
-/* DER (X.690): a byte of type, a length, so many bytes. RFC 5280, 4.2.1.6, for what is looked for in it. */
+/* DER (X.690): one byte of type, the length, then the content. See RFC 5280, 4.2.1.6. */
 #define TYPE_BOOLEAN 0x01U
 #define TYPE_OCTETS 0x04U
 #define TYPE_SEQUENCE 0x30U
@@ -23,7 +23,7 @@ struct bytes {
         size_t size;
 };
 
-/* Takes the first value and says of which type it is; 0 where there is none, or it is longer than what is left. */
+/* Takes the first value and returns its type; 0 if there is none, or if it is longer than the rest. */
 static unsigned int certificate_take(struct bytes *rest, struct bytes *ret)
 {
         unsigned int type = rest->size >= 2 ? rest->at[0] : 0;
@@ -45,7 +45,9 @@ static unsigned int certificate_take(struct bytes *rest, struct bytes *ret)
         return type;
 }
 
-/* |rest| begins behind the identifier of the extension: whether it is critical, then its value, a list in a string of octets. */
+/*
+ * |rest| starts after the extension's identifier: an optional critical flag, then the value, a list in an octet string.
+ */
 static bool has_name(struct bytes rest)
 {
         struct bytes value;
@@ -65,7 +67,8 @@ static bool has_name(struct bytes rest)
 bool certificate_names_host(const char *pem)
 {
         const char *begin = strstr(pem, BEGIN);
-        const char *end = begin ? strstr(begin + strlen(BEGIN), END) : NULL; /* the dashes of the two are not shared */
+        const char *end = begin ? strstr(begin + strlen(BEGIN), END) : NULL; /* the dashes of the end line are not those
+                                                                              * of the next start line */
         _free_ unsigned char *der = NULL;
         const unsigned char *found;
         size_t size;

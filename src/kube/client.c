@@ -14,10 +14,10 @@ struct kube_client {
         struct kube_credentials credentials;
         struct transport *transport;
         bool is_equipped;     /* it has credentials */
-        bool is_ready;        /* the transport is; until then calls wait in the list, as they do without credentials */
-        struct error failure; /* why it never will be; kind ERROR_NONE: nothing */
+        bool is_ready;        /* libcurl is loaded; until then calls wait in the list, as without credentials */
+        struct error failure; /* why it can never be ready; kind ERROR_NONE: none */
         struct list calls;
-        unsigned int n_open; /* timers of calls, and the transport, that are not closed yet */
+        unsigned int n_open; /* timers of calls and the transport that are not closed yet */
         void (*closed)(void *data);
         void *data;
 };
@@ -30,7 +30,7 @@ static const struct {
         [KUBE_CREATE] = {"POST", "application/json"},
         [KUBE_REPLACE] = {"PUT", "application/json"},
         [KUBE_MERGE_PATCH] = {"PATCH", "application/merge-patch+json"},
-        [KUBE_APPLY] = {"PATCH", "application/apply-patch+yaml"}, /* of which JSON is a part */
+        [KUBE_APPLY] = {"PATCH", "application/apply-patch+yaml"}, /* JSON is a subset of YAML */
         [KUBE_DELETE] = {"DELETE", "application/json"},
 };
 
@@ -59,7 +59,7 @@ static void on_call_closed(uv_handle_t *handle)
         free(call);
 }
 
-/* Nothing of the call is left but its timer. */
+/* Only the timer of the call is left. */
 static void call_end(struct kube_call *call)
 {
         list_remove(&call->link);
@@ -102,14 +102,14 @@ static void on_wait_over(uv_timer_t *timer)
                 client_finish(call, &(struct kube_answer){.error = &call->failure, .reason = ""});
 }
 
-/* A millisecond more than |ms|: the loop's clock is cut to milliseconds, and nobody may come back too early. */
+/* One millisecond more than |ms|: the loop's clock is cut to milliseconds, and a retry must not come too early. */
 static void wait_for(struct kube_call *call, uint64_t ms)
 {
         uv_update_time(call->client->loop);
         uv_timer_start(&call->timer, on_wait_over, ms + 1, 0);
 }
 
-/* True when |call| has been set on its way again. */
+/* True if |call| was scheduled or sent again. */
 static bool try_again(struct kube_call *call, const struct transfer_end *end)
 {
         uint64_t wait = end->retry_after_ms;
@@ -172,7 +172,7 @@ static void send_now(struct kube_call *call)
                 rc = -1;
         } else if (!call->client->is_ready) {
                 if (call->client->is_equipped)
-                        transport_load(call->client->transport); /* its turn comes in on_ready() */
+                        transport_load(call->client->transport); /* sent in on_ready() */
         } else {
                 rc = transfer_start(&call->transfer, call->client->transport, &request, &call->failure);
         }
@@ -262,7 +262,7 @@ static void on_ready(const struct error *error, void *data)
         if (error)
                 client->failure = *error;
         LIST_FOR_EACH(link, &client->calls) {
-                send_now(container_of(link, struct kube_call, link)); /* which never calls back */
+                send_now(container_of(link, struct kube_call, link)); /* which never calls |done| */
         }
 }
 
@@ -336,7 +336,8 @@ uint32_t kube_client_random(void)
         uint32_t random = 0;
 
         if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-                random = (uint32_t)uv_hrtime(); /* before the pool is filled, the time of boot is chance enough */
+                random = (uint32_t)uv_hrtime(); /* before the kernel's random pool is filled, the time of boot is random
+                                                 * enough */
         return random;
 }
 

@@ -1,6 +1,4 @@
-/*
- * What requests, edits, lists and watches share below client.h.
- */
+/* What requests, edits, lists and watches share, private to the client. */
 #pragma once
 
 #include "base/list.h"
@@ -8,7 +6,7 @@
 #include "kube/transport.h"
 
 /*
- * A call: one request after the other, until none follows.
+ * A call: requests, one after the other.
  *
  *     sending ──answer──► ended
  *      ▲   └──"later"──► waiting ──┐
@@ -18,11 +16,11 @@ struct kube_call {
         struct list link;
         struct kube_client *client;
         struct transfer *transfer; /* NULL: waiting */
-        uv_timer_t timer;          /* of the wait */
+        uv_timer_t timer;          /* for the wait */
         uint64_t timeout_ms;
-        uint64_t until; /* on the loop's clock; means nothing while the client has no credentials */
+        uint64_t until; /* on the loop's clock; not valid while the client has no credentials */
         bool is_identity_renewed;
-        struct error failure; /* of a request that could not even be sent; kind ERROR_NONE: none */
+        struct error failure; /* of a request that could not be sent; kind ERROR_NONE: none */
 
         /* The request, owned. */
         enum kube_method method;
@@ -35,27 +33,27 @@ struct kube_call {
         void *data;
 };
 
-/* Puts another request into |call|. Takes over |query| and |body|. */
+/* Puts the next request into |call|. Takes over |query| and |body|. */
 void call_set(struct kube_call *call, enum kube_method method, const char *path, char *query, char *body);
 
 /*
- * What follows |answer| in an edit: true when call_set() was called, false when |call| is to end, with |answer| or, where *ret_answer is
- * filled (status not 0), with that.
+ * What follows after |answer| in an edit. True: call_set() was called for the next request. False: the call ends, with
+ * *ret_answer if its status is not 0, otherwise with |answer|.
  */
 bool edit_step(struct kube_call *call, const struct kube_answer *answer, struct kube_answer *ret_answer);
 struct call_edit *edit_free(struct call_edit *edit); /* accepts NULL, returns NULL */
 
-/* A new call with its place in the client's list; call_begin() sends what call_set() put into it. */
+/* A new call in the client's list; call_begin() sends the request that call_set() put into it. */
 struct kube_call *call_new(struct kube_client *client, uint64_t timeout_ms, kube_done_fn *done, void *data);
 void call_begin(struct kube_call *call);
 
-/* The query of a change; NULL where there is nothing in it. */
+/* The query of a change; NULL if it is empty. */
 char *call_query(const char *query, enum kube_method method, const char *field_manager, bool force);
 
 struct transport *kube_client_transport(struct kube_client *client);
 uint32_t kube_client_random(void);
 
-/* What an answer says, out of what came: for requests and for watches that were not accepted. |object| is a new reference. */
+/* Parses a reply, for requests and for watches that were refused. |object| is a new reference. */
 struct reply {
         json_t *object;
         const char *reason;
@@ -64,5 +62,5 @@ struct reply {
 void reply_read(struct reply *ret, const char *method, const char *path, const struct transfer_end *end);
 void reply_done(struct reply *reply);
 
-/* The error of a Status object, or of a bare |status| where it is none. */
+/* The error of a Status object; if |object| is not one, of |status| alone. */
 void status_error(struct error *err, unsigned int status, const json_t *object);

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
-/* What was read, without the newline that editors and secrets put at its end; NULL and an error where there is none. */
+/* Reads a file, without the newline that editors and secrets put at the end; NULL and an error if it fails. */
 static char *read_word(const char *path, size_t limit, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -75,7 +75,7 @@ int kube_identity_read(struct kube_identity *ret, const struct kube_credentials 
         return 0;
 }
 
-/* A key goes with its certificate. */
+/* A certificate is sent only with its key. */
 bool kube_identity_is_same(const struct kube_identity *a, const struct kube_identity *b)
 {
         return strcmp(a->token, b->token) == 0 && strcmp(a->certificate, b->certificate) == 0;
@@ -97,7 +97,7 @@ static int say_none(struct error *err)
         return KUBE_CREDENTIALS_NONE;
 }
 
-/* What requests will read. */
+/* Reads the files once to find errors before the first request. */
 static int check_account(const struct kube_credentials *credentials, struct error *err)
 {
         _free_ char *token = NULL;

@@ -11,11 +11,11 @@
 struct address {
         const char *scheme; /* "https://" */
         char *host;         /* with the brackets of an IPv6 address */
-        const char *port;   /* "" for that of the scheme */
-        const char *path;   /* "" or with a slash in front */
+        const char *port;   /* "" for the default of the scheme */
+        const char *path;   /* "" or with a leading slash */
 };
 
-/* |server| has been checked to have one of these schemes, and neither user nor query. */
+/* |server| was checked: it has one of these schemes, and neither user nor query. */
 static int split(const char *server, struct address *ret, struct error *err)
 {
         const char *scheme = text_starts_with(server, "https://") ? "https://" : "http://";
@@ -34,7 +34,7 @@ static int split(const char *server, struct address *ret, struct error *err)
         return 0;
 }
 
-/* As in Go, where no proxy of the environment is asked for these. */
+/* As in Go, the environment's proxy is not used for these hosts. */
 static bool is_loopback(const char *host)
 {
         return strcasecmp(host, "localhost") == 0 || text_starts_with(host, "127.") || strcmp(host, "[::1]") == 0;
@@ -64,7 +64,7 @@ int easy_prepare(struct easy_settings *settings, const struct kube_credentials *
         } else {
                 const char *colon = port_length ? ":" : "";
 
-                /* The name counts for TLS alone: the connection goes to the host, and the head names the host. */
+                /* The name is used only for TLS: the connection goes to the host, and the Host header has the host. */
                 settings->url = xasprintf(
                         "%s%s%s%s%s", address.scheme, credentials->server_name, colon, port_text, address.path);
                 settings->host = xasprintf("Host: %s%s%s", address.host, colon, port_text);
@@ -86,7 +86,7 @@ void easy_forget(struct easy_settings *settings)
 struct setup {
         const struct curl *curl;
         CURL *easy;
-        CURLcode rc; /* of the first that failed */
+        CURLcode rc; /* of the first option that failed */
 };
 
 static void easy_note(struct setup *setup, CURLcode rc)
@@ -121,9 +121,9 @@ static void set_authority(struct setup *setup, const struct kube_pem *pem)
 }
 
 /*
- * libcurl uses a connection again if it was opened with the same certificate: by the bytes of one that is given as bytes, by the path of one
- * that is given as file. So what was read is given, and a new certificate has a connection of its own. With GnuTLS libcurl takes files
- * only: there a connection is replaced when it answers 401.
+ * libcurl reuses a connection that was opened with the same certificate, compared by its bytes if given as bytes, or by
+ * its path if given as a file. So the bytes are given, and a new certificate gets a new connection. With GnuTLS libcurl
+ * accepts only files; there a connection is replaced when it answers 401.
  */
 static void set_identity(
         struct setup *setup, const struct kube_credentials *credentials, const struct kube_identity *identity)
@@ -141,7 +141,7 @@ static void set_identity(
                 set_bytes(setup, CURLOPT_SSLKEY_BLOB, identity->key);
         else
                 set_text(setup, CURLOPT_SSLKEY, credentials->key.path);
-        set_number(setup, CURLOPT_SSL_SESSIONID_CACHE, 0); /* who resumes a session is who began it */
+        set_number(setup, CURLOPT_SSL_SESSIONID_CACHE, 0); /* a resumed session would have the old identity */
 }
 
 static void set_tls(
@@ -149,7 +149,7 @@ static void set_tls(
 {
         set_number(setup, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
         if (credentials->authority.path || credentials->authority.text)
-                set_text(setup, CURLOPT_CAPATH, NULL); /* else those of the system would be trusted, too */
+                set_text(setup, CURLOPT_CAPATH, NULL); /* otherwise the system's authorities would be trusted, too */
         set_authority(setup, &credentials->authority);
         set_identity(setup, credentials, identity);
         if (credentials->insecure) {
@@ -158,7 +158,10 @@ static void set_tls(
         } else {
                 set_number(setup, CURLOPT_CERTINFO, 1); /* for easy_peer() */
         }
-        /* A CA file that rotates is read for each connection. Builds without that cache do not know the option. */
+        /*
+         * Reads the CA file for each connection, since it may be rotated. Builds without that cache do not know the
+         * option.
+         */
         setup->curl->easy_setopt(setup->easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 }
 
@@ -169,14 +172,17 @@ static void set_connection(struct setup *setup, const struct easy_settings *sett
         if (credentials->proxy || settings->is_direct)
                 set_text(setup, CURLOPT_PROXY, credentials->proxy ? credentials->proxy : "");
         if (credentials->proxy)
-                set_text(setup, CURLOPT_NOPROXY, ""); /* what the environment excepts is not meant */
+                set_text(setup, CURLOPT_NOPROXY, ""); /* ignore the exceptions of the environment */
         set_text(setup, CURLOPT_USERAGENT, "warpshare/" WARPSHARE_VERSION);
         set_number(setup, CURLOPT_NOSIGNAL, 1);
         set_number(setup, CURLOPT_PATH_AS_IS, 1);
         set_number(setup, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1);
-        /* Where a look-up hangs, its thread is left behind rather than waited for. */
+        /* If a name resolution hangs, its thread is left behind instead of waiting for it. */
         set_number(setup, CURLOPT_QUICK_EXIT, 1);
-        /* Builds without HTTP/2 refuse the first. The second lets requests wait for a connection that all of them can share. */
+        /*
+         * Builds without HTTP/2 refuse the first option. The second lets requests wait for a connection that they can
+         * share.
+         */
         setup->curl->easy_setopt(setup->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
         set_number(setup, CURLOPT_PIPEWAIT, 1);
 }
@@ -215,7 +221,7 @@ int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settin
         set_connection(&setup, settings);
         set_request(&setup, settings, request);
         add_header(curl, ret_headers, "Accept: application/json", "");
-        add_header(curl, ret_headers, "Expect:", ""); /* no round trip before a body */
+        add_header(curl, ret_headers, "Expect:", ""); /* send the body without waiting for "100 Continue" */
         if (*identity->token)
                 add_header(curl, ret_headers, "Authorization: Bearer ", identity->token);
         if (settings->host)
@@ -241,7 +247,7 @@ enum peer easy_peer(const struct curl *curl, CURL *easy)
 
         if (curl->easy_getinfo(easy, CURLINFO_CERTINFO, &info) != CURLE_OK || !info || info->num_of_certs < 1)
                 return PEER_UNTOLD;
-        for (const struct curl_slist *at = info->certinfo[0]; at; at = at->next) /* the first is the server's own */
+        for (const struct curl_slist *at = info->certinfo[0]; at; at = at->next) /* the first one is the server's own */
                 if (text_starts_with(at->data, "Cert:") && certificate_names_host(at->data))
                         return PEER_NAMED;
         return PEER_NAMELESS;

@@ -1,5 +1,6 @@
 /*
- * kube_client_edit(): one call that reads, changes and sends back, and begins again where somebody else was faster.
+ * kube_client_edit(): one call that reads, changes and sends back an object, and starts again if somebody else changed
+ * it first.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@ struct call_edit {
         bool replace;
         bool (*edit)(json_t *object, void *data);
         unsigned int tries; /* begun */
-        bool is_sent_back;  /* what is asked now; else it is being read */
+        bool is_sent_back;  /* the change is being sent; false: the object is being read */
 };
 
 struct call_edit *edit_free(struct call_edit *edit)
@@ -35,7 +36,7 @@ static void edit_ask(struct kube_call *call)
         call_set(call, KUBE_GET, call->edit->path, NULL, NULL);
 }
 
-/* The body that makes |before| into |after|; NULL where they are the same. */
+/* The body that changes |before| into |after|; NULL if they are equal. */
 static char *make_body(const struct call_edit *edit, json_t *before, json_t *after)
 {
         const char *version = object_text(before, "metadata", "resourceVersion", NULL);
@@ -52,7 +53,7 @@ static char *make_body(const struct call_edit *edit, json_t *before, json_t *aft
         return text;
 }
 
-/* What was read. The callback may change it in place, so that what it was has to be kept. */
+/* The object was read. The callback may change it in place, so the original is kept. */
 static bool send_back(struct kube_call *call, const struct kube_answer *answer, struct kube_answer *ret_answer)
 {
         struct call_edit *edit = call->edit;

@@ -9,13 +9,13 @@
 #include "base/list.h"
 #include "base/text.h"
 
-/* How much one may have is in milliseconds: a token is worth as many as it takes to come. */
+/* The balance in milliseconds: a token costs the time in which it is refilled. */
 struct bucket {
         int64_t credit_ms;
         int64_t at_ms;
 };
 
-/* An object that events were about, and what it may still cost. */
+/* An object with events, and its tokens. */
 struct subject {
         struct list link;
         struct event_object object; /* in |texts| */
@@ -25,22 +25,22 @@ struct subject {
 
 struct entry {
         struct list link;
-        struct event_entry reported; /* first: what is handed out */
-        bool again;                  /* it came again while it was on its way */
+        struct event_entry reported; /* must be first: callers get a pointer to it */
+        bool again;                  /* it happened again while it was being sent */
         struct event_tries tries;
-        char texts[]; /* of the event */
+        char texts[]; /* texts of the event */
 };
 
 struct event_queue {
-        struct list waiting;   /* the one that came last is last */
-        struct list reported;  /* the one that came again last is last */
-        struct entry *sending; /* one of those that wait */
+        struct list waiting;   /* in the order in which they came */
+        struct list reported;  /* in the order in which they last happened */
+        struct entry *sending; /* one of |waiting| */
         struct event_server server;
         size_t n_entries;
-        struct list subjects; /* the one that was told of last is last */
+        struct list subjects; /* in the order in which they were last reported */
         size_t n_subjects;
         struct bucket total;
-        bool has_begun; /* the total is filled at the first event */
+        bool has_begun; /* false: |total| is filled at the first event */
         unsigned int serial;
         uint64_t dropped;
 };
@@ -80,7 +80,7 @@ static size_t size_of_object(const struct event_object *object)
                size_of(object->name) + size_of(object->uid);
 }
 
-/* Copies to |*at|, and moves it behind the copy. */
+/* Copies to |*at|, and moves |*at| behind the copy. */
 static const char *event_queue_put(char **at, const char *text)
 {
         char *copy = *at;
@@ -110,7 +110,7 @@ static char *fit_message(const char *message)
         if (strlen(text) <= EVENT_MESSAGE_MAX)
                 return text;
         while (end > 0 && ((unsigned char)text[end] & 0xc0U) == 0x80U)
-                end--; /* not within a character */
+                end--; /* do not cut within a character */
         memcpy(text + end, dots, sizeof(dots));
         return text;
 }
@@ -201,7 +201,10 @@ static void free_entry(struct event_queue *queue, struct entry *entry)
         queue->n_entries--;
 }
 
-/* One that is told loses nothing but its count; one on its way stays. */
+/*
+ * Drops the oldest event that was sent, which loses only its count; else the oldest waiting one, but not the one being
+ * sent.
+ */
 static void make_room(struct event_queue *queue)
 {
         struct list *from = list_is_empty(&queue->reported) ? &queue->waiting : &queue->reported;
@@ -215,7 +218,7 @@ static void make_room(struct event_queue *queue)
         free_entry(queue, oldest);
 }
 
-/* client-go's form, "<object>.<nanoseconds in hex>"; the serial is for several within one millisecond. */
+/* the form of client-go, "<object>.<nanoseconds in hex>"; the serial distinguishes events within one millisecond */
 static void name_entry(struct event_queue *queue, struct entry *entry, int64_t now_ms)
 {
         uint64_t number = (uint64_t)now_ms * 1000000 + queue->serial++ % 1000000;
@@ -248,7 +251,7 @@ static void kube_event_queue_add(struct event_queue *queue, const struct event *
 static void event_queue_count(struct entry *entry, int64_t now_ms)
 {
         if (entry->reported.count < INT32_MAX)
-                entry->reported.count++; /* which the API has as int32 */
+                entry->reported.count++; /* the API's type is int32 */
         entry->reported.last_ms = now_ms;
 }
 
@@ -262,7 +265,7 @@ static bool repeat(struct event_queue *queue, const struct event *event, int64_t
                 event_queue_count(entry, now_ms);
                 if (entry == queue->sending)
                         entry->again = entry->again || pay(queue, &event->about, now_ms);
-                return false; /* told with what waits, or after what is on its way */
+                return false; /* sent with the waiting one, or after the one being sent */
         }
         entry = find_among(&queue->reported, event);
         if (entry && now_ms - entry->reported.last_ms <= EVENT_WINDOW_MS) {
@@ -330,7 +333,7 @@ bool event_queue_add(struct event_queue *queue, const struct event *event, int64
         return true;
 }
 
-/* NULL: nothing waits. */
+/* NULL: none waits. */
 static struct entry *find_first_due(const struct event_queue *queue)
 {
         struct entry *first = NULL;

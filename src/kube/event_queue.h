@@ -1,24 +1,26 @@
 /*
- * Which Kubernetes events are told, and how often: the same one again raises a count, and too many of them are left out. Pure:
- * it is told what happens and what time it is, and says what is to be sent next. It knows neither HTTP nor JSON.
+ * Decides which Kubernetes events are sent, and how often: a repeated event increases a count, and events above a rate
+ * are dropped. Pure: the caller passes events and the time, and gets the next event to send. It knows neither HTTP nor
+ * JSON.
  *
- * Two events are the same when object, type, reason and message are. For EVENT_WINDOW_MS after it was last told, one that comes
- * again raises the count of the first (a patch); later it is a new one. API servers keep events for an hour, hence the window.
+ * Two events are the same if object, type, reason and message are the same. Within EVENT_WINDOW_MS after it was last
+ * reported, a repetition increases the count of the first (a patch); later it is a new event. API servers keep events
+ * for an hour, hence the window.
  *
- * Two token buckets pay for what is sent, one an object and one for all. The first has the size and the rate of client-go's
- * EventSourceObjectSpamFilter (25, then one in five minutes), so that nobody is surprised; the second is for a node where
- * everything goes wrong at once. A new event that finds no token is dropped. A repetition that finds none is counted, and told
- * with the next one that finds some.
+ * Two token buckets limit the rate, one per object and one for all. The first has the size and the rate of client-go's
+ * EventSourceObjectSpamFilter (25, then one in five minutes), as users expect; the second is for a node with very many
+ * failures at once. A new event without a token is dropped. A repetition without a token is counted, and sent with the
+ * next one that has a token.
  *
- * At most EVENT_QUEUE_MAX events are known. For a new one the oldest that is told makes room; if none is told yet, the oldest
- * is dropped.
+ * At most EVENT_QUEUE_MAX events are stored. A new one replaces the oldest reported one; if none is reported yet, the
+ * oldest is dropped.
  *
  *         (new) ──► WAITING ──next()──► SENDING ──sent──► TOLD ──again──► WAITING
  *                      ▲                   │
  *                      └──────failed───────┘   lost: the server has it no more, so it is new once more
  *                                              refused, given up: forgotten, and dropped
  *
- * One that failed waits for its next turn while others have theirs; when it is given up says kube/event_tries.h.
+ * A failed event waits while others are sent; kube/event_tries.h decides when it is given up.
  */
 #pragma once
 
@@ -28,11 +30,11 @@
 #include "base/macro.h"
 #include "kube/event_tries.h"
 
-#define EVENT_MESSAGE_MAX ((size_t)1024) /* of events.k8s.io/v1 ("note"); longer ones end in "…" */
+#define EVENT_MESSAGE_MAX ((size_t)1024) /* limit of events.k8s.io/v1 ("note"); longer messages end in "…" */
 #define EVENT_QUEUE_MAX ((size_t)128)
 #define EVENT_WINDOW_MS (INT64_C(50) * 60 * 1000)
 
-/* Tokens: how many there may be, and how long one takes to come. */
+/* Tokens: the largest number, and the time in which one is refilled. */
 #define EVENT_OBJECT_BURST 25U
 #define EVENT_OBJECT_REFILL_MS (INT64_C(300) * 1000)
 #define EVENT_TOTAL_BURST 100U
@@ -61,7 +63,7 @@ struct event_entry {
         unsigned int count; /* with this */
         int64_t first_ms;   /* since the epoch */
         int64_t last_ms;
-        bool is_new; /* create; else patch count and last */
+        bool is_new; /* create it; false: patch count and last */
 };
 
 struct event_queue;
@@ -70,32 +72,33 @@ struct event_queue *event_queue_new(uint64_t retry_ms); /* for tests, after each
 struct event_queue *event_queue_free(struct event_queue *queue); /* accepts NULL, returns NULL */
 
 /*
- * Something happened. |now_ms|: milliseconds since the epoch; a clock that goes back costs nothing but tokens that come later.
- * True: there is something new to send.
+ * Adds an event. |now_ms|: milliseconds since the epoch; if that clock goes back, tokens are only refilled later. True:
+ * there is something new to send.
  */
 bool event_queue_add(struct event_queue *queue, const struct event *event, int64_t now_ms);
 
 /*
- * The next to send: the one whose turn came first, of new ones the oldest. NULL: none now, but perhaps after |*ret_wait_ms|; UINT64_MAX: not
- * before something else happens, since nothing waits, or one is on its way. |clock_ms| is of a clock that only goes forward.
+ * The next event to send: the one whose retry is due first, of new ones the oldest. NULL: none now; ask again after
+ * |*ret_wait_ms|. UINT64_MAX: not before another call changes the queue, since none waits or one is being sent.
+ * |clock_ms| is of a monotonic clock.
  */
 const struct event_entry *event_queue_next(struct event_queue *queue, uint64_t clock_ms, uint64_t *ret_wait_ms);
 
-/* The one that event_queue_next() gave has failed so often that with one failure more it is given up. */
+/* The event that event_queue_next() returned is given up after one more failure. */
 bool event_queue_is_last_try(const struct event_queue *queue);
 
-/* What became of it. |failure| counts with EVENT_FAILED only. */
+/* Reports what became of it. |failure| is used with EVENT_FAILED only. */
 enum event_outcome {
         EVENT_SENT,
-        EVENT_FAILED,  /* it waits on: to be sent again */
-        EVENT_LOST,    /* a patch of what the server has no more: to be created anew */
-        EVENT_REFUSED, /* no use trying again */
+        EVENT_FAILED,  /* it waits and is sent again */
+        EVENT_LOST,    /* a patch of an event that the server has no longer: it is created again */
+        EVENT_REFUSED, /* another attempt would not help */
         EVENT_GIVEN_UP,
 };
 void event_queue_settle(struct event_queue *queue, enum event_outcome outcome, const struct event_failure *failure);
 
-/* Nothing that failed waits to be sent again. */
+/* No failed event waits to be sent again. */
 bool event_queue_is_well(const struct event_queue *queue);
 
-/* How many events nobody will ever see, for want of tokens, of room, or because they were refused or given up. */
+/* How many events were dropped: no token, no space, refused, or given up. */
 uint64_t event_queue_dropped(const struct event_queue *queue);

@@ -10,7 +10,7 @@ static uint64_t wait_after(const struct event_server *server, unsigned int failu
         return backoff_next(&backoff, asked_ms, random);
 }
 
-/* The server works, and did not want this one. */
+/* The server works but did not accept this event. */
 static bool is_strike(const struct event_tries *tries, const struct event_server *server)
 {
         return tries->failures > 0 && tries->taken != server->taken;
@@ -21,7 +21,7 @@ void event_tries_fail(struct event_tries *tries, struct event_server *server, co
         bool strikes = is_strike(tries, server);
 
         if (strikes || tries->failures == 0)
-                server->failing++; /* else it was counted when it failed before */
+                server->failing++; /* otherwise it was counted at its first failure */
         server->due_ms =
                 failure->now_ms + wait_after(server, server->failing - 1, failure->retry_after_ms, failure->random);
         tries->due_ms = failure->now_ms + wait_after(server, tries->failures, 0, failure->random);

@@ -1,13 +1,16 @@
 /*
- * When an event that the API server did not take is tried again, and when it is given up. Pure: time and chance are given.
+ * Decides when an event that the API server did not accept is sent again, and when it is given up. Pure: the caller
+ * passes time and random numbers.
  *
- * A failure says nothing of whose fault it is: of the server, which is away or ill, or of this one event, which some admission
- * webhook or a broken namespace will never let through. The others tell them apart. While the server takes none, nothing counts
- * against any of them, and the more different ones have failed, the longer it is left alone; so an outage loses nothing and makes no
- * storm. When it took another one between two failures of the same event, that is a strike against the event, and the strike
- * EVENT_STRIKES ends it: after one and a half to three minutes, since each event also waits longer from failure to failure.
+ * A failure does not show its cause: the server may be unreachable or faulty, or an admission webhook or a broken
+ * namespace may never accept this one event. Other events show the difference. While the server accepts none, failures
+ * do not count against any event, and the more different events have failed, the longer the pause; so an outage loses
+ * no event and causes no storm. If the server accepted another event between two failures of the same event, that event
+ * gets a strike, and is given up after EVENT_STRIKES: after 1.5 to 3 minutes, since its pause also grows with each
+ * failure.
  *
- * An event that is always alone gets no strikes, holds up nobody, and costs a request a minute; EVENT_TRIES end it after half a day.
+ * An event that is always alone gets no strikes, delays no other, and costs one request a minute; after EVENT_TRIES,
+ * which take half a day, it is given up.
  */
 #pragma once
 
@@ -19,35 +22,35 @@
 #define EVENT_STRIKES 8U
 #define EVENT_TRIES 1000U
 
-/* What is known of the server. Zero at first, but for the first two. */
+/* What is known about the server. Zeroed at first, except for the first two fields. */
 struct event_server {
-        uint64_t least_ms;    /* of a wait: EVENT_RETRY_MS, or less in tests */
+        uint64_t least_ms;    /* shortest wait: EVENT_RETRY_MS, or less in tests */
         uint64_t most_ms;     /* EVENT_RETRY_MAX_MS likewise */
         uint64_t taken;       /* events */
-        unsigned int failing; /* different events since the last that it took */
-        uint64_t due_ms;      /* until then nothing is sent */
+        unsigned int failing; /* different events that failed since the last success */
+        uint64_t due_ms;      /* nothing is sent before this time */
 };
 
-/* One event's failures. Zero at first. */
+/* The failures of one event. Zeroed at first. */
 struct event_tries {
         unsigned int failures;
         unsigned int strikes;
-        uint64_t taken;  /* by the server until the last failure */
-        uint64_t due_ms; /* until then it is not tried */
+        uint64_t taken;  /* events that the server had accepted at the last failure */
+        uint64_t due_ms; /* not sent again before this time */
 };
 
-/* Of a failure; times are of a clock that only goes forward. */
+/* Details of a failure; times are of a monotonic clock. */
 struct event_failure {
         uint64_t now_ms;
-        uint64_t retry_after_ms; /* that the server asked for; 0: nothing */
+        uint64_t retry_after_ms; /* the wait that the server asked for; 0: none */
         uint32_t random;
 };
 
 void event_tries_fail(struct event_tries *tries, struct event_server *server, const struct event_failure *failure);
 void event_server_take(struct event_server *server);
 
-/* One failure more would be one too many. */
+/* True if the event is given up after one more failure. */
 bool event_tries_are_last(const struct event_tries *tries, const struct event_server *server);
 
-/* When it is its turn. */
+/* When it may be sent. */
 uint64_t event_tries_due(const struct event_tries *tries, const struct event_server *server);

@@ -19,7 +19,7 @@ struct kube_events {
         struct event_queue *queue;
         const struct event_entry *sending;
         struct kube_call *call;
-        uv_timer_t retry; /* until the next has its turn */
+        uv_timer_t retry; /* until the next one may be sent */
         uint64_t sent;
         void (*closed)(void *data);
         void *closed_data;
@@ -33,7 +33,7 @@ static int64_t now_ms(void)
         return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- what is sent ---- */
+/* ---- the request ---- */
 
 static void set_text(json_t *object, const char *key, const char *text)
 {
@@ -48,7 +48,7 @@ static void set_time(json_t *object, const char *key, int64_t at_ms)
         json_object_set_new(object, key, json_string(text));
 }
 
-/* Events about what lies in no namespace lie in "default": the API server takes no other. */
+/* Events about cluster-wide objects are in the namespace "default", as the API server requires. */
 static const char *namespace_of(const struct event_entry *entry)
 {
         return *entry->event.about.namespace ? entry->event.about.namespace : "default";
@@ -66,7 +66,7 @@ static json_t *write_object(const struct event_object *about)
         return object;
 }
 
-/* What is no UTF-8 is left out by jansson: the API server says then what it misses. */
+/* jansson leaves out text that is not UTF-8; the API server then reports the missing field. */
 static json_t *write_event(const struct kube_events *events, const struct event_entry *entry)
 {
         json_t *object = json_pack("{s:s, s:s, s:s, s:i}", "apiVersion", "v1", "kind", "Event", "type",
@@ -105,14 +105,14 @@ static char *path_of(const struct event_entry *entry)
         return entry->is_new ? TAKE_PTR(events) : object_path(events, entry->name);
 }
 
-/* ---- what comes of it ---- */
+/* ---- the answer ---- */
 
 static enum event_outcome outcome_of(const struct event_entry *entry, const struct kube_answer *answer)
 {
         if (!answer->error)
                 return EVENT_SENT;
         if (entry->is_new && strcmp(answer->reason, "AlreadyExists") == 0)
-                return EVENT_SENT; /* it was made, and the answer was lost */
+                return EVENT_SENT; /* it was created, but the answer was lost */
         if (!entry->is_new && answer->status == 404)
                 return EVENT_LOST;
         switch (answer->status) {

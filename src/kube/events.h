@@ -1,17 +1,17 @@
 /*
- * Kubernetes events: what happened to an object of the cluster, for whoever asks `kubectl describe` and `kubectl events`. Which
- * of them are told is decided by kube/event_queue.h; this sends them, one at a time, and again with back-off while the API
- * server cannot be had. It knows no reasons.
+ * Sends Kubernetes events, which `kubectl describe` and `kubectl events` show. kube/event_queue.h decides which ones
+ * are sent; this module sends them one at a time, and again with back-off while the API server is not reachable. It
+ * does not know the reasons of events.
  *
- * They are core/v1 Events, as kubelet writes them: `kubectl get events` and `describe` show their count and when they were seen
- * last, and a patch may raise both. events.k8s.io/v1 is the same storage, but lets nothing be changed but a "series", which
- * wants a second process to end it, and which older kubectls do not show.
+ * They are core/v1 Events, as kubelet writes them: `kubectl get events` and `describe` show their count and last time,
+ * and a patch may change both. events.k8s.io/v1 uses the same storage, but only its "series" can be changed, which a
+ * second process must end and which older kubectl versions do not show.
  *
- * Nothing is read from the API server, and nothing waits for it: telling returns at once, without a client it does nothing.
- * What an API server refuses (400, 403, 404, 422) is dropped; anything else is tried again, and given up when the server takes
- * others, but not this one (kube/event_tries.h).
+ * Nothing is read from the API server, and the caller never waits for it. Without a client nothing is sent. An event
+ * that the API server refuses (400, 403, 404, 422) is dropped. After any other failure it is sent again, and given up
+ * if the server accepts others, but not this one (kube/event_tries.h).
  *
- * RBAC: create and patch of events, in all namespaces, since an event lies in the namespace of its object.
+ * RBAC: create and patch of events, in all namespaces, since an event is in the namespace of its object.
  */
 #pragma once
 
@@ -25,14 +25,16 @@ struct kube_events;
 
 struct kube_events_options {
         uv_loop_t *loop;
-        struct kube_client *client; /* NULL: nothing is sent. Must outlive the events */
-        const char *component;      /* who tells: "warpshare" */
-        const char *host;           /* on which node */
+        struct kube_client *client; /* NULL: nothing is sent. Must outlive the struct */
+        const char *component;      /* the reporting component: "warpshare" */
+        const char *host;           /* name of the node */
 
-        /* An event could not be sent, or was refused; NULL: one was sent, and none waits that could not. Comes with every answer, for
-         * the receiver to say it once. May be NULL. */
+        /*
+         * An event could not be sent, or was refused; NULL: one was sent, and no failed one waits. Called after every
+         * answer; the receiver should log it once. May be NULL.
+         */
         void (*on_answer)(const struct error *err, void *data);
-        /* It is dropped after many tries, of which |err| is what the last came to. May be NULL. */
+        /* The event is dropped after many attempts; |err| is the last failure. May be NULL. */
         void (*on_given_up)(const struct event *event, const struct error *err, void *data);
         void *data;
         uint64_t retry_ms; /* for tests, after each failure; 0: kube/event_tries.h */
@@ -41,11 +43,11 @@ struct kube_events_options {
 /* Copies the strings. */
 struct kube_events *kube_events_new(const struct kube_events_options *options);
 
-/* From the loop's thread. |event| is copied; a message that is too long is cut, one that is no UTF-8 is mended. */
+/* Call it from the loop's thread. |event| is copied; a message that is too long is cut, invalid UTF-8 is repaired. */
 void kube_events_report(struct kube_events *events, const struct event *event);
 
-uint64_t kube_events_sent(const struct kube_events *events);    /* creations and patches that the server took */
-uint64_t kube_events_dropped(const struct kube_events *events); /* that nobody will see */
+uint64_t kube_events_sent(const struct kube_events *events);    /* creations and patches that the server accepted */
+uint64_t kube_events_dropped(const struct kube_events *events); /* events that were dropped */
 
-/* What waits is given up, and not counted as dropped. |closed| is called from the loop, and may be NULL. */
+/* Waiting events are given up, and do not count as dropped. |closed| is called from the loop, and may be NULL. */
 void kube_events_close(struct kube_events *events, void (*closed)(void *data), void *data);

@@ -1,6 +1,6 @@
 /*
- * A kubeconfig: named clusters, users and contexts, of which one context is current. Keys that do not matter here (extensions,
- * preferences) are passed over, as every reader of it does.
+ * A kubeconfig: named clusters, users and contexts, of which one context is current. Unknown keys (extensions,
+ * preferences) are ignored, as in all other clients.
  */
 #include <string.h>
 
@@ -13,13 +13,13 @@
 
 struct reading {
         const struct yaml *yaml;
-        const char *folder; /* that relative paths are relative to */
+        const char *folder; /* base of relative paths */
         struct kube_credentials *credentials;
 };
 
 /* ---- values ---- */
 
-/* NULL for an absent, null or empty value, which client-go does not tell apart. */
+/* NULL for a missing, null or empty value; client-go treats them the same. */
 static int take_text(
         const struct reading *reading, const json_t *object, const char *key, const char **ret, struct error *err)
 {
@@ -57,7 +57,7 @@ static int take_bool(const struct reading *reading, const json_t *object, const 
                 reading->yaml, yaml_line_of(reading->yaml, object, key), err, "%s: must be true or false", key);
 }
 
-/* "<key>-data" as base64, or the file that "<key>" names. */
+/* "<key>-data" as base64, or the file whose name "<key>" has. */
 static int take_pem(
         const struct reading *reading, const json_t *object, const char *key, struct kube_pem *ret, struct error *err)
 {
@@ -83,13 +83,13 @@ static int take_pem(
 
 /* ---- sections ---- */
 
-/* For messages, which end in logs: a URL may have a password in it. */
+/* For messages, which are logged: removes a password from the URL. */
 static const char *shown(const char *url)
 {
         return strchr(url, '@') ? "…@…" : url;
 }
 
-/* The entry of that name in a list of {name, <kind>: {…}}; NULL where there is none. */
+/* The entry of that name in a list of {name, <kind>: {…}}; NULL if there is none. */
 static const json_t *find_entry(const json_t *root, const char *list, const char *kind, const char *name)
 {
         const json_t *entries = json_object_get(root, list);
@@ -197,7 +197,7 @@ static int read_user(const struct reading *reading, const json_t *user, struct e
         return 0;
 }
 
-/* client-go has no default for current-context; a file with one context leaves no doubt. */
+/* client-go has no default for current-context; with only one context, that one is used. */
 static const char *current_context(const json_t *root)
 {
         const char *name = json_string_value(json_object_get(root, "current-context"));

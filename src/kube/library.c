@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Debian's two builds have the same functions under versions of their own, of which dlsym takes the default. */
+/* Debian's two builds have the same functions with different symbol versions; dlsym takes the default. */
 static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 
 static int library_find(void *library, const char *symbol, void *member, struct error *err)
@@ -42,7 +42,8 @@ int curl_load(struct curl *ret, struct error *err)
                 return -1;
         CURL_FUNCTIONS(CURL_FIND)
 #undef CURL_FIND
-        rc = ret->global_init(CURL_GLOBAL_DEFAULT); /* counted by libcurl, and never given back: it stays */
+        rc = ret->global_init(CURL_GLOBAL_DEFAULT); /* libcurl counts the calls; it is never released, since the library
+                                                     * stays */
         if (rc != CURLE_OK)
                 return error_set(err, ERROR_INTERNAL, "libcurl does not start: %s", ret->easy_strerror(rc));
         return 0;

@@ -1,6 +1,6 @@
 /*
- * libcurl, loaded when it is first needed: with what Debian builds it with it is 23 MB of libraries, which an agent without a cluster
- * does not have to load.
+ * Loads libcurl when it is first needed: in Debian it needs 23 MB of libraries, which an agent without a cluster does
+ * not have to load.
  */
 #pragma once
 
@@ -34,5 +34,5 @@ struct curl {
 };
 #undef CURL_MEMBER
 
-/* The library stays for good. ERROR_NOT_FOUND where it is not installed. */
+/* The library stays loaded. ERROR_NOT_FOUND if it is not installed. */
 int curl_load(struct curl *ret, struct error *err) MUST_USE;

@@ -5,11 +5,11 @@
 
 struct kube_list {
         struct kube_client *client;
-        struct kube_list_options options; /* its texts are owned */
+        struct kube_list_options options; /* this struct owns its texts */
         struct kube_call *call;
         unsigned int n_pages;
         bool is_telling;
-        bool is_cancelled; /* in a callback; the list goes when that has returned */
+        bool is_cancelled; /* in a callback; the list is freed after it returns */
 };
 
 static void list_free(struct kube_list *list)
@@ -71,7 +71,7 @@ static void list_fail(struct kube_list *list, const struct kube_answer *answer, 
         list_end(list, &failed, NULL);
 }
 
-/* False when a callback has cancelled the list. */
+/* False if a callback has cancelled the list. */
 static bool list_report(struct kube_list *list, json_t *items)
 {
         list->is_telling = true;
@@ -96,7 +96,7 @@ static void on_page(const struct kube_answer *answer, void *data)
                 list_end(list, answer, NULL);
                 return;
         }
-        /* A nil slice of Go is null. */
+        /* Go encodes a nil slice as null. */
         if (!version || (items && !json_is_array(items) && !json_is_null(items))) {
                 list_fail(list, answer, "the answer is no list with a resourceVersion");
                 return;

@@ -18,8 +18,8 @@ struct node_events {
         bool is_serving;
         struct complaint bad_answer;
         uv_loop_t *loop;
-        uint64_t given_up_ms;    /* when a line told of one that was given up */
-        unsigned int n_given_up; /* since then, untold */
+        uint64_t given_up_ms;    /* when a given-up event was last logged */
+        unsigned int n_given_up; /* given up since then, not logged */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -60,7 +60,7 @@ const char *node_event_reason(enum node_event event)
         return vocabulary[event].reason;
 }
 
-/* Events are a service to people; that they cannot be had is said once, and stops nothing. */
+/* A missing event does no harm, so a failure is logged only once. */
 static void on_node_events_answer(const struct error *err, void *data)
 {
         struct node_events *events = data;
@@ -71,7 +71,7 @@ static void on_node_events_answer(const struct error *err, void *data)
                 complaint_settle(&events->bad_answer);
 }
 
-/* A namespace that takes no events has many of them: each line names one, and counts those that had none. */
+/* If a namespace accepts no events, there are many: each log line names one and counts those that were not logged. */
 static void on_given_up(const struct event *event, const struct error *err, void *data)
 {
         struct node_events *events = data;
@@ -142,7 +142,7 @@ void node_events_report(struct node_events *events, enum node_event event, const
 
         if (!events || !events->is_serving)
                 return;
-        /* kubelet, too, gives the name of the node as the UID of the node, and kubectl describe looks for that. */
+        /* kubelet also uses the node's name as its UID in events, and kubectl describe searches for that. */
         about = (struct event_object){.api_version = "v1", .kind = "Node", .name = events->node, .uid = events->node};
         va_start(args, format);
         node_events_send(events, &about, event, format, args);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 static json_t *kube_object_find(const json_t *object, va_list keys)
 {
@@ -92,7 +93,7 @@ json_t *object_difference(const json_t *before, const json_t *after)
                 if (json_is_object(was) && json_is_object(value)) {
                         json_t *inner = object_difference(was, value);
 
-                        /* Nothing but nulls came: both say the same. */
+                        /* Both contain only nulls, so they are equal. */
                         if (json_object_size(inner))
                                 json_object_set_new(patch, key, inner);
                         else
@@ -104,24 +105,9 @@ json_t *object_difference(const json_t *before, const json_t *after)
         return patch;
 }
 
-static bool is_lower(char c)
-{
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
 bool object_is_name(const char *text)
 {
-        size_t length = strlen(text);
-
-        if (length == 0 || length > 253)
-                return false;
-        for (size_t i = 0; i < length; i++) {
-                bool at_edge = i == 0 || i + 1 == length || text[i - 1] == '.' || text[i + 1] == '.';
-
-                if (!is_lower(text[i]) && (at_edge || (text[i] != '-' && text[i] != '.')))
-                        return false;
-        }
-        return true;
+        return strlen(text) <= 253 && text_is_subdomain(text);
 }
 
 void object_escape(struct strbuf *url, const char *text)

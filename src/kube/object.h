@@ -1,5 +1,5 @@
 /*
- * Reading and comparing API objects, which are JSON trees whose shape nobody has promised. It knows no kind.
+ * Reads and compares API objects, which are JSON trees of any shape. It knows no kind.
  *
  * Paths are keys, one argument each, so that keys with dots and slashes need no quoting:
  *
@@ -14,28 +14,28 @@
 #include "base/macro.h"
 #include "base/strbuf.h"
 
-/* The value at that path, borrowed; NULL where there is none, or where something on the way is no object. */
+/* The value at that path, borrowed; NULL if it is missing, or if a value on the path is not an object. */
 json_t *object_find(const json_t *object, ...) __attribute__((sentinel));
 
-/* The same for a string; NULL also where it is something else. It lives as long as the value. */
+/* The string at that path; NULL also if it is not a string. It lives as long as the value. */
 const char *object_text(const json_t *object, ...) __attribute__((sentinel));
 
-/* The object at that path, made where it is missing and put in the place of what is no object; borrowed. */
+/* The object at that path, borrowed. It is created if missing, and replaces a value that is not an object. */
 json_t *object_make(json_t *object, ...) __attribute__((sentinel));
 
 /*
- * What must be sent as a JSON merge patch (RFC 7396) to make |before| into |after|; a new reference, {} where they are the same. A
- * list that differs is sent whole. A null inside |after| cannot be said by a merge patch and counts as absent.
+ * The JSON merge patch (RFC 7396) that changes |before| into |after|; a new reference, {} if they are equal. A changed
+ * list is sent as a whole. A merge patch cannot express a null inside |after|, so null counts as missing.
  */
 json_t *object_difference(const json_t *before, const json_t *after);
 
-/* Every key of |part| is in |object| with the same value. NULL is an object without a key. */
+/* True if |object| has every key of |part| with the same value. NULL is an object without keys. */
 bool object_covers(const json_t *object, const json_t *part);
 
-/* A DNS subdomain (RFC 1123), at most 253 characters: what names of nodes, namespaces and most objects are. */
+/* A DNS subdomain (RFC 1123), at most 253 characters: the form of names of nodes, namespaces and most objects. */
 bool object_is_name(const char *text);
 
-/* |text| for one part of a path or of a query: everything but letters, digits and -._~ is percent-encoded. */
+/* Escapes |text| for one part of a path or query: everything except letters, digits and -._~ is percent-encoded. */
 void object_escape(struct strbuf *url, const char *text);
 
 /* "<group>/namespaces/<scope>/<kinds>", the scope escaped: the path of a collection in a namespace, for the caller to free. */

@@ -1,6 +1,7 @@
 /*
- * libcurl says which sockets it waits for and until when, by two callbacks; libuv tells it what happened, by multi_socket_action().
- * A transfer that has something to tell is put into |ready|, and transport_deliver() takes the head of that list in turn.
+ * Two callbacks of libcurl say which sockets to wait for, and until when; libuv passes socket events to libcurl by
+ * multi_socket_action(). A transfer with news is put into |ready|, and transport_deliver() always takes the head of
+ * that list.
  */
 #include "kube/transport.h"
 
@@ -15,7 +16,7 @@
 #include "kube/library.h"
 #include "kube/transport_parts.h"
 
-/* A peer that is gone without a word is noticed after a minute by the first two, or when it does not confirm what was sent. */
+/* A peer that disappears is noticed after a minute by the first two, or earlier if it does not acknowledge data. */
 #define KEEPALIVE_IDLE_S 30L
 #define KEEPALIVE_INTERVAL_S 10L
 #define UNCONFIRMED_MS 30000U
@@ -25,15 +26,15 @@ struct transport {
         uv_work_t work; /* fills the next two */
         struct curl curl;
         struct error failure;
-        CURLM *multi; /* NULL: not yet */
+        CURLM *multi; /* NULL: not created yet */
         struct easy_settings settings;
         uv_timer_t timer; /* libcurl's */
         struct list transfers;
         struct list ready;
         struct list sockets;
-        unsigned int n_open; /* handles that are not closed yet, and the work */
+        unsigned int n_open; /* handles that are not closed yet, and the thread's work */
         bool is_loading;     /* or loaded */
-        bool is_nameless;    /* the certificate of the server that was connected to last */
+        bool is_nameless;    /* the certificate of the last server has no names */
         bool is_refused;     /* the last answer was a 401 */
         bool is_closing;
         void (*closed)(void *data);
@@ -49,9 +50,9 @@ struct transport_socket {
 
 struct transfer {
         struct list link;
-        struct list ready; /* in the transport's list of that name while there is something to tell */
+        struct list ready; /* in |transport->ready| while there is something to report */
         struct transport *transport;
-        struct transfer_request request; /* its texts are libcurl's by now */
+        struct transfer_request request; /* libcurl has its own copies of the texts */
         CURL *easy;
         struct curl_slist *headers;
         struct curl_slist *connect_to;
@@ -61,13 +62,13 @@ struct transfer {
         bool has_head;
         bool is_head_reported;
         bool is_too_large;
-        bool is_nameless; /* so is the server's certificate */
+        bool is_nameless; /* the server's certificate has no names */
         bool is_over;
         CURLcode result;
         char problem[CURL_ERROR_SIZE];
 };
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static void has_news(struct transfer *transfer)
 {
@@ -100,7 +101,7 @@ static bool is_identity_old(const struct transfer *transfer)
                !kube_identity_is_same(&now, &transfer->identity);
 }
 
-/* The host is in the message, since that is what is wrong in most of them. */
+/* The message contains the host, since most failures are caused by it. */
 static void read_failure(const struct transfer *transfer, struct error *err)
 {
         const struct transport *transport = transfer->transport;
@@ -149,7 +150,7 @@ static void report_end(struct transfer *transfer)
         }
         end.retry_after_ms = retry_after_of(transfer);
         end.is_identity_old = end.status == 401 && is_identity_old(transfer);
-        transfer_free(transfer); /* first: the owner may start the next one, on the same connection */
+        transfer_free(transfer); /* first, because the owner may start the next transfer on the same connection */
         request.on_end(&end, request.data);
         strbuf_done(&body);
 }
@@ -159,7 +160,7 @@ static bool is_good(const struct transfer *transfer)
         return status_of(transfer) / 100 == 2;
 }
 
-/* One thing to tell, after which |transfer| may be gone. */
+/* Reports one thing; |transfer| may be freed after it. */
 static void transport_report(struct transfer *transfer)
 {
         const struct transfer_request *request = &transfer->request;
@@ -229,7 +230,10 @@ static void on_poll_closed(uv_handle_t *handle)
 
 static void on_transport_timer(uv_timer_t *timer);
 
-/* A millisecond more: libuv's clock is cut to milliseconds, and libcurl, asked too early, would not name its time again. */
+/*
+ * One millisecond more: libuv's clock is cut to milliseconds, and if libcurl is called too early, it does not set the
+ * timer again.
+ */
 static int set_timer(struct transport *transport, long timeout_ms)
 {
         uv_update_time(transport->options.loop);
@@ -275,7 +279,7 @@ static void on_transport_poll(uv_poll_t *poll, int status, int events)
         act(sock->transport, sock->fd, status < 0 ? CURL_CSELECT_ERR : flags);
 }
 
-/* Before the descriptor is closed: libuv would not find it in its epoll set any more. */
+/* Before the descriptor is closed, since libuv could not find it in its epoll set after that. */
 static void drop_socket(struct transport_socket *sock)
 {
         list_remove(&sock->link);
@@ -337,7 +341,7 @@ static int on_close_socket(void *data, curl_socket_t fd)
         return close(fd);
 }
 
-/* libcurl's own sockets would be inherited by children. */
+/* Child processes would inherit libcurl's own sockets. */
 static curl_socket_t on_open_socket(void *data UNUSED, curlsocktype purpose UNUSED, struct curl_sockaddr *address)
 {
         const unsigned int timeout = UNCONFIRMED_MS;
@@ -351,15 +355,15 @@ static curl_socket_t on_open_socket(void *data UNUSED, curlsocktype purpose UNUS
 
 /* ---- one transfer ---- */
 
-/* Whatever it is good for otherwise, nobody may find it among those that are kept. */
+/* Closes the connection after this transfer, so that no other transfer uses it. */
 static void leave_connection(struct transfer *transfer)
 {
         transfer->transport->curl.easy_setopt(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
 }
 
 /*
- * The connection stands, nothing is sent. That of another transfer tells no certificate: it is as good as the one that was looked at
- * last, since one that is not good ends with the transfer that finds it so.
+ * The connection is open, nothing is sent yet. On a reused connection libcurl shows no certificate. It is as good as
+ * the last one that was checked, since a connection with a bad certificate is closed by the transfer that finds it.
  */
 static int on_transport_connected(
         void *data, char *address UNUSED, char *own UNUSED, int port UNUSED, int own_port UNUSED)
@@ -410,7 +414,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t count, void *data)
         return length;
 }
 
-/* What each transfer has of its own; the rest is easy_configure()'s. */
+/* Options of each transfer; easy_configure() sets the rest. */
 static void set_callbacks(struct transfer *transfer)
 {
         struct transport *transport = transfer->transport;
@@ -549,7 +553,7 @@ void transport_close(struct transport *transport, void (*closed)(void *data), vo
                 transfer_free(container_of(transport->transfers.next, struct transfer, link));
         if (transport->multi)
                 transport->curl.multi_cleanup(transport->multi);
-        while (!list_is_empty(&transport->sockets)) /* of a look-up that was left behind */
+        while (!list_is_empty(&transport->sockets)) /* of a name resolution that was left behind */
                 drop_socket(container_of(transport->sockets.next, struct transport_socket, link));
         easy_forget(&transport->settings);
         uv_close((uv_handle_t *)&transport->timer, on_transport_timer_closed);

@@ -1,12 +1,12 @@
 /*
- * Exchanges over HTTP with one server: libcurl's multi interface on libuv's loop, with the credentials in each of them. It knows
- * nothing of what is said.
+ * HTTP requests to one server: libcurl's multi interface on libuv's loop, with the credentials in each request. It does
+ * not know their content.
  *
- * A request is sent as who the credentials say at that moment: a certificate that was replaced has a connection of its own, and one that
- * answered 401 is not used again. What stands goes on as who it was.
+ * A request uses the credentials of that moment: a new certificate gets a new connection, and a connection that
+ * answered 401 is not used again. A running transfer keeps its identity.
  *
- * libcurl is never called out of one of its own callbacks: what comes is kept until it has returned, and told then. So every callback
- * here may start, cancel and close whatever it likes.
+ * libcurl is never called from one of its own callbacks: data is stored, and reported after the callback has returned.
+ * So every callback of this module may start, cancel and close anything.
  */
 #pragma once
 
@@ -18,19 +18,19 @@
 #include "base/error.h"
 #include "kube/credentials.h"
 
-#define TRANSPORT_HEAD_LIMIT ((size_t)64 << 10) /* bytes of the heads of one answer */
+#define TRANSPORT_HEAD_LIMIT ((size_t)64 << 10) /* bytes of the headers of one answer */
 #define TRANSPORT_IDLE_CONNECTIONS 4L
 
 struct transport;
 struct transfer;
 
 struct transfer_end {
-        const struct error *error; /* NULL: an answer came, and came to its end, whatever its status */
-        unsigned int status;       /* 0: none came */
-        const char *body;          /* what was not given to |on_body|; with a 0 behind it */
+        const struct error *error; /* NULL: a complete answer, whatever its status */
+        unsigned int status;       /* 0: no answer */
+        const char *body;          /* the body, if |on_body| is NULL; zero-terminated */
         size_t size;
-        uint64_t retry_after_ms; /* 0: nothing was said */
-        bool is_identity_old;    /* of a 401: token or certificate have been replaced since */
+        uint64_t retry_after_ms; /* 0: not given */
+        bool is_identity_old;    /* a 401, and token or certificate were replaced since */
 };
 
 struct transfer_request {
@@ -41,7 +41,9 @@ struct transfer_request {
         const char *content_type;
         uint64_t timeout_ms;
         size_t limit; /* bytes of the answer; with |on_body|, of one piece of it */
-        /* The three come in this order. The first two are for 2xx only and may be NULL; |on_end| comes once and is the last. */
+        /*
+         * Called in this order. The first two only for 2xx, and may be NULL; |on_end| is called once and is the last.
+         */
         void (*on_head)(void *data);
         void (*on_body)(const char *bytes, size_t size, void *data);
         void (*on_end)(const struct transfer_end *end, void *data);
@@ -51,8 +53,8 @@ struct transfer_request {
 struct transport_options {
         uv_loop_t *loop;
         /*
-         * Comes once after transport_load(). No transfer may be started before it, nor at all where it came with an error: there is
-         * no libcurl then.
+         * Called once, after transport_load(). Do not start a transfer before it, nor after it came with an error: then
+         * there is no libcurl.
          */
         void (*on_ready)(const struct error *error, void *data);
         void *data;
@@ -61,21 +63,24 @@ struct transport_options {
 struct transport *transport_new(const struct transport_options *options);
 
 /*
- * To whom and as whom, before the first transfer and once; |credentials| must live as long as the transport. Fails where the server's URL
- * is none, and may then be tried with others.
+ * Sets server and identity, once, before the first transfer; |credentials| must live as long as the transport. Fails if
+ * the server's URL is invalid; then it may be called again with others.
  */
 int transport_equip(
         struct transport *transport, const struct kube_credentials *credentials, struct error *err) MUST_USE;
 
-/* Loads libcurl, by a thread, since that takes longer than all the rest of a start. Once is enough, and more does nothing. */
+/* Loads libcurl in a thread, since that takes longer than the rest of a start. Further calls do nothing. */
 void transport_load(struct transport *transport);
 
-/* Cancels all transfers. |closed| comes from the loop, when the last handle is closed. Accepts NULL: it never comes then. */
+/*
+ * Cancels all transfers. |closed| is called from the loop, when the last handle is closed. Accepts NULL; then |closed|
+ * is not called.
+ */
 void transport_close(struct transport *transport, void (*closed)(void *data), void *data);
 
-/* Fails where token, certificate or key cannot be read. Never calls back. What |request| names is copied. */
+/* Fails if token, certificate or key cannot be read. Calls no callback. |request| is copied. */
 int transfer_start(struct transfer **ret, struct transport *transport, const struct transfer_request *request,
         struct error *err) MUST_USE;
 
-/* Not after |on_end|, but in the others, too. Accepts NULL, returns NULL. */
+/* Not after |on_end|; allowed in the other callbacks. Accepts NULL, returns NULL. */
 struct transfer *transfer_cancel(struct transfer *transfer);

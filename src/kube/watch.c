@@ -1,6 +1,6 @@
 /*
- * What the watch knows is |known|: "namespace/name" → resourceVersion. A list marks what it saw by the number of the round, and what
- * has an older number at its end is gone.
+ * |known| maps "namespace/name" to the resourceVersion. A list marks each object with the number of its round; at the
+ * end of the list, objects with an older number are gone.
  */
 #include "kube/watch.h"
 
@@ -15,32 +15,32 @@
 #include "kube/object.h"
 #include "kube/watch_lines.h"
 
-#define KEY_LIMIT ((size_t)512) /* Kubernetes' names end at 253 bytes */
+#define KEY_LIMIT ((size_t)512) /* Kubernetes names have at most 253 bytes */
 #define VERSION_LIMIT ((size_t)256)
 
 struct kube_watch {
         struct kube_client *client;
-        struct kube_watch_options options; /* its texts are owned */
+        struct kube_watch_options options; /* this struct owns its texts */
         struct kube_list *list;
         struct transfer *transfer;
         struct watch_lines lines;
         uv_timer_t timer;
         struct backoff backoff;
-        uint64_t begun_ms; /* of this watch, on the loop's clock */
-        char *version;     /* to go on from; NULL: list first */
+        uint64_t begun_ms; /* start of this watch, on the loop's clock */
+        char *version;     /* where to continue; NULL: list first */
         json_t *known;     /* → [resourceVersion, round] */
         json_int_t round;
-        struct error trouble; /* that was told; kind ERROR_NONE: none */
+        struct error trouble; /* the last one that was reported; kind ERROR_NONE: none */
         bool is_identity_renewed;
-        bool is_standing; /* this watch was accepted */
-        bool is_closed;   /* the memory stays until the timer is closed, so that callbacks find their way back */
+        bool is_standing; /* the server accepted this watch */
+        bool is_closed;   /* freed when the timer is closed, since callbacks need it until then */
 };
 
 static void kube_watch_begin(struct kube_watch *watch);
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
-/* False when the owner closed the watch meanwhile; then nothing but returning is left. */
+/* False if the owner closed the watch in the callback; then return at once. */
 static bool watch_report(struct kube_watch *watch, enum kube_change change, json_t *object)
 {
         watch->options.on_object(change, object, watch->options.data);
@@ -55,7 +55,7 @@ static bool report_synced(struct kube_watch *watch)
         return !watch->is_closed;
 }
 
-/* Whatever the numbers in it: "after 3 ms" is no other trouble than "after 4 ms". */
+/* Ignores numbers: "after 3 ms" and "after 4 ms" are the same trouble. */
 static bool is_same_text(const char *a, const char *b)
 {
         for (;; a++, b++) {
@@ -114,7 +114,7 @@ static void list_again(struct kube_watch *watch)
         watch->version = NULL;
 }
 
-/* What cannot be read, or believed, may have been a change: everything is read anew. */
+/* An event that cannot be parsed may have been a change, so list again. */
 static void fail_anew(struct kube_watch *watch, struct error *err)
 {
         error_prefix(err, "watch %.200s", watch->options.path);
@@ -122,9 +122,9 @@ static void fail_anew(struct kube_watch *watch, struct error *err)
         watch_fail(watch, err, 0);
 }
 
-/* ---- what is known ---- */
+/* ---- the known objects ---- */
 
-/* An object that no API server has, or one too many: what is remembered of them must not fill our memory. */
+/* Bounds the memory for names: no API server has such an object, or there are too many. */
 static int check_bounds(const struct kube_watch *watch, const char *key, const char *version, struct error *err)
 {
         if (strlen(key) > KEY_LIMIT || (version && strlen(version) > VERSION_LIMIT))
@@ -136,7 +136,7 @@ static int check_bounds(const struct kube_watch *watch, const char *key, const c
         return 0;
 }
 
-/* NULL for what has no name. */
+/* NULL if it has no name. */
 static char *key_of(const json_t *object)
 {
         const char *name = object_text(object, "metadata", "name", NULL);
@@ -145,7 +145,7 @@ static char *key_of(const json_t *object)
         return name ? xasprintf("%s/%s", namespace ? namespace : "", name) : NULL;
 }
 
-/* False when the watch failed by it, or its owner closed it. */
+/* False if the watch failed, or its owner closed it. */
 static bool see(struct kube_watch *watch, json_t *object)
 {
         _free_ char *key = key_of(object);
@@ -174,7 +174,7 @@ static bool watch_forget(struct kube_watch *watch, json_t *object)
         return watch_report(watch, KUBE_GONE, object);
 }
 
-/* Keys of what the last list did not have. */
+/* Keys of objects that the last list did not contain. */
 static json_t *find_vanished(const struct kube_watch *watch)
 {
         json_t *vanished = json_array();
@@ -189,7 +189,7 @@ static json_t *find_vanished(const struct kube_watch *watch)
         return vanished;
 }
 
-/* All that is left of it is its name. */
+/* Only its name is left. */
 static json_t *make_ghost(const char *key)
 {
         const char *name = strchr(key, '/') + 1;
@@ -201,7 +201,7 @@ static json_t *make_ghost(const char *key)
         return object;
 }
 
-/* False when the owner closed the watch. */
+/* False if the owner closed the watch. */
 static bool forget_vanished(struct kube_watch *watch)
 {
         json_t *vanished = find_vanished(watch);
@@ -264,7 +264,7 @@ static void set_version(struct kube_watch *watch, const json_t *object)
         watch->version = xstrdup(version);
 }
 
-/* The stream is over by it. 410: what happened since |version| is not known any more. */
+/* Ends the stream. 410: the server does not have the changes since |version| any more. */
 static void on_error_event(struct kube_watch *watch, const json_t *status)
 {
         json_int_t code = json_integer_value(json_object_get(status, "code"));
@@ -280,7 +280,7 @@ static void on_error_event(struct kube_watch *watch, const json_t *status)
         watch_fail(watch, &err, 0);
 }
 
-/* False when there is nothing more to be read: the watch has ended, or its owner closed it. */
+/* False if no more events must be read: the watch has ended, or its owner closed it. */
 static bool on_watch_event(struct kube_watch *watch, const struct watch_event *event)
 {
         switch (event->type) {
@@ -346,7 +346,7 @@ static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
         reply_done(&reply);
 }
 
-/* A watch that stood and ended is no trouble, however it ended; only that it cannot be had again would be. */
+/* The end of an accepted watch is no trouble, whatever its cause; it is one only if the next watch fails. */
 static void on_watch_end(const struct transfer_end *end, void *data)
 {
         struct kube_watch *watch = data;
@@ -365,7 +365,7 @@ static void on_watch_end(const struct transfer_end *end, void *data)
         }
         uv_update_time(kube_client_loop(watch->client));
         if (uv_now(kube_client_loop(watch->client)) - watch->begun_ms < watch->backoff.least_ms) {
-                wait_for(watch, 0); /* else a server that ends each watch at once would be asked without pause */
+                wait_for(watch, 0); /* otherwise a server that ends each watch at once would be asked without a pause */
                 return;
         }
         watch->backoff.failures = 0;

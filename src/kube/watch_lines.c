@@ -22,7 +22,7 @@ void watch_lines_done(struct watch_lines *lines)
 
 void watch_lines_add(struct watch_lines *lines, const void *bytes, size_t size)
 {
-        strbuf_consume(&lines->text, lines->taken); /* once for each piece, not for each line */
+        strbuf_consume(&lines->text, lines->taken); /* search once per piece, not once per line */
         lines->scanned -= lines->taken;
         lines->taken = 0;
         strbuf_append(&lines->text, bytes, size);

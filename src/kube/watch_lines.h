@@ -1,6 +1,6 @@
 /*
- * The answer to a watch, as it arrives: bytes in, events out. One JSON object a line, which is how the API server writes them. It
- * knows nothing of connections and of what comes next.
+ * Parses the answer to a watch as it arrives: bytes in, events out. The API server writes one JSON object per line. It
+ * knows nothing about connections.
  *
  *         watch_lines_add(&lines, bytes, size);
  *         while ((rc = watch_lines_next(&lines, &event, err)) > 0) {
@@ -8,7 +8,7 @@
  *                 json_decref(event.object);
  *         }
  *
- * Bounded: a line longer than its limit is an error as soon as it is known to be, and after an error there is nothing more to be had.
+ * Bounded: a line is an error as soon as it is longer than the limit. After an error there are no more events.
  */
 #pragma once
 
@@ -22,21 +22,21 @@ enum watch_event_type { WATCH_ADDED, WATCH_MODIFIED, WATCH_DELETED, WATCH_BOOKMA
 
 struct watch_event {
         enum watch_event_type type;
-        json_t *object; /* the caller's; of WATCH_ERROR a Status */
+        json_t *object; /* owned by the caller; for WATCH_ERROR a Status */
 };
 
 struct watch_lines {
         struct strbuf text;
-        size_t taken;   /* bytes at the front that are done with */
-        size_t scanned; /* up to there, there is no newline after |taken| */
-        size_t limit;   /* bytes of a line */
+        size_t taken;   /* bytes at the front that are parsed */
+        size_t scanned; /* no newline between |taken| and here */
+        size_t limit;   /* bytes per line */
 };
 
 void watch_lines_init(struct watch_lines *lines, size_t limit);
 void watch_lines_done(struct watch_lines *lines);
 
-/* The caller takes all events out before it adds again, so that what waits here is one line and one piece. */
+/* The caller takes all events before it adds again, so at most one line and one piece are stored. */
 void watch_lines_add(struct watch_lines *lines, const void *bytes, size_t size);
 
-/* 1: an event; 0: none is complete; -1: what came is no event. */
+/* 1: an event; 0: no complete one yet; -1: the data is not an event. */
 int watch_lines_next(struct watch_lines *lines, struct watch_event *ret, struct error *err) MUST_USE;

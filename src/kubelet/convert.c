@@ -9,7 +9,7 @@
 #include "kubelet/protobuf.h"
 #include "share/cdi_name.h"
 
-/* protobuf-c's structs have char * where they only read; it never writes through them when packing. */
+/* protobuf-c's structs have char * for strings that it only reads; packing never writes through them. */
 static char *borrow(const char *text)
 {
         union {
@@ -56,7 +56,7 @@ struct rpc_message *convert_register_request(const char *endpoint, const char *r
         return protobuf_pack(&request.base);
 }
 
-/* One NUMA node as kubelet wants it; all replicas of a unit point to the same one. */
+/* The NUMA node of a unit, in kubelet's form; all replicas of a unit share it. */
 struct numa {
         V1beta1__TopologyInfo topology;
         V1beta1__NUMANode node;
@@ -100,7 +100,10 @@ struct rpc_message *convert_device_list(const struct resource *resource, const b
 
                         devices[i].id = borrow(device->id);
                         devices[i].health = say_health(usable[i]);
-                        /* An unknown node is no topology: kubelet takes a node -1 or an empty list for something else. */
+                        /*
+                         * An unknown node must give no topology at all: kubelet interprets a node -1 or an empty list
+                         * differently.
+                         */
                         if (resource->units[device->unit].gpu->numa_node >= 0)
                                 devices[i].topology = &numas[device->unit].topology;
                 } else {
@@ -246,7 +249,7 @@ struct rpc_message *convert_allocate_response(
         return protobuf_pack(&response.base);
 }
 
-/* The CDI device that is called by the allocation, alone or among others: no UUID begins with a small letter. */
+/* The CDI device that is named after the allocation, alone or among others: no UUID begins with a lower-case letter. */
 static void note_allocation(const char **ret_allocation, struct arena *arena, const char *names)
 {
         static const char prefix[] = CDI_KIND_MPS "=g";
@@ -258,7 +261,7 @@ static void note_allocation(const char **ret_allocation, struct arena *arena, co
         *ret_allocation = arena_strndup(arena, at, strcspn(at, ","));
 }
 
-/* Where the UUID of a unit may stand: a variable, a CDI device, a mount. */
+/* The fields that may contain the UUID of a unit: a variable, a CDI device, a mount. */
 static void add_texts(struct strbuf *texts, struct arena *arena, const V1beta1__ContainerAllocateResponse *answer,
         const char **ret_allocation)
 {

@@ -1,8 +1,9 @@
 /*
- * Between kubelet's protobuf messages and our structs: device plugins. The only file that includes that generated code.
+ * Converts between kubelet's protobuf messages and our structs, for device plugins. The only file that includes that
+ * generated code.
  *
- * Requests come from outside: what cannot be decoded is ERROR_INVALID, and decoding one message takes at most
- * CONVERT_MEMORY_LIMIT of memory however the message is made. Decoded strings live in the caller's arena.
+ * Requests are untrusted: one that cannot be decoded is ERROR_INVALID, and decoding one message takes at most
+ * CONVERT_MEMORY_LIMIT of memory, whatever its content. Decoded strings live in the caller's arena.
  */
 #pragma once
 
@@ -17,21 +18,21 @@
 /* 50,000 ids of 63 bytes, twice over. */
 #define CONVERT_MEMORY_LIMIT ((size_t)16 * 1024 * 1024)
 
-/* kubelet asks for one container at a time. Each is worked on in memory of the size of the device list. */
+/* Containers per request. kubelet asks for one at a time; each needs memory of the size of the device list. */
 #define CONVERT_MAX_CONTAINERS ((size_t)64)
 
-/* The ids that one container of a request names. */
+/* The ids in one container's part of a request. */
 struct container_ids {
         const char *const *ids;
         size_t n_ids;
 };
 
 struct rpc_message *convert_empty(void);
-/* |asks_at_start|: kubelet is to call PreStartContainer before each start of a container. */
+/* |asks_at_start|: kubelet must call PreStartContainer before each start of a container. */
 struct rpc_message *convert_options(bool asks_at_start);
 struct rpc_message *convert_register_request(const char *endpoint, const char *resource_name, bool asks_at_start);
 
-/* |usable| is by device; |retired| ids follow the resource's devices, with their own. */
+/* |usable| is by device; |retired| ids follow the resource's devices, with their own flags. */
 struct rpc_message *convert_device_list(const struct resource *resource, const bool *usable, const char *const *retired,
         const bool *retired_usable, size_t n_retired);
 
@@ -40,13 +41,13 @@ int convert_allocate_request(struct container_ids **ret, size_t *ret_count, stru
 struct rpc_message *convert_allocate_response(
         const struct allocate_answer *answers, size_t count, struct arena *scratch);
 
-/* The container's ids of the resource, as it was given them. */
+/* The container's ids of the resource, in the order of the request. */
 int convert_start_request(
         struct container_ids *ret, struct arena *arena, const uint8_t *bytes, size_t size, struct error *err) MUST_USE;
 
 /*
- * A container's answer as kubelet's record keeps it, in base64: the allocation that it names, and the texts in which its unit may be named, one below the other.
- * What it does not have stays as it was.
+ * Parses a container's answer from kubelet's record (base64): the allocation that it names, and the texts that may name
+ * its unit, one per line. What the answer does not contain stays unchanged.
  */
 void convert_read_answer(const char *base64, struct arena *arena, const char **ret_allocation, const char **ret_texts);
 

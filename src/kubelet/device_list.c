@@ -16,8 +16,9 @@ void device_list_done(struct device_list *list)
 }
 
 /*
- * The ids of |previous| that |resource| does not have. None of them is retired yet: what came back in |previous| was taken off the
- * list then. So no id needs to be looked for, and 50,000 that go cost no more than 50,000 that stay.
+ * Retires the ids of |previous| that |resource| does not have. None of them is retired yet, since an id that |previous|
+ * brought back was removed from the retired ones then. So no search is needed, and removing 50,000 ids costs no more
+ * than keeping them.
  */
 static void retire(struct device_list *list, const struct resource *previous, const struct resource *resource)
 {
@@ -47,7 +48,10 @@ static void revive(struct device_list *list, const struct resource *resource)
         list->n_retired = kept;
 }
 
-/* Ids that are held under the previous sharing policy: they are listed, and no new container gets one. After a start they were never listed. */
+/*
+ * Adds the ids that are held under the previous sharing policy: they are listed, but no new container gets one. After a
+ * restart of the agent they are not listed yet.
+ */
 static void add_draining(struct device_list *list, const struct resource *resource)
 {
         _cleanup_(map_done) struct map known = MAP_INIT;
@@ -70,7 +74,7 @@ static void add_draining(struct device_list *list, const struct resource *resour
         }
 }
 
-/* Beyond what one message can carry, those that went first are the least likely to be held still. */
+/* If there are more ids than one message can carry, drops the oldest retired ones, which are most likely free. */
 static void forget_oldest(struct device_list *list, size_t n_devices)
 {
         size_t room = PLAN_MAX_DEVICES - n_devices;

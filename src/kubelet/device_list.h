@@ -1,12 +1,12 @@
 /*
- * What kubelet is told about one resource: its devices, which are healthy, and those that once were. Pure.
+ * The device list of one resource as kubelet gets it: its devices with their health, and earlier devices. Pure.
  *
- * An id that was ever advertised stays in the list, unhealthy, after a new plan dropped it: a pod may still hold it, and
- * kubelets 1.34 to 1.36 crash when an id disappears between their choice and their bookkeeping. Retired ids end with the
- * process; should they and the living be more than PLAN_MAX_DEVICES, the oldest go earlier. Health belongs to units: every
- * replica of a unit shares it. Beside it, single ids may be unavailable (kubelet/broker.h, share/rollout.h): kubelet is
- * told that they are unhealthy, too, since it knows no other word for "not now". What leaves is retired from the start, and
- * unhealthy but for what its resource still serves.
+ * An id that was ever advertised stays in the list, unhealthy, after a new plan dropped it: a pod may still hold it,
+ * and kubelets 1.34 to 1.36 crash when an id disappears between their choice and their bookkeeping. Retired ids are
+ * dropped when the process ends, the oldest earlier if there are more than PLAN_MAX_DEVICES ids in total. Health
+ * belongs to units: all replicas of a unit share it. In addition, single ids may be unavailable (kubelet/broker.h,
+ * share/rollout.h). They are listed as unhealthy, too, since kubelet has no other state for "not now". Ids of draining
+ * resources are retired from the start, and unhealthy except those that the resource still serves.
  */
 #pragma once
 
@@ -19,9 +19,9 @@
 struct device_list {
         const struct resource *resource; /* borrowed; NULL before the first update */
         bool *healthy;                   /* by unit */
-        bool *usable;                    /* by device: of a healthy unit, and not unavailable */
+        bool *usable;                    /* by device: its unit is healthy, and it is not unavailable */
         char **retired;
-        bool *retired_usable; /* by position in |retired|: of a unit that leaves */
+        bool *retired_usable; /* by position in |retired|: ids of a draining unit that are still usable */
         size_t n_retired;
 };
 
@@ -30,26 +30,26 @@ struct device_list {
                 0                                                                                                      \
         }
 
-/* Says whether the unit with this UUID can be used now. */
+/* True if the unit with this UUID can be used now. */
 typedef bool device_list_health_fn(const struct unit *unit, void *data);
 
 void device_list_done(struct device_list *list);
 
 /*
- * Replaces the resource; the one before must still be valid during the call. |unavailable| says by position in resource->devices
- * which ids are unavailable, or is NULL: none. True if kubelet has to be told.
+ * Replaces the resource; the previous one must stay valid during the call. |unavailable| has the unavailable ids by
+ * position in resource->devices, or is NULL: none. True if kubelet must get a new list.
  */
 bool device_list_update(struct device_list *list, const struct resource *resource, device_list_health_fn *health,
         void *data, const bool *unavailable);
 
-/* Asks for the health of every unit again. True if kubelet has to be told. */
+/* Asks for the health of every unit again. True if kubelet must get a new list. */
 bool device_list_refresh(struct device_list *list, device_list_health_fn *health, void *data, const bool *unavailable);
 
-/* Each id is counted once; the sum is what kubelet calls the capacity. */
+/* Each id is counted once; the sum is the capacity that kubelet reports. */
 struct device_list_counts {
         size_t healthy;
-        size_t reserved;  /* unavailable by the broker, of healthy units */
-        size_t unhealthy; /* retired ones included, unless they are usable */
+        size_t reserved;  /* of healthy units, but unavailable by the broker */
+        size_t unhealthy; /* including retired ones, unless they are usable */
 };
 struct device_list_counts device_list_count(const struct device_list *list);
 

@@ -18,8 +18,8 @@ struct holders {
         struct held_devices *all;
         size_t n_all;
         struct map by_device; /* "<resource>\n<id>" → struct held_devices * */
-        struct map entries;   /* of the checkpoint: "<pod UID>\n<container>\n<resource>" → LISTED or OVER */
-        struct map pods;      /* UIDs of the checkpoint */
+        struct map entries;   /* checkpoint entries: "<pod UID>\n<container>\n<resource>" → LISTED or OVER */
+        struct map pods;      /* UIDs in the checkpoint */
 };
 
 static const char LISTED[] = "listed";
@@ -72,13 +72,13 @@ static void add_listed(struct holders *holders, const struct pod_container *cont
 
 /* ---- the checkpoint ---- */
 
-/* The list's container that the entry is about: they have a device in common. */
+/* The container in the list that the entry is about: they have a device in common. */
 static struct held_devices *find_listed(const struct holders *holders, const struct checkpoint_entry *entry)
 {
         for (size_t i = 0; i < entry->n_devices; i++) {
                 struct held_devices *held = kubelet_holders_find(holders, entry->resource, entry->devices[i]);
 
-                /* An init container's devices may be those of the container that came after it. */
+                /* A later container may have the devices of an init container that has ended. */
                 if (held && held->holder.container && strcmp(held->holder.container, entry->container) == 0)
                         return held;
         }
@@ -109,7 +109,7 @@ static void holders_note(struct holders *holders, const struct checkpoint_entry 
         map_add(&holders->entries, entry_key(&holders->arena, entry), (void *)(uintptr_t)what);
 }
 
-/* What was known of the entry before, or NULL. */
+/* The earlier state of the entry, or NULL. */
 static const char *known_of(const struct holders *before, const struct checkpoint_entry *entry)
 {
         struct arena scratch = ARENA_INIT;
@@ -119,7 +119,7 @@ static const char *known_of(const struct holders *before, const struct checkpoin
         return known;
 }
 
-/* Those that the list has, and their pods. */
+/* Marks the entries that the list has, and their pods. */
 static void add_uids(struct holders *holders, const struct checkpoint *checkpoint, struct map *alive)
 {
         for (size_t i = 0; i < checkpoint->n_entries; i++) {

@@ -1,6 +1,6 @@
 /*
- * The socket side of a registration: a server and a Register call are made and dropped as kubelet/registration.h says. The
- * two may exist at the same time, and must: kubelet calls GetDevicePluginOptions on our server before it answers Register.
+ * The sockets for a registration: creates and closes servers and Register calls as kubelet/registration.h decides. Both
+ * must exist at the same time: kubelet calls GetDevicePluginOptions on our server before it answers Register.
  */
 #include "kubelet/plugin.h"
 
@@ -28,19 +28,19 @@ struct plugin {
         struct registration registration;
         uv_timer_t timer;
         unsigned int servers_made;
-        bool asks_at_start; /* kubelet is to ask before it starts a container */
+        bool asks_at_start; /* kubelet must call PreStartContainer */
 
         struct rpc_server *server; /* NULL: none */
         struct list streams;       /* open ListAndWatch calls */
-        struct stream *watch;      /* kubelet's among them: the first on this server; NULL: none yet, or it has ended */
-        struct rpc_client *client; /* of the Register call in flight */
+        struct stream *watch;      /* kubelet's stream, the first on this server; NULL: none yet, or it has ended */
+        struct rpc_client *client; /* the Register call in flight */
 
         struct device_list list;
-        struct rpc_message *packed; /* of |list|, for the streams that open later */
+        struct rpc_message *packed; /* |list| as a message, for streams that open later */
         struct requests requests;
 
         char last_failure[sizeof(((struct error *)0)->text)]; /* logged once, not at every retry */
-        unsigned int open;                                    /* timers: its own and that of |requests| */
+        unsigned int open;                                    /* timers: its own and the one of |requests| */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -71,7 +71,7 @@ static void handle_pre_start(struct rpc_call *call, const uint8_t *message, size
 {
         struct plugin *plugin = context;
 
-        /* Who was told otherwise before asks still: nothing has to be made then. */
+        /* A kubelet with the earlier options may still call this; then nothing needs to be created. */
         starts_answer(plugin->asks_at_start ? plugin->place->broker : NULL, plugin->name, call, message, size);
 }
 
@@ -90,7 +90,10 @@ static void on_stream_ended(struct rpc_call *call UNUSED, void *data)
         plugin_step(plugin, REGISTRATION_WATCH_LOST);
 }
 
-/* What is written to one stream may end it, or all of its connection: so each is taken from the front and put back first. */
+/*
+ * Sending may close a stream or its whole connection, so each stream is taken from the front and appended again before
+ * sending.
+ */
 static void for_each_stream(struct plugin *plugin, void (*visit)(struct plugin *plugin, struct rpc_call *call))
 {
         struct list todo;
@@ -135,7 +138,8 @@ static void handle_list_and_watch(
         rpc_call_on_ended(call, on_stream_ended, stream);
         rpc_call_send_latest(call, plugin->packed);
         if (plugin->watch)
-                return; /* kubelet opens one on each server, as soon as it knows it: this is somebody who looks on */
+                return; /* kubelet opens its stream first, as soon as it knows the server; this one belongs to another
+                         * client */
         plugin->watch = stream;
         plugin_step(plugin, REGISTRATION_WATCH_OPENED);
 }
@@ -160,7 +164,7 @@ static const struct rpc_method methods[] = {
 
 /* ---- registration ---- */
 
-/* One line when the reason changes, not one a retry. */
+/* Logs once when the reason changes, not once per retry. */
 static void report_failure(struct plugin *plugin, const char *text)
 {
         enum log_level level = strcmp(plugin->last_failure, text) == 0 ? LOG_DEBUG : LOG_WARN;
@@ -195,7 +199,7 @@ static void on_registered(struct rpc_call *call UNUSED, enum rpc_status status, 
 
 static int listen_on_new_socket(struct plugin *plugin, struct error *err)
 {
-        /* The part after the slash, as NVIDIA's plugin does: "nvidia.com/gpu.shared" is "gpu.shared". */
+        /* The part after the slash, as in NVIDIA's plugin: "nvidia.com/gpu.shared" is "gpu.shared". */
         const char *slash = strrchr(plugin->name, '/');
         _free_ char *path = xasprintf("%s/" PLUGIN_SOCKET_PREFIX "%s-%" PRIx64 "-%u.sock", plugin->place->directory,
                 slash ? slash + 1 : plugin->name, plugin->place->incarnation, ++plugin->servers_made);
@@ -205,7 +209,7 @@ static int listen_on_new_socket(struct plugin *plugin, struct error *err)
 
         if (rpc_server_new(&plugin->server, plugin->place->loop, path, &options, err) < 0)
                 return -1;
-        /* Each attempt has a new socket, but only the first one of several in a row is news. */
+        /* Each attempt has a new socket, but only the first one in a row is logged. */
         log_text(plugin->last_failure[0] ? LOG_DEBUG : LOG_INFO, "Starting to serve '%s' on %s", plugin->name, path);
         return 0;
 }
@@ -236,7 +240,7 @@ static void plugin_serve(struct plugin *plugin)
                 return;
         }
         if (!plugin->place->kubelet_socket)
-                return; /* nobody to register with: it serves whoever comes */
+                return; /* no registration: serve any client that connects */
         if (call_register(plugin, &err) < 0) {
                 report_failure(plugin, err.text);
                 plugin_step(plugin, REGISTRATION_REGISTER_FAILED);
@@ -248,7 +252,7 @@ static void on_server_closed(void *data)
         plugin_step(data, REGISTRATION_SERVER_CLOSED);
 }
 
-/* From the loop, so that no step ever runs inside another one. */
+/* Run from the loop, so that no step runs inside another one. */
 static void on_nothing_to_close(uv_timer_t *timer)
 {
         plugin_step(timer->data, REGISTRATION_SERVER_CLOSED);
@@ -303,7 +307,7 @@ static void plugin_step(struct plugin *plugin, enum registration_event event)
                 log_debug("registration", LOG_STR("resource", plugin->name),
                         LOG_STR("from", registration_state_name(previous)),
                         LOG_STR("to", registration_state_name(after)));
-        /* The list may end before Register is answered: then the answer is what shows that nobody follows it. */
+        /* The list stream may end before Register is answered; then the answer shows that nobody reads the list. */
         if (action.command == REGISTRATION_CLOSE &&
                 (event == REGISTRATION_WATCH_LOST || event == REGISTRATION_REGISTER_OK))
                 log_warn("kubelet closed the device list, registering again", LOG_STR("resource", plugin->name),
@@ -356,7 +360,7 @@ static void publish(struct plugin *plugin)
         struct device_list_counts counts = device_list_count(&plugin->list);
         struct rpc_message *packed = device_list_pack(&plugin->list);
 
-        /* What changed may be none of kubelet's business: it writes a file for each list. */
+        /* Sends only a list that has changed, since kubelet writes a file for each list. */
         if (plugin->packed && rpc_message_is_same(plugin->packed, packed)) {
                 rpc_message_unref(packed);
                 return;
@@ -380,7 +384,7 @@ bool plugin_repeat(struct plugin *plugin)
         return true;
 }
 
-/* A question for the health of a unit that tells in the log who falls. */
+/* Wraps the health callback to log the units that become unhealthy. */
 struct question {
         const struct plugin *plugin;
         device_list_health_fn *health;
@@ -392,9 +396,9 @@ static bool ask_health(const struct unit *unit, void *data)
         const struct question *question = data;
         const struct device_list *list = &question->plugin->list;
         bool healthy = question->health(unit, question->data);
-        bool is_own = !healthy && resource_find_unit(list->resource, unit->uuid) == unit; /* else it leaves */
+        bool is_own = !healthy && resource_find_unit(list->resource, unit->uuid) == unit; /* otherwise it is draining */
 
-        /* One line a unit, also where thousands of replicas go with it. */
+        /* One line per unit, even if it has thousands of replicas. */
         if (is_own && list->healthy[unit - list->resource->units])
                 log_text(LOG_WARN, "'%s' device marked unhealthy: %s", question->plugin->name, unit->uuid);
         return healthy;
@@ -450,7 +454,7 @@ void plugin_close(struct plugin *plugin, void (*closed)(void *data), void *data)
 {
         plugin->closed = closed;
         plugin->closed_data = data;
-        /* The plan may go before the last connection does. */
+        /* The plan may be freed before the last connection is closed. */
         requests_close(&plugin->requests, on_plugin_part_closed, plugin);
         plugin->list.resource = NULL;
         plugin_step(plugin, REGISTRATION_STOP);

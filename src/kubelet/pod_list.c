@@ -1,6 +1,6 @@
 /*
- * kubelet's answer is a tree: pods, containers, an entry a device and NUMA node. It is laid flat and sorted by id, so that what is
- * there twice stands together; what is left of it is then counted out to the containers again.
+ * kubelet's answer is a tree: pods, containers, and an entry per device and NUMA node. It is flattened and sorted by
+ * id, so that duplicates stand together; the rest is then counted per container and distributed.
  */
 #include <string.h>
 
@@ -9,12 +9,12 @@
 #include "kubelet/pod_resources.h"
 #include "kubelet/protobuf.h"
 
-/* About 300 bytes for each of 100,000 devices, and enough for anything else that is not made to cost memory. */
+/* About 300 bytes for each of 100,000 devices; also bounds a message made to use much memory. */
 #define MEMORY_LIMIT ((size_t)64 * 1024 * 1024)
 
 struct entry {
         struct held_device device;
-        size_t container; /* position among all */
+        size_t container; /* position among all devices */
 };
 
 struct flat {
@@ -24,7 +24,7 @@ struct flat {
         size_t n_entries;
 };
 
-/* What is counted in the first pass is filled in in the second. */
+/* The first pass counts, the second fills in. */
 static void add_entries(struct flat *flat, const char *prefix, const V1__ContainerResources *container)
 {
         for (size_t i = 0; i < container->n_devices; i++) {
@@ -76,7 +76,9 @@ static int compare_entries(const void *left, const void *right)
         return order ? order : (a->container > b->container) - (a->container < b->container);
 }
 
-/* Of those with the same id the last: kubelet may list a pod that ended before the one that has its devices now. */
+/*
+ * Of entries with the same id the last counts: kubelet may list an ended pod before the pod that has its devices now.
+ */
 static void drop_repeated(struct flat *flat)
 {
         size_t kept = 0;
@@ -89,7 +91,7 @@ static void drop_repeated(struct flat *flat)
         flat->n_entries = kept;
 }
 
-/* To each container its part of one array. */
+/* Gives each container its part of one array. */
 static void count_out(const struct flat *flat, struct arena *arena)
 {
         struct held_device *devices = ARENA_ARRAY(arena, struct held_device, flat->n_entries);

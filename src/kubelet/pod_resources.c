@@ -1,5 +1,5 @@
 /*
- * One call at a time. Questions wait in |asked| until it may be made, and in |sent| until it is answered; a connection that
+ * One call at a time. Questions wait in |asked| until the next call, and in |sent| until its answer. A connection that
  * failed once is not used again.
  */
 #include "kubelet/pod_resources.h"
@@ -19,10 +19,10 @@ struct pod_resources {
         struct rpc_client *client; /* NULL: not connected */
         struct list asked;
         struct list sent;
-        struct arena arena; /* of the answer */
+        struct arena arena; /* arena of the answer */
         struct pod_list list;
         unsigned int n_messages;
-        struct error failure; /* of an answer that came */
+        struct error failure; /* an answer that has arrived */
         bool is_delivering;
         bool is_closed;
 };
@@ -63,13 +63,14 @@ static enum error_kind kind_of(enum rpc_status status)
         case RPC_UNIMPLEMENTED:
                 return ERROR_UNSUPPORTED;
         default:
-                return ERROR_UNAVAILABLE; /* RESOURCE_EXHAUSTED among them: kubelet's limit on calls, or ours on sizes */
+                return ERROR_UNAVAILABLE; /* RESOURCE_EXHAUSTED among them: kubelet's limit on calls, or our limit on
+                                           * sizes */
         }
 }
 
 static void pod_resources_start(struct pod_resources *pods);
 
-/* Whoever is told may ask anew, or close. */
+/* A callback may ask again, or close. */
 static void pod_resources_deliver(struct pod_resources *pods, const struct error *err)
 {
         pods->is_delivering = true;
@@ -122,7 +123,7 @@ static void on_ended(struct rpc_call *call UNUSED, enum rpc_status status, const
         pod_resources_deliver(pods, failure);
 }
 
-/* kubelet went away while nothing was asked of it; a call that was on its way has ended already. */
+/* kubelet closed the connection while no call was running; a running call has ended already. */
 static void on_connection_closed(struct rpc_client *client, const struct error *reason UNUSED, void *data)
 {
         struct pod_resources *pods = data;
@@ -138,10 +139,10 @@ static void connect_to_kubelet(struct pod_resources *pods)
         struct error err;
         int rc = rpc_client_new(&pods->client, pods->loop, pods->socket, &options, &err);
 
-        assert(rc == 0); /* it fails for a path that is none, and pod_resources_new() has looked at that */
+        assert(rc == 0); /* fails only for an invalid path, which pod_resources_new() has checked */
 }
 
-/* The next call, if one is wanted and none is on its way. */
+/* Starts the next call, if there are questions and no call is running. */
 static void pod_resources_start(struct pod_resources *pods)
 {
         static const struct rpc_handlers handlers = {.message = on_message, .ended = on_ended};

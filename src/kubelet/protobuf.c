@@ -1,8 +1,8 @@
 #include "kubelet/protobuf.h"
 
 /*
- * protobuf-c asks for memory field by field. An arena answers, so that a request of 10,000 ids costs a few large
- * allocations and is freed in one step; beyond the limit it says no, and the message is refused.
+ * protobuf-c allocates memory field by field. An arena serves this, so that a request of 10,000 ids costs a few large
+ * allocations and is freed in one step. Beyond the limit the allocation fails, and so does the message.
  */
 struct budget {
         struct arena *arena;
@@ -13,7 +13,7 @@ static void *budget_alloc(void *data, size_t size)
 {
         struct budget *budget = data;
 
-        /* What the arena adds to a small object counts too. */
+        /* The arena's overhead for a small object counts, too. */
         if (size > budget->left || size + 16 > budget->left)
                 return NULL;
         budget->left -= size + 16;

@@ -1,6 +1,6 @@
 /*
- * protobuf → struct in an arena, within a limit of memory however the message is made; and struct → message. Private to kubelet/ and dra/:
- * with it come the types of generated code.
+ * Protobuf → struct in an arena, with a memory limit for any message; and struct → message. Private to kubelet/ and
+ * dra/, since it includes the types of generated code.
  */
 #pragma once
 
@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "rpc/message.h"
 
-/* NULL on failure, and |err| says ERROR_INVALID. Strings and all else live in |arena|. */
+/* NULL on failure, with ERROR_INVALID in |err|. Strings and everything else live in |arena|. */
 ProtobufCMessage *protobuf_unpack(const ProtobufCMessageDescriptor *descriptor, struct arena *arena, size_t limit,
         const uint8_t *bytes, size_t size, struct error *err);
 
-/* For the caller to unref. */
+/* The caller must unref the message. */
 struct rpc_message *protobuf_pack(const ProtobufCMessage *source);

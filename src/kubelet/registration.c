@@ -60,7 +60,7 @@ static struct registration_action registration_stop(struct registration *registr
         }
 }
 
-/* The server is gone: stop, try again now, try again later, or wait for kubelet's socket. */
+/* The server is closed: stop, try again now, try again later, or wait for kubelet's socket. */
 static struct registration_action closed(struct registration *registration, uint32_t random)
 {
         uint64_t delay;

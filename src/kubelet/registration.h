@@ -36,8 +36,8 @@ enum registration_state {
 };
 
 enum registration_event {
-        REGISTRATION_KUBELET_CAME, /* its socket appeared, or was replaced by another one */
-        REGISTRATION_KUBELET_WENT, /* its socket is gone; the kubelet behind it may live on */
+        REGISTRATION_KUBELET_CAME, /* its socket appeared, or was replaced */
+        REGISTRATION_KUBELET_WENT, /* its socket is gone; the kubelet behind it may still run */
         REGISTRATION_REGISTER_OK,
         REGISTRATION_REGISTER_FAILED, /* refused, unreachable, timed out, or our own server could not listen */
         REGISTRATION_WATCH_OPENED,    /* kubelet opened ListAndWatch (perhaps before Register was answered) */
@@ -50,23 +50,23 @@ enum registration_event {
 enum registration_command {
         REGISTRATION_NOTHING,
         REGISTRATION_SERVE, /* bind a new socket, then call Register */
-        REGISTRATION_CLOSE, /* close the server politely; SERVER_CLOSED must follow */
+        REGISTRATION_CLOSE, /* close the server gracefully; SERVER_CLOSED must follow */
         REGISTRATION_DONE,  /* stopped, and nothing is left to close */
 };
 
 struct registration_action {
         enum registration_command command;
-        uint64_t timeout_ms; /* after which TIMEOUT is to be reported, replacing what was armed; 0: none */
+        uint64_t timeout_ms; /* after which TIMEOUT is to be reported, replacing the present timer; 0: none */
 };
 
 struct registration {
         enum registration_state state;
         bool kubelet_present;
         bool watch_open;
-        bool watch_lost; /* opened and lost again while Register is not answered */
-        bool at_once;    /* after CLOSING: another kubelet waits, do not back off */
+        bool watch_lost; /* opened and lost again before Register was answered */
+        bool at_once;    /* after CLOSING: another kubelet waits, so do not back off */
         bool stopping;
-        unsigned int failures; /* in a row: what the back-off grows with */
+        unsigned int failures; /* in a row: the back-off grows with it */
         int64_t watched_since;
 };
 
@@ -79,7 +79,7 @@ struct registration {
 
 void registration_init(struct registration *registration);
 
-/* |random| spreads the back-off by ± 20 %, so that two plugins that fight for a name do not stay in step. */
+/* |random| varies the back-off by ± 20 %, so that two plugins that compete for a name do not stay in step. */
 struct registration_action registration_step(
         struct registration *registration, enum registration_event event, int64_t now_ms, uint32_t random);
 

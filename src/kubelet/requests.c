@@ -10,10 +10,10 @@
 #include "share/allocate.h"
 #include "share/prefer.h"
 
-/* One Allocate. Two others know it: the call, until it ends, and the broker, until it has answered. */
+/* One Allocate. The call refers to it until the call ends, and the broker until it has answered. */
 struct request {
-        struct list link;          /* in requests->waiting, if it is there */
-        struct requests *requests; /* NULL: it has its answer, or nobody wants one any more */
+        struct list link;          /* in requests->waiting, if it waits */
+        struct requests *requests; /* NULL: it was answered, or its caller is gone */
         struct rpc_call *call;     /* NULL: ended */
         struct arena arena;
         struct container_ids *containers;
@@ -21,10 +21,11 @@ struct request {
         size_t count;
         size_t n_done;
         const struct resource
-                *resource; /* of the plan that the next container was looked up in; not to be followed later */
+                *resource; /* of the plan from which the last container got its resource; only compared, never
+                            * dereferenced */
         struct error failure;
-        uint64_t deadline; /* of the loop's clock */
-        bool is_asked;     /* the broker owes an answer */
+        uint64_t deadline; /* by the loop's clock */
+        bool is_asked;     /* the broker has not answered yet */
         bool is_running;
 };
 
@@ -64,7 +65,7 @@ static bool is_not_for_now(const struct resource *resource, const struct device 
         return (unavailable && unavailable[position]) || (resource->unavailable && resource->unavailable[position]);
 }
 
-/* In a rollout: an id that the wanted plan does not have, given back a moment ago. */
+/* In a rollout: an id that the wanted plan does not have, released a moment ago. */
 static bool is_of_previous(const struct resource *resource, const struct device *device)
 {
         const struct unit *unit = &resource->units[device->unit];
@@ -73,8 +74,8 @@ static bool is_of_previous(const struct resource *resource, const struct device 
 }
 
 /*
- * kubelet's list may be older than what is unavailable now, so its ids are looked through. Where too few are left the answer is
- * shorter than what was asked for: kubelet fills it up, and the broker has the last word in Allocate.
+ * kubelet's list may be older than the present unavailable ids, so these are filtered out. If too few ids are left, the
+ * answer is shorter than the request: kubelet completes it, and the broker decides in Allocate.
  */
 static void leave_out_unavailable(
         const struct requests *requests, struct prefer_request *request, struct arena *scratch)
@@ -99,7 +100,7 @@ static void leave_out_unavailable(
                 available[count - 1] = available[n_own];
                 available[n_own++] = request->available[i];
         }
-        /* Previous ids come last: the sooner they are free, the sooner their unit is served by the new plan. */
+        /* Ids of the previous plan come last: the sooner they are free, the sooner the new plan serves their unit. */
         if (n_own + request->n_required >= request->size)
                 count = n_own;
         request->available = available;
@@ -155,7 +156,7 @@ void requests_prefer(struct requests *requests, struct rpc_call *call, const uin
 
 /* ---- Allocate: the end of a request ---- */
 
-/* Nobody waits for it any more; whoever still knows it frees it later. */
+/* The caller is gone; the broker or the call that still refers to it frees it later. */
 static void let_go(struct request *request)
 {
         struct requests *requests = TAKE_PTR(request->requests);
@@ -186,7 +187,7 @@ static void on_requests_call_ended(struct rpc_call *call UNUSED, void *data)
         free_unless_known(request);
 }
 
-/* A line about a part of an allocation; the plan may be gone when it is written. */
+/* The log line for a part of an allocation; it must not refer to the plan, which may be freed before. */
 struct reported {
         struct list link;
         char *unit;
@@ -236,7 +237,7 @@ static void requests_answer(struct request *request)
                 note_request_later(request->requests, &request->answers[i]);
 }
 
-/* Outside of a handler what was said must be sent, too, and the call may end with that. */
+/* Outside of a handler the answer must be flushed, and that may end the call. */
 static void requests_finish(struct request *request)
 {
         bool has_waited = !list_is_empty(&request->link);
@@ -250,7 +251,7 @@ static void requests_finish(struct request *request)
         if (has_waited) {
                 rpc_call_flush(call);
         } else {
-                request->call = NULL; /* it was never told to tell us of its end */
+                request->call = NULL; /* it did not ask for a notification of its end */
                 free_unless_known(request);
         }
 }
@@ -287,13 +288,13 @@ static void on_requests_timer(uv_timer_t *timer)
                 uv_timer_start(timer, on_requests_timer, first->deadline - now, 0);
 }
 
-/* All deadlines are equally far away, so the list stays in their order. */
+/* All deadlines are equally long, so the list stays sorted. */
 static void wait_for_broker(struct request *request)
 {
         struct requests *requests = request->requests;
 
         if (!list_is_empty(&request->link))
-                return; /* for the container before: the deadline is that of the request */
+                return; /* the timer runs from the previous container: the deadline is that of the whole request */
         request->deadline = uv_now(requests->options.loop) + requests->options.bind_timeout_ms;
         list_append(&requests->waiting, &request->link);
         rpc_call_on_ended(request->call, on_requests_call_ended, request);
@@ -311,7 +312,7 @@ static bool has_all(const struct resource *resource, const struct container_ids 
         return true;
 }
 
-/* In a rollout: the draining resource that has the ids, because one of its ids was given back a moment ago. */
+/* In a rollout: the draining resource that has the ids, since one of its ids was released a moment ago. */
 static const struct resource *draining_of(const struct resource *resource, const struct container_ids *container)
 {
         for (size_t i = 0; i < resource->n_draining; i++)
@@ -337,7 +338,7 @@ static const struct resource *resource_of(const struct requests *requests, const
         return previous && !has_all(now, container) && has_all(previous, container) ? previous : now;
 }
 
-/* From the plan of |resource|, if that is still there; else from the one that is in force. */
+/* From the plan of |resource|, if that still exists; otherwise from the present plan. */
 static int allocate_next(struct request *request, const struct resource *resource,
         const struct allocate_binding *binding, struct error *err)
 {
@@ -380,8 +381,8 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
 }
 
 /*
- * What the ids alone forbid the broker does not hear of. It may settle that they are of several units, so a request that may have
- * several is not looked at as it is.
+ * A request that its ids alone forbid does not go to the broker. The broker may move a request with ids of several
+ * units to one unit, so such a request goes to it.
  */
 static bool is_for_broker(const struct resource *resource, const struct container_ids *container)
 {
@@ -405,7 +406,10 @@ static void do_next_container(struct request *request)
         }
 }
 
-/* Until all is done, or the broker takes its time. It may answer from within its question: then on_bound() leaves the rest to us. */
+/*
+ * Until all containers are done, or the broker answers later. It may also answer inside the question: then on_bound()
+ * leaves the rest to this loop.
+ */
 static void go_on(struct request *request)
 {
         request->is_running = true;
@@ -439,7 +443,7 @@ void requests_allocate(struct requests *requests, struct rpc_call *call, const u
         go_on(request);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 void requests_init(struct requests *requests, const struct requests_options *options)
 {

@@ -1,13 +1,14 @@
 /*
- * What kubelet asks of one resource, and the answers: GetPreferredAllocation and Allocate.
+ * Answers kubelet's requests for one resource: GetPreferredAllocation and Allocate.
  *
- * Without a broker (kubelet/broker.h) an answer is made from the plan at once. With one each container of a request is bound
- * first, which may take turns of the loop; meanwhile kubelet may go away, the plan may change, the plugin may close. A request
- * ends with its answer, its refusal, its caller or its deadline, whichever comes first; what the broker says later is ignored.
+ * Without a broker (kubelet/broker.h) an answer is made from the plan at once. With a broker, each container of a
+ * request is bound first, which may take several turns of the loop; meanwhile kubelet may disconnect, the plan may
+ * change, and the plugin may close. A request ends with its answer, its refusal, the end of its call or its deadline,
+ * whichever comes first; a later answer of the broker is ignored.
  *
- * What was allocated is logged once the answer is on its way: the pod waits for the answer, nobody for the line.
+ * An allocation is logged after its answer was sent, since the pod waits for the answer.
  *
- * A request that its ids alone forbid is refused before the broker hears of it.
+ * A request that its ids alone forbid is refused without asking the broker.
  */
 #pragma once
 
@@ -31,12 +32,13 @@ struct requests {
         const struct plan *plan;
         const struct resource *resource; /* NULL: withdrawn */
         const struct plan *previous_plan;
-        const struct resource *previous_resource; /* what kubelet may still ask for, NULL at first */
+        const struct resource *previous_resource; /* for requests that kubelet made from the previous list; NULL at
+                                                   * first */
         struct tag_pool tags;
-        struct list waiting;  /* for the broker, the earliest deadline first */
-        uv_timer_t timer;     /* for that deadline */
-        struct list reported; /* lines for the log about what was answered: the answers leave first */
-        uv_timer_t after;     /* writes them, in the next turn of the loop */
+        struct list waiting;  /* for the broker, sorted by deadline */
+        uv_timer_t timer;     /* for the first deadline */
+        struct list reported; /* answered requests whose log line is not written yet */
+        uv_timer_t after;     /* writes those lines in the next turn of the loop */
         unsigned int open;    /* of the two handles */
         void (*closed)(void *data);
         void *data;
@@ -44,18 +46,18 @@ struct requests {
 
 void requests_init(struct requests *requests, const struct requests_options *options);
 
-/* Refuses what waits and what comes from now on; |closed| is called from the loop, after which |requests| is free to go. */
+/* Refuses waiting and future requests; |closed| is called from the loop, and then |requests| may be freed. */
 void requests_close(struct requests *requests, void (*closed)(void *data), void *data);
 
 /* The previous plan and resource are kept for requests that kubelet makes before it has the new list. */
 void requests_set_resource(struct requests *requests, const struct plan *plan, const struct resource *resource);
 
-/* The previous plan and resource are about to be freed. */
+/* The previous plan and resource will be freed. */
 void requests_forget_previous(struct requests *requests);
 
-/* By position in resource->devices: ids that the broker has as unavailable now, or NULL. */
+/* The ids that the broker calls unavailable now, by position in resource->devices; or NULL. */
 const bool *requests_unavailable(const struct requests *requests, const struct resource *resource);
 
-/* From a handler of the method. */
+/* Called by the handler of the method. */
 void requests_prefer(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size);
 void requests_allocate(struct requests *requests, struct rpc_call *call, const uint8_t *message, size_t size);

@@ -5,12 +5,12 @@
 #include "kubelet/convert.h"
 #include "rpc/server.h"
 
-/* One that the broker works on. Two know it: the call, until it ends, and the broker, until it has answered. */
+/* A start that the broker prepares. The call refers to it until the call ends, and the broker until it has answered. */
 struct start {
         struct rpc_call *call; /* NULL: ended */
         char *resource;
-        bool is_asked;   /* the broker owes an answer */
-        bool is_handled; /* the handler of the method has returned: what is said from then on must be sent, too */
+        bool is_asked;   /* the broker has not answered yet */
+        bool is_handled; /* the handler has returned: an answer must be flushed from then on */
 };
 
 static void free_unless_known(struct start *start)
@@ -60,7 +60,7 @@ static void on_started(const struct error *err, void *context)
         }
         say(call, start->resource, err);
         if (start->is_handled)
-                rpc_call_flush(call); /* it ends with that, and |start| with it */
+                rpc_call_flush(call); /* this ends the call and frees |start| */
 }
 
 void starts_answer(

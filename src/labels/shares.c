@@ -8,7 +8,6 @@
 #include "labels/label_set.h"
 #include "share/capability.h"
 #include "share/share.h"
-#include "share/sm.h"
 
 /* UINT64_MAX, UINT_MAX: no unit has said anything yet; 0: unknown, or not limited by us. */
 struct worth {

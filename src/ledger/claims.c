@@ -24,6 +24,7 @@ struct claim {
         struct arena arena;
         struct arena pods_arena;
         struct ledger_claim asked;
+        struct ledger_claim_device *wanted; /* asked.devices */
         struct claim_device *devices;
         enum claim_state state;
         int64_t since;           /* ledger_clock(), while it waits */
@@ -55,6 +56,7 @@ static struct claim *claim_new(struct ledger *ledger, const struct ledger_claim 
         struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, asked->n_devices);
 
         claim->ledger = ledger;
+        claim->wanted = devices;
         claim->devices = ARENA_ARRAY(arena, struct claim_device, asked->n_devices);
         for (size_t i = 0; i < asked->n_devices; i++) {
                 devices[i] = asked->devices[i];
@@ -118,6 +120,8 @@ static void claim_answer(struct claim *claim)
         const struct error failure = claim->failure;
 
         claim->state = failure.kind == ERROR_NONE ? CLAIM_HELD : CLAIM_FAILED;
+        for (size_t i = 0; i < claim->asked.n_devices; i++)
+                claim->wanted[i].tier = claim->devices[i].given.tier;
         if (!done)
                 return;
         claim->done = NULL;

@@ -37,7 +37,7 @@ struct ledger_claim_device {
         bool is_alone;      /* nobody else may have the unit; false: others may, by time-slicing */
         uint64_t limit_mib; /* 0: none */
         unsigned int threads_permille; /* 1000: no limit */
-        enum mps_tier tier;            /* of a claim that was prepared earlier */
+        enum mps_tier tier;            /* of a claim that is held: the one it was prepared with */
 };
 
 struct ledger_claim {

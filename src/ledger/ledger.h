@@ -51,7 +51,7 @@ struct ledger_options {
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
         /* ledger_set_claim_pods() is wanted for all claims: some pod has joined; every two seconds as long as that is so */
         void (*wants_pods)(void *data);
-        struct ledger_time (*now)(void *data);            /* NULL: the machine's clocks */
+        struct ledger_time (*now)(void *data); /* NULL: the machine's clocks */
         void *data;
 };
 

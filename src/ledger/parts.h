@@ -61,6 +61,7 @@ struct ledger {
         struct list askings;             /* questions to it that have no answer yet */
         struct holders *holders;         /* of its newest answer; NULL: none yet */
         bool has_record;                 /* |holders| have kubelet's record in them */
+        bool knows_claims;               /* of DRA: which there are */
         int64_t listed_at;    /* the question whose answer |holders| are, with the record; NEVER: there was none */
         int64_t allocated_at; /* the newest answer to a request; NEVER */
         struct file_identity kubelet; /* its socket */
@@ -99,7 +100,6 @@ struct ledger {
         uint64_t violations_total[LIMIT_VIOLATION_KINDS];
         uint64_t clients_ended_total;
         struct list claims;       /* of DRA: claims.c */
-        bool knows_claims;        /* which there are */
         uv_timer_t claims_timer;  /* runs while a claim waits */
         struct list binds;        /* requests that wait */
         struct list reports;      /* events whose pods are being asked for */

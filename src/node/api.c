@@ -32,7 +32,7 @@ static int check_node(const struct config *config, struct error *err)
         return 0;
 }
 
-/* ---- the agent's ---- */
+/* ---- for the agent ---- */
 
 static int connect_client(struct agent_api *api, struct error *err)
 {
@@ -43,7 +43,7 @@ static int connect_client(struct agent_api *api, struct error *err)
 
         if (rc != 0)
                 return rc;
-        server = credentials.server; /* the client has them then */
+        server = credentials.server; /* the client has taken them over */
         origin = credentials.origin;
         if (kube_client_equip(api->client, &credentials, err) < 0) {
                 kube_credentials_done(&credentials);

@@ -1,8 +1,9 @@
 /*
- * The API server, as a node's agent and the commands for its node speak to it: under the node's name (--node-name, NODE_NAME), with the
- * credentials of a kubeconfig (--kubeconfig, KUBECONFIG) or of the pod's service account. Whatever uses it works without.
+ * Access to the API server for a node's agent and for the commands: with the node's name (--node-name, NODE_NAME) and
+ * the credentials of a kubeconfig (--kubeconfig, KUBECONFIG) or of the pod's service account. All users of this module
+ * also work without access.
  *
- * The agent does not insist that credentials are right when it starts: its client is there as soon as any are named, and looks for
+ * The agent starts even if the credentials are not usable yet: it has a client as soon as any are configured, and reads
  * them again, with back-off, until they can be used. Meanwhile its requests wait (kube/client.h).
  *
  *     none                nothing is named, and that does not change: no client
@@ -15,7 +16,7 @@
 #include "config/config.h"
 #include "kube/client.h"
 
-/* Between two looks at credentials that cannot be used. */
+/* Pause between two attempts to read credentials that cannot be used. */
 #define AGENT_API_RETRY_MS UINT64_C(1000)
 #define AGENT_API_RETRY_MAX_MS UINT64_C(30000)
 
@@ -24,21 +25,22 @@ struct agent_api;
 struct agent_api_options {
         uv_loop_t *loop;
         const struct config *config; /* may go */
-        /* It is connected now, if it was not when agent_api_new() returned. */
+        /* It has connected after agent_api_new() returned. */
         void (*connected)(void *data);
         void *data;
 };
 
 /*
- * NULL for none, after a line in the log that says what is missing: at info where nothing was asked for, as error where the node's name can
- * be none. What is wrong with credentials is logged once. Nothing is sent, and libcurl is not loaded before the first request.
+ * NULL if there is none, after a log line that says what is missing: at level info if no access was configured, as an
+ * error if the node's name is invalid. A problem with credentials is logged once. Nothing is sent, and libcurl is not
+ * loaded, before the first request.
  */
 struct agent_api *agent_api_new(const struct agent_api_options *options);
 
-/* NULL without an API; accepts NULL. */
+/* NULL without access; accepts NULL. */
 struct kube_client *agent_api_client(struct agent_api *api);
 
-/* Looks for credentials at once, if there are none yet, and says what is wrong again. Accepts NULL. */
+/* Reads credentials again at once, if there are none yet, and logs a problem again. Accepts NULL. */
 void agent_api_refresh(struct agent_api *api);
 
 /* Closes the client, after all watches of it. Accepts NULL, returns NULL. */
@@ -49,7 +51,7 @@ struct agent_api *agent_api_close(struct agent_api *api);
 enum { AGENT_API_NONE = 1 };
 
 /*
- * AGENT_API_NONE, and |err| says what: the name or the credentials are not given. An error: they cannot be used; the loop may have something
- * to close then.
+ * AGENT_API_NONE, with |err|: the name or the credentials are not given. An error: they cannot be used; the loop may
+ * have handles to close then.
  */
 int agent_api_open(struct kube_client **ret, uv_loop_t *loop, const struct config *config, struct error *err) MUST_USE;

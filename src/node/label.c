@@ -6,7 +6,7 @@
 #include "kube/object.h"
 #include "node/watch.h"
 
-#define VALUE_MAX 63 /* of a label, says Kubernetes */
+#define VALUE_MAX 63 /* Kubernetes' limit for a label */
 
 struct node_label {
         struct node_label_options options;
@@ -16,7 +16,7 @@ struct node_label {
         bool is_known;
 };
 
-/* A list tells the node before it says that this was all: a node without an answer yet is unknown. */
+/* The watch reports the node before it says that its list is complete: a node without an answer yet is unknown. */
 static void set(struct node_label *label, const char *value)
 {
         _free_ char *copy = xasprintf("%.*s", VALUE_MAX, value);

@@ -1,8 +1,8 @@
 /*
- * The value of one label of this node, followed for as long as the loop runs. It knows nothing of configurations.
+ * Follows the value of one label of this node as long as the loop runs. It knows nothing of configurations.
  *
- * Until the API server has told for the first time, the value is not known, which is something else than a node without the label;
- * a node that is not there has none. While the API server is away, what it said last counts.
+ * Before the API server's first answer the value is unknown, which differs from a node without the label; a node that
+ * does not exist has no label. While the API server is away, its last answer counts.
  */
 #pragma once
 
@@ -16,8 +16,8 @@ struct node_watch;
 struct node_label_options {
         struct node_watch *watch; /* outlives it */
         const char *key;
-        void (*changed)(void *data); /* the value, or that it is known now */
-        /* The node cannot be read now; it is tried again. Once for each trouble. */
+        void (*changed)(void *data); /* the value has changed, or is known now */
+        /* The node cannot be read now; it is tried again. Called once per problem. */
         void (*trouble)(const struct error *error, void *data);
         void *data;
 };
@@ -28,5 +28,5 @@ bool node_label_is_known(const struct node_label *label);
 const char *node_label_value(
         const struct node_label *label); /* "": the node has no such label; valid until |changed| */
 
-/* Nothing comes after it. Accepts NULL, returns NULL. */
+/* No callback after this. Accepts NULL, returns NULL. */
 struct node_label *node_label_close(struct node_label *label);

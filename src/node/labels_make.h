@@ -1,6 +1,6 @@
 /*
- * The labels of this node as it is: what labels/labels.h wants to know beside configuration, GPUs and plan is read from the machine.
- * Warnings go to the log, each text once as long as it stays.
+ * Makes the labels of this node: reads from the machine what labels/labels.h needs besides configuration, GPUs and
+ * plan. Warnings are logged; a text is not repeated while it stays the same.
  */
 #pragma once
 
@@ -13,17 +13,20 @@
 struct labels_source {
         const struct config *config;
         const struct inventory *inventory; /* NULL: NVML cannot be used */
-        const struct plan *plan;           /* NULL: none can be made */
-        const char *machine_file;          /* NULL: LABELS_MACHINE_FILE of the machine; "": none */
+        const struct plan *plan;           /* NULL: no plan can be made */
+        const char *machine_file;          /* NULL: the machine's LABELS_MACHINE_FILE; "": none */
         int64_t timestamp;                 /* 0: without */
 };
 
-/* What was warned about last. Zero at first. */
+/* The last warnings. Zeroed at first. */
 struct labels_warnings {
         char *text;
 };
 
-/* Under migStrategy single these MIG devices can have no plan, however they are shared: then the labels are made without one. */
+/*
+ * Under migStrategy single no plan is possible for these MIG devices, however they are shared; then the labels are made
+ * without one.
+ */
 bool labels_layout_is_invalid(const struct config *config, const struct inventory *inventory);
 
 void labels_make(

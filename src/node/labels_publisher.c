@@ -15,16 +15,16 @@
 
 struct labels_publisher {
         struct labels_publisher_options options;
-        json_t *labels; /* what counts; NULL: nothing was given yet */
-        json_t *owners; /* NULL: not known */
+        json_t *labels; /* the newest labels; NULL: none were given yet */
+        json_t *owners; /* NULL: unknown */
         bool has_asked_owners;
-        bool is_newer;          /* there is more than what is being written */
-        struct kube_call *call; /* NULL: nothing is being written */
+        bool is_newer;          /* the labels have changed since |call| was sent */
+        struct kube_call *call; /* the write in progress; NULL: none */
         struct backoff backoff;
         uv_timer_t timer;
         struct node_reconcile *reconcile;
-        char *uid;     /* of the node, when the NodeFeature was looked after; NULL: not seen yet */
-        char *new_uid; /* as it was seen last */
+        char *uid;     /* of the node, when the NodeFeature was last checked; NULL: not seen yet */
+        char *new_uid; /* of the node, as it was last seen */
 };
 
 static void node_labels_publisher_begin(struct labels_publisher *publisher);
@@ -132,7 +132,7 @@ static void on_edited(const struct kube_answer *answer, void *data)
         struct labels_publisher *publisher = data;
 
         if (answer->status == 404)
-                create_feature(publisher); /* a missing kind is a 404 again */
+                create_feature(publisher); /* a kind that does not exist also gives a 404 */
         else
                 labels_publisher_finish(publisher, answer->error, answer->retry_after_ms);
 }
@@ -147,7 +147,8 @@ static void write_feature(struct labels_publisher *publisher)
 }
 
 /*
- * Labels without an owner are better than none: they only stay when the DaemonSet goes. What is only away is asked again the next time.
+ * Labels without an owner are better than none: they only remain when the DaemonSet is deleted. If the owner cannot be
+ * read now, it is asked for again the next time.
  */
 static void on_pod(const struct kube_answer *answer, void *data)
 {
@@ -209,7 +210,7 @@ static void node_labels_publisher_begin(struct labels_publisher *publisher)
         }
 }
 
-/* ---- the node as it is watched ---- */
+/* ---- watching the node ---- */
 
 static bool has_labels(const json_t *node, void *data)
 {
@@ -247,7 +248,7 @@ static bool labels_publisher_reconcile(void *data)
         return true;
 }
 
-/* ---- from outside ---- */
+/* ---- public ---- */
 
 struct labels_publisher *labels_publisher_new(const struct labels_publisher_options *options)
 {

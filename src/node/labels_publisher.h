@@ -1,16 +1,16 @@
 /*
- * Brings labels to where they are read: a file of node-feature-discovery, its NodeFeature object, the node itself, or standard output.
- * What it was given last is what counts; it is tried again until it is there, with back-off, and put in place again at intervals,
- * in case that somebody took it away. What is as it should be is not written. Where the node is watched, its labels are put back in a
- * moment (node/reconcile.h), and the NodeFeature is looked after when the node was made anew, since node-feature-discovery removes
- * that of a node that is gone.
+ * Publishes labels: in a file of node-feature-discovery, in its NodeFeature object, on the node itself, or on standard
+ * output. The newest labels count. A failed write is repeated with back-off, and a successful one is checked at
+ * intervals, in case somebody removed the labels. What is already correct is not written. If the node is watched, its
+ * labels are restored at once (node/reconcile.h), and the NodeFeature is checked when the node was created again, since
+ * node-feature-discovery removes the NodeFeature of a deleted node.
  *
  *     idle ──put──► writing ──done──► resting ──refresh_ms──► writing
  *                     ▲ └──failed──► waiting ──┘
  *                     └─────────────────┘
  *
- * The NodeFeature is read, and created or replaced, since NVIDIA's charts give the rights for that and not those for an apply. The node's
- * labels are a server-side apply, so that labels that are gone disappear, and those of others stay.
+ * The NodeFeature is read, then created or replaced, since NVIDIA's charts grant these rights, but not those for an
+ * apply. The node's labels use a server-side apply, which removes our old labels and keeps those of others.
  */
 #pragma once
 
@@ -32,25 +32,26 @@ struct labels_publisher_options {
         uv_loop_t *loop;
         enum labels_output output;
         const char *file; /* LABELS_FILE; "": standard output */
-        /* The others; all are copied but the client, which must outlive the publisher. */
+        /* The other targets; everything is copied except the client, which must outlive the publisher. */
         struct kube_client *client;
-        struct node_watch *watch; /* of that node, outlives the publisher as well; NULL: it is not watched */
+        struct node_watch *watch; /* the watch of that node, must outlive the publisher, too; NULL: the node is not
+                                   * watched */
         const char *node;
-        const char *scope;   /* namespace of the NodeFeature; NULL: labels_publisher_begin() will say */
-        const char *pod;     /* whose DaemonSet owns the NodeFeature; "": nobody does */
+        const char *scope;   /* namespace of the NodeFeature; NULL: set later by labels_publisher_begin() */
+        const char *pod;     /* the pod whose DaemonSet owns the NodeFeature; "": no owner */
         uint64_t refresh_ms; /* 0: never */
-        /* After each attempt, from the loop: NULL when all is as it was to be. May close the publisher. */
+        /* Called after each attempt, from the loop; NULL: everything is published. May close the publisher. */
         void (*done)(const struct error *error, void *data);
         void *data;
 };
 
 struct labels_publisher *labels_publisher_new(const struct labels_publisher_options *options);
 
-/* Copies |scope|. Until then nothing is written; for a publisher that has a scope it does nothing. */
+/* Sets the scope (copied). Nothing is written before; does nothing if the publisher has a scope. */
 void labels_publisher_begin(struct labels_publisher *publisher, const char *scope);
 
 /* Copies. */
 void labels_publisher_put(struct labels_publisher *publisher, const struct labels *labels);
 
-/* What is published stays. The memory goes when the loop has closed the handle. Accepts NULL, returns NULL. */
+/* Published labels stay. The memory is freed when the loop has closed the handle. Accepts NULL, returns NULL. */
 struct labels_publisher *labels_publisher_close(struct labels_publisher *publisher);

@@ -119,7 +119,7 @@ static void on_feature(const struct kube_answer *answer, void *data)
 {
         struct removing *removing = data;
 
-        if (answer->error && answer->status == 404) /* nor where there is no such kind */
+        if (answer->error && answer->status == 404) /* or there is no such kind */
                 report_feature(removing, LABELS_ABSENT, "");
         else if (answer->error)
                 report_feature(removing, LABELS_UNSEEN, answer->error->text);
@@ -134,7 +134,7 @@ static void on_feature(const struct kube_answer *answer, void *data)
                                                            .data = removing});
 }
 
-/* ---- the whole ---- */
+/* ---- all targets ---- */
 
 static void ask_feature(struct removing *removing, const char *scope)
 {

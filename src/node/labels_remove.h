@@ -1,6 +1,6 @@
 /*
- * Takes labels of this node away wherever this program has put them: the file, the NodeFeature, the node. What NVIDIA's program made is
- * left alone: ours has labels of ours in it (labels/labels.h). May be run again.
+ * Removes this node's labels from all places where this program puts them: the file, the NodeFeature, the node. Labels
+ * that NVIDIA's program made are left alone: only ours include our own labels (labels/labels.h). May be run again.
  */
 #pragma once
 
@@ -10,10 +10,10 @@
 #include "node/visit.h"
 
 enum labels_removal {
-        LABELS_REMOVED, /* it was there, and is gone; in a dry run: it would be */
-        LABELS_LEFT,    /* it is there and stays, for a reason that is said */
-        LABELS_ABSENT,  /* it was not there */
-        LABELS_UNSEEN,  /* it could not be looked for, for a reason that is said */
+        LABELS_REMOVED, /* it existed and was removed; in a dry run: it would be */
+        LABELS_LEFT,    /* it exists and stays, for the stated reason */
+        LABELS_ABSENT,  /* it did not exist */
+        LABELS_UNSEEN,  /* it could not be checked, for the stated reason */
 };
 
 /* |what|: "labels file", "NodeFeature", "node labels"; |where|: a path, or the name of an object; |note| "": nothing to add. */
@@ -21,8 +21,8 @@ typedef void labels_removal_fn(
         enum labels_removal outcome, const char *what, const char *where, const char *note, void *data);
 
 /*
- * Tells of each of the three. |scope|: namespace of the NodeFeature; "": that of the pod or of the kubeconfig. It takes as long as the API
- * server needs, at most a minute or so.
+ * Reports on each of the three. |scope|: namespace of the NodeFeature; "": that of the pod or of the kubeconfig. Blocks
+ * while the API server answers, about a minute at most.
  */
 void labels_remove(struct api_visit *visit, const struct config *config, const char *scope, bool is_dry,
         labels_removal_fn *report, void *data);

@@ -10,10 +10,10 @@ struct node_reconcile {
         struct node_reconcile_options options;
         struct node_listener listener;
         struct node_reconcile_pace pace;
-        uv_timer_t timer; /* until it is reconciled; active: the newest node does not have it */
+        uv_timer_t timer; /* runs until it is reconciled; active: the node's newest state lacks it */
 };
 
-/* ---- how long ---- */
+/* ---- the wait ---- */
 
 static bool is_calm(const struct node_reconcile_pace *pace, uint64_t now_ms)
 {
@@ -61,7 +61,7 @@ static void on_reconcile_timer(uv_timer_t *timer)
                 LOG_STR("what", reconcile->options.what));
 }
 
-/* The wait is that of the first time that it was missing, however often the node changes meanwhile. */
+/* The wait runs from the moment when it was first missing, however often the node changes meanwhile. */
 static void on_reconcile_node(const json_t *node, void *data)
 {
         struct node_reconcile *reconcile = data;

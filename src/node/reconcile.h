@@ -1,13 +1,14 @@
 /*
- * Puts back what the agent keeps on its node, when somebody took it away or changed it, or when the node was made anew. What that is it
- * does not know: its owner looks whether a node has it, and puts it there.
+ * Restores what the agent keeps on its node, if somebody removed or changed it, or if the node was created again. It
+ * does not know what that is: its owner checks whether a node has it, and sets it.
  *
  *     right ──the node does not have it──► waiting ──its time──► reconciling ──► right, or waiting once more
  *       ▲                                     │
  *       └────────────it has it────────────────┘  our own change was on its way, or somebody was faster
  *
- * Nobody is fought: the wait doubles from NODE_RECONCILE_MS to NODE_RECONCILE_MAX_MS, and begins anew after NODE_RECONCILE_CALM_MS in which nothing had to be
- * reconciled. How long, is pure.
+ * To avoid fighting with another writer, the wait doubles from NODE_RECONCILE_MS to NODE_RECONCILE_MAX_MS, and starts
+ * again after NODE_RECONCILE_CALM_MS without anything to reconcile. The length of the wait is computed by a pure
+ * function.
  */
 #pragma once
 
@@ -24,13 +25,13 @@
 
 /* ---- pure ---- */
 
-/* Zero at first. */
+/* Zeroed at first. */
 struct node_reconcile_pace {
-        unsigned int count; /* of what was reconciled without a calm between */
+        unsigned int count; /* reconciled in a row, without a calm period */
         uint64_t last_ms;   /* when */
 };
 
-/* How long what is missing since |now_ms| has to wait. */
+/* How long to wait if something is missing since |now_ms|. */
 uint64_t node_reconcile_wait(const struct node_reconcile_pace *pace, uint64_t now_ms, uint32_t random);
 void node_reconcile_count(struct node_reconcile_pace *pace, uint64_t now_ms);
 
@@ -44,9 +45,9 @@ struct node_reconcile_options {
         struct node_watch *watch; /* outlives it */
         const char *what;         /* for the log: "annotations". Borrowed */
 
-        /* |node| has what is to be there, or nothing is to be there yet. */
+        /* |node| has what it must have, or nothing is to be set yet. */
         bool (*is_right)(const json_t *node, void *data);
-        /* Puts it there at once, whatever was tried again later. False: that is on its way; it is asked once more. */
+        /* Sets it at once, replacing any scheduled retry. False: it is being set already; ask again later. */
         bool (*reconcile)(void *data);
         void *data;
 };
@@ -54,5 +55,5 @@ struct node_reconcile_options {
 /* |watch| NULL: NULL. */
 struct node_reconcile *node_reconcile_new(const struct node_reconcile_options *options);
 
-/* Nothing comes after it. Accepts NULL, returns NULL. */
+/* No callback after this. Accepts NULL, returns NULL. */
 struct node_reconcile *node_reconcile_close(struct node_reconcile *reconcile);

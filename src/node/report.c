@@ -17,7 +17,7 @@ struct node_report {
         char *unavailable;
         char *bad_config;
         char *bad_plan;
-        uv_timer_t turn; /* to the end of this turn of the loop */
+        uv_timer_t turn; /* fires at the end of this turn of the loop */
 };
 
 /* ---- at the end of a turn ---- */
@@ -52,7 +52,7 @@ static void end_turn(struct node_report *report)
         uv_timer_start(&report->turn, on_report_turn, 0, 0);
 }
 
-/* ---- what is told ---- */
+/* ---- reporting ---- */
 
 static void report_unavailable(const struct node_report *report)
 {
@@ -124,7 +124,7 @@ void node_report_unavailable(struct node_report *report, const char *reason)
         end_turn(report);
 }
 
-/* True: it is told for the first time. */
+/* True: the reason is new. */
 static bool report_note(struct node_report *report, char **place, const char *reason)
 {
         bool is_same = text_is_same(*place, reason);
@@ -154,7 +154,7 @@ void node_report_refused(struct node_report *report, const char *reason)
                 node_events_report(report->events, NODE_EVENT_PLAN_ACCEPTED, "a new plan is in force");
 }
 
-/* ---- begin and end ---- */
+/* ---- start and end ---- */
 
 struct node_report *node_report_new(const struct node_report_options *options)
 {

@@ -30,21 +30,21 @@ struct node_state {
         uint64_t settle_ms;
         bool is_serving;
         struct node_verdict verdict; /* the newest */
-        struct node_verdict sending; /* is on its way, or was sent last */
-        bool is_sent;                /* |sending| was sent whole */
+        struct node_verdict sending; /* the last one sent, or being sent */
+        bool is_sent;                /* all of |sending| was sent */
         struct kube_call *call;
         bool taint_changes;
-        bool is_falling;  /* the timer runs until a node that was ready is called not ready */
-        uv_timer_t timer; /* to the next sending */
+        bool is_falling;  /* the timer runs until a ready node is marked as not ready */
+        uv_timer_t timer; /* until the next sending */
         struct backoff backoff;
         struct complaint trouble;
         struct node_watch *watch;
-        struct node_reconcile *reconcile; /* NULL: it does not serve, or neither is configured */
+        struct node_reconcile *reconcile; /* NULL: not serving, or neither condition nor taint is configured */
         void (*closed)(void *data);
         void *closed_data;
 };
 
-/* ---- when ---- */
+/* ---- scheduling ---- */
 
 static bool has_condition_or_taint(const struct node_state *state)
 {
@@ -63,7 +63,7 @@ static bool is_up_to_date(const struct node_state *state)
 
 static void on_state_timer(uv_timer_t *timer);
 
-/* The end of a call plans, too. */
+/* Schedules the next sending; also called when a call ends. */
 static void plan_next(struct node_state *state)
 {
         bool falls = state->verdict.status == NODE_NOT_READY && has_condition_or_taint(state) &&
@@ -78,7 +78,7 @@ static void plan_next(struct node_state *state)
                 uv_timer_start(&state->timer, on_state_timer, NODE_STATE_REFRESH_MS, 0);
 }
 
-/* ---- what ---- */
+/* ---- sending ---- */
 
 static void state_finish(struct node_state *state, const struct kube_answer *answer)
 {
@@ -93,7 +93,7 @@ static void state_finish(struct node_state *state, const struct kube_answer *ans
         } else if (is_denied && !has_condition_or_taint(state)) {
                 log_debug("whether an earlier agent left a condition or taint on the node cannot be checked",
                         LOG_ERR(answer->error));
-                state->is_sent = true; /* neither is configured, and nobody may have granted the right to set any */
+                state->is_sent = true; /* neither is configured, so the right to set them may be missing */
         } else {
                 complain(&state->trouble, "the condition and taint of the node cannot be set, will try again",
                         answer->error);
@@ -133,7 +133,7 @@ json_t *node_state_status(const char *node, json_t *condition)
         return body;
 }
 
-/* NULL: the node has none of that type. */
+/* NULL: the node has no condition of that type. */
 static const json_t *find_condition(const json_t *node, const char *type)
 {
         const json_t *conditions = object_find(node, "status", "conditions", NULL);
@@ -152,7 +152,7 @@ static const char *status_of(const struct node_verdict *verdict)
         return verdict->status == NODE_READY ? "True" : "False";
 }
 
-/* Since when the condition says what it says. */
+/* The time since which the condition has its present status. */
 static json_t *transition_time(const json_t *node, const char *type, const char *status, const char *now)
 {
         const json_t *condition = find_condition(node, type);
@@ -219,7 +219,7 @@ static void on_taint_sent(const struct kube_answer *answer, void *data)
                 state_finish(state, answer);
 }
 
-/* First the taint, for which the node has to be read anyhow. */
+/* Sends the taint first, which needs to read the node. */
 static void on_state_timer(uv_timer_t *timer)
 {
         struct node_state *state = timer->data;
@@ -235,7 +235,7 @@ static void on_state_timer(uv_timer_t *timer)
         state->call = kube_client_edit(state->client, &edit);
 }
 
-/* ---- what is there ---- */
+/* ---- reconciling ---- */
 
 static bool has_condition(const json_t *node, const char *type, const struct node_verdict *verdict)
 {
@@ -255,7 +255,7 @@ static bool has_taint(const json_t *node, const struct node_state *state)
         return !is_changed;
 }
 
-/* What was sent last, or is on its way. */
+/* Compares with what was sent last, or is being sent. */
 static bool is_right(const json_t *node, void *data)
 {
         const struct node_state *state = data;
@@ -265,7 +265,7 @@ static bool is_right(const json_t *node, void *data)
                        (!*state->condition || has_condition(node, state->condition, &state->sending)));
 }
 
-/* One that falls is marked in a moment anyhow. */
+/* A node that is about to be marked as not ready is sent soon anyway. */
 static bool state_reconcile(void *data)
 {
         struct node_state *state = data;

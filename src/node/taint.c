@@ -24,7 +24,7 @@ static json_t *taints_of(const json_t *node)
         return json_is_array(taints) ? taints : NULL;
 }
 
-/* Its position, or -1. With a value only where it has that, too. */
+/* The index of the taint, or -1. If |taint| has a value, the value must match, too. */
 static ssize_t taint_find(const json_t *taints, const struct node_taint *taint, bool with_value)
 {
         for (size_t i = 0; i < json_array_size(taints); i++) {
@@ -70,7 +70,7 @@ static bool is_same(const struct node_taint *a, const struct node_taint *b)
         return strcmp(a->key, b->key) == 0 && strcmp(a->value, b->value) == 0 && strcmp(a->effect, b->effect) == 0;
 }
 
-/* An annotation that says nothing readable goes, and no taint with it. */
+/* An annotation that cannot be parsed is removed, and no taint with it. */
 static void remove_ours(json_t *node, const struct node_taint *ours)
 {
         ssize_t at = ours ? taint_find(taints_of(node), ours, true) : -1;

@@ -1,10 +1,11 @@
 /*
- * A taint of ours among the taints of a node. Pure: it changes a Node object as the API server gave it; who sends it back sends
- * its resourceVersion with it, since the list goes as a whole.
+ * A taint of ours among the taints of a node. Pure: it changes a Node object from the API server. The caller sends it
+ * back with its resourceVersion, since the list is replaced as a whole.
  *
- * The annotation NODE_TAINT_ANNOTATION says which taint is ours, as key=value:effect. So one of somebody else's is never
- * touched, though it has our key and our effect (the API server allows only one of both together): then theirs stands for ours. So is one
- * whose value somebody has changed. And what we set is found again by an agent with another option, and by uninstall.
+ * The annotation NODE_TAINT_ANNOTATION says which taint is ours, as key=value:effect. So a taint of somebody else is
+ * never changed, even if it has our key and effect (the API server allows only one taint per key and effect): theirs
+ * then serves as ours. The same holds for a taint whose value somebody changed. And an agent with another option, and
+ * uninstall, find the taint that we set.
  */
 #pragma once
 
@@ -15,7 +16,7 @@
 
 #define NODE_TAINT_ANNOTATION "warpshare.dev/taint"
 
-/* |wanted| NULL: none of ours is to be there. False: nothing had to be changed. */
+/* |wanted| NULL: remove ours. False: nothing had to be changed. */
 bool node_taint_merge(json_t *node, const struct node_taint *wanted);
 
 /* The annotation's value, or NULL. */

@@ -17,7 +17,7 @@ struct node_watch {
         struct list listeners;
         unsigned int round; /* of telling */
         bool is_telling;
-        bool is_closed; /* while telling: the memory goes after it */
+        bool is_closed; /* a callback is running: free the memory after it */
 };
 
 static void free_watch(struct node_watch *watch)
@@ -27,9 +27,11 @@ static void free_watch(struct node_watch *watch)
         free(watch);
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
-/* One that is told may leave, and so may any other: each time the first that was not told is looked for. */
+/*
+ * A callback may remove its own or any other listener, so each time the first one that was not called yet is searched.
+ */
 static struct node_listener *next_listener(const struct node_watch *watch)
 {
         LIST_FOR_EACH(link, &watch->listeners) {
@@ -115,7 +117,7 @@ static void on_watch_trouble(const struct error *error, void *data)
         node_watch_report(data, TROUBLE, error);
 }
 
-/* ---- begin and end ---- */
+/* ---- start and end ---- */
 
 struct node_watch *node_watch_new(struct kube_client *client, const char *node)
 {

@@ -48,7 +48,7 @@ const char *config_reason_name(enum config_reason reason)
 
 /* ---- the rules ---- */
 
-/* |*ret| is the name as the list has it. */
+/* |*ret| is the name in the list. */
 static bool choice_take(
         const struct config_known *known, const char *name, enum config_reason reason, struct config_choice *ret)
 {
@@ -83,7 +83,7 @@ static bool is_set(const char *name)
         return name && *name;
 }
 
-/* ---- sentences ---- */
+/* ---- texts ---- */
 
 static const char *list_names(const struct config_known *known, struct arena *arena)
 {

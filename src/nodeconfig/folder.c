@@ -63,7 +63,7 @@ int config_folder_read(const char *folder, const char *name, struct strbuf *cont
         return file_read(path, CONFIG_FILE_LIMIT, content, err);
 }
 
-/* ---- the place ---- */
+/* ---- the destination ---- */
 
 int config_place_read(const char *place, struct strbuf *content, struct error *err)
 {
@@ -72,18 +72,18 @@ int config_place_read(const char *place, struct strbuf *content, struct error *e
         if (stat(place, &status) < 0)
                 return errno == ENOENT || errno == ENOTDIR ? CONFIG_PLACE_NOTHING
                                                            : error_errno(err, errno, "inspect '%s'", place);
-        if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) /* /dev/null is one */
+        if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) /* /dev/null is the empty configuration */
                 return error_set(err, ERROR_INVALID, "'%s' is no file", place);
         return file_read(place, CONFIG_FILE_LIMIT, content, err);
 }
 
-/* Replaces whatever is at |place| but a folder. */
+/* Replaces whatever is at |place|, except a folder. */
 static int turn_link(const char *place, const char *target, struct error *err)
 {
         _free_ char *temporary = xasprintf("%s.%d.new", place, (int)getpid());
         int saved;
 
-        unlink(temporary); /* of one who ended in between */
+        unlink(temporary); /* left by a process that ended in between */
         if (symlink(target, temporary) < 0)
                 return error_errno(err, errno, "make a link beside '%s'", place);
         if (rename(temporary, place) < 0) {
@@ -107,7 +107,7 @@ static int folder_follow(const char *place, const char *target, struct error *er
         return leads_to(place, target) ? 0 : turn_link(place, target, err);
 }
 
-/* What cannot be removed only lies there. */
+/* What cannot be removed does no harm. */
 static void remove_copies(const char *folder, const char *but)
 {
         DIR *entries = opendir(folder);

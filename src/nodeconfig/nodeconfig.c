@@ -7,13 +7,13 @@
 #include "cli/command_line.h"
 #include "nodeconfig/record.h"
 
-/* Who has nothing to begin with waits so long for the label before the default has to do. */
+/* Without a recorded configuration, an agent waits this long for the label; then it uses the default. */
 #define PATIENCE_MS UINT64_C(3000)
 #define BY_FILE "file"
 
 /* ---- the choice ---- */
 
-/* True: |wanted| is there, changed or not. |name| is of |names|, "" for the empty one. */
+/* Makes |name| the wanted configuration. False: it cannot be read. |name| is one of |names|, "" for the empty one. */
 static bool want(struct agent_config *config, const char *name, const char *by)
 {
         struct strbuf content = STRBUF_INIT;
@@ -31,8 +31,9 @@ static bool want(struct agent_config *config, const char *name, const char *by)
 }
 
 /*
- * Something is wanted already, and what the label says now is not known: the name stays, and its content is followed, so that who
- * changes a folder is heard where nobody answers for the node. Only when the label has had its time: it may name another one.
+ * Used when a configuration is wanted already and the label is not known now: keeps the name and follows its content,
+ * so that a changed folder has effect even without an API server. Not before the wait for the label is over, since the
+ * label may name another one.
  */
 static bool choose_same(struct agent_config *config, const struct config_names *names)
 {
@@ -89,7 +90,7 @@ static bool choose(struct agent_config *config)
         return want(config, choice.name ? choice.name : "", config_reason_name(choice.reason));
 }
 
-/* Another one than was told last: the agent is to load it. */
+/* If the wanted configuration differs from the last one that the agent was given, makes the agent load it. */
 static void nodeconfig_follow(struct agent_config *config)
 {
         if (!choose(config))
@@ -103,7 +104,7 @@ static void nodeconfig_follow(struct agent_config *config)
         }
         if (strcmp(config->loaded.hash, config->wanted.hash) != 0)
                 return; /* it was refused */
-        /* The same content, perhaps by another name or another rule. */
+        /* The content is the same, but the name or the rule may differ. */
         config_version_copy(&config->loaded, &config->wanted, true);
         if (config->current.name && strcmp(config->current.hash, config->loaded.hash) == 0)
                 agent_config_in_force(config);
@@ -195,11 +196,14 @@ static int start_by_name(struct agent_config *config, const char *folder, const 
                 return error_set(err, ERROR_INVALID, "config-label: must not be empty");
         agent_config_begin_with_record(config);
         if (!*folder)
-                return 0; /* the API server is asked when there is a client */
+                return 0; /* the API server is asked once there is a client */
         return start_source(config, folder, NULL, err);
 }
 
-/* What the environment says about one of the three does not count where the command line names another. "" : not this one. */
+/*
+ * Of the three sources the command line may name one; then environment variables for the others do not count. "": not
+ * this one.
+ */
 static const char *pick(const struct option_set *options, const char *flag)
 {
         static const char *const flags[] = {"config-file", "config-dir", "config-map"};
@@ -292,7 +296,7 @@ int agent_config_connect(struct agent_config *config, const struct agent_config_
         return 0;
 }
 
-/* ---- what the agent asks and says ---- */
+/* ---- called by the agent ---- */
 
 bool agent_config_is_waiting(const struct agent_config *config)
 {
@@ -317,7 +321,7 @@ static int read_file(struct agent_config *config, struct error *err)
 {
         struct strbuf content = STRBUF_INIT;
 
-        filewatch_accept(config->file); /* first: what changes from here on is told by the watch */
+        filewatch_accept(config->file); /* first, so that the watch reports later changes */
         if (file_read(config->path, CONFIG_FILE_LIMIT, &content, err) < 0) {
                 strbuf_done(&content);
                 return error_prefix(err, "config");

@@ -1,6 +1,4 @@
-/*
- * What became of a configuration: to annotations, log and events, and to the record on disk.
- */
+/* Reports whether a configuration was accepted: in annotations, log and events, and in the record on disk. */
 #include "nodeconfig/parts.h"
 
 #include <inttypes.h>
@@ -13,7 +11,7 @@
 
 #define BY_RECORD "last good"
 
-/* ---- what is told ---- */
+/* ---- reporting ---- */
 
 bool agent_config_status(const struct agent_config *config, struct config_status *ret)
 {
@@ -48,7 +46,7 @@ static void outcome_report(struct agent_config *config, enum config_verdict verd
                 config_report_publish(config->report, &status);
 }
 
-/* Like complain(), of what is no failure of ours. True: it is new. */
+/* Like complain(), for something that is not our failure. True: it is new. */
 static bool outcome_note(struct complaint *complaint, enum log_level level, const char *what, const char *why)
 {
         if (strncmp(complaint->text, why, sizeof(complaint->text) - 1) == 0)
@@ -126,7 +124,7 @@ void agent_config_begin_with_record(struct agent_config *config)
                 LOG_STR("source", record.source));
 }
 
-/* An agent before has counted, and perhaps one that served in between. */
+/* Continues the count of earlier agents, perhaps of one that served in between. */
 static void read_record(struct agent_config *config)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -165,7 +163,7 @@ static void record(struct agent_config *config)
         complaint_settle(&config->unrecorded);
 }
 
-/* ---- what the agent says ---- */
+/* ---- called by the agent ---- */
 
 void agent_config_refuse(struct agent_config *config, const struct error *err)
 {
@@ -173,7 +171,7 @@ void agent_config_refuse(struct agent_config *config, const struct error *err)
                 outcome_report(config, CONFIG_REFUSED, err->text);
 }
 
-/* |had_one|: another one was in force before, since this agent serves. */
+/* |had_one|: this serving agent has accepted another configuration before. */
 static void note_change(struct agent_config *config, bool had_one)
 {
         bool is_on_record = strcmp(config->recorded.hash, config->current.hash) == 0;
@@ -202,12 +200,12 @@ void agent_config_in_force(struct agent_config *config)
                 note_change(config, had_one);
         if (config->is_serving)
                 record(config);
-        /* One that was refused before it could be loaded is still wanted. */
+        /* If the wanted configuration could not be loaded, it is still wanted and refused. */
         if (!config->is_stuck && strcmp(config->tried, config->loaded.hash) == 0)
                 outcome_report(config, CONFIG_ACCEPTED, NULL);
 }
 
-/* ---- whose turn it is ---- */
+/* ---- start and end of serving ---- */
 
 static void take_over(struct agent_config *config)
 {

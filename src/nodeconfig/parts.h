@@ -1,6 +1,6 @@
 /*
- * What the two files of the agent's configuration share: nodeconfig.c, where it comes from and which one it is; outcome.c,
- * what became of it.
+ * State that the two files of the agent's configuration share: nodeconfig.c chooses the configuration, outcome.c
+ * reports whether it was accepted.
  */
 #pragma once
 
@@ -33,16 +33,16 @@ struct agent_config {
         struct config_source *source;
         struct node_label *label;
         uv_timer_t patience;
-        bool is_late; /* the label could not be had in time */
+        bool is_late; /* the wait for the label is over */
         bool is_settled;
-        bool is_stuck; /* what is wanted is that of before: none can be chosen now, or the chosen one cannot be read */
+        bool is_stuck; /* |wanted| is an earlier one: none can be chosen now, or the chosen one cannot be read */
 
         struct config_version wanted;
         struct config_version loaded;
-        struct config_version current;  /* without its content, and so is: */
-        struct config_version recorded; /* what lies on disk */
-        uint64_t generation;            /* of |current|; counts while it serves */
-        char tried[SHA256_HEX + 1];     /* hash of what was told to be wanted last */
+        struct config_version current;  /* without its content, like the next one */
+        struct config_version recorded; /* the record on disk */
+        uint64_t generation;            /* of |current|; counts while the agent serves */
+        char tried[SHA256_HEX + 1];     /* hash of the configuration that the agent was last told to load */
         enum config_verdict verdict;
         char *why;
 
@@ -59,11 +59,14 @@ struct agent_config {
 /* Nothing can be chosen: what is in force stays, and a refusal stays told. At the start that is only for a moment. */
 void agent_config_report_waiting(struct agent_config *config, const char *why, bool is_start);
 
-/* The label or the default misleads, and another one is chosen; or not any more. */
+/* The label or the default names a missing configuration, and another one is chosen; or this is over. */
 void agent_config_report_fallback(struct agent_config *config, const struct config_choice *choice);
 
-/* The chosen one cannot even be read. What cannot be loaded is told to the cluster by who asked for it (node/report.h). */
+/*
+ * The chosen configuration cannot be read. For one that cannot be loaded the caller reports to the cluster
+ * (node/report.h).
+ */
 void agent_config_report_unread(struct agent_config *config, const struct error *err);
 
-/* The last good configuration becomes the wanted one, if it is there and can be loaded. */
+/* Makes the last good configuration the wanted one, if there is a record and it can be loaded. */
 void agent_config_begin_with_record(struct agent_config *config);

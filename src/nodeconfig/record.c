@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "cli/command_line.h"
 
-/* A content may need six characters for one in JSON. */
+/* JSON may need six characters for one character of the content. */
 #define RECORD_LIMIT (6 * CONFIG_FILE_LIMIT + 4096)
 
 static int parse(

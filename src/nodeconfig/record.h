@@ -1,6 +1,7 @@
 /*
- * The last good configuration, on disk: what an agent begins with that starts while nobody can tell it which one is the node's. A file
- * of the agent alone, replaced whole. What cannot be understood, or whose content is not what was written, counts as none.
+ * The last good configuration, on disk. An agent starts with it while it cannot learn which configuration is the
+ * node's. Only the agent writes the file, and always replaces it as a whole. A record that cannot be parsed, or whose
+ * content does not match its hash, counts as missing.
  */
 #pragma once
 
@@ -16,7 +17,7 @@
 #define CONFIG_RECORD_NAME "configuration.json" /* in the MPS directory */
 
 struct config_record {
-        uint64_t generation; /* how many were put in force on this node, this one included */
+        uint64_t generation; /* how many were accepted on this node, including this one */
         const char *name;
         const char *source; /* as config_source_name() */
         const char *content;
@@ -30,8 +31,8 @@ int config_record_read(struct config_record *ret, const char *path, struct arena
 int config_record_write(const struct config_record *record, const char *path, struct error *err) MUST_USE;
 
 /*
- * For commands that look at a node from beside the agent: where the options name a folder or a ConfigMap and no file, the
- * configuration that the agent has put in force. CONFIG_RECORD_NONE: the options name a file or nothing, or there is no record yet.
+ * For commands that run beside the agent: if the options name a folder or a ConfigMap and no file, the configuration
+ * that the agent has accepted. CONFIG_RECORD_NONE: the options name a file or nothing, or there is no record yet.
  */
 int config_record_of_node(
         struct config_text *ret, const struct option_set *options, struct arena *arena, struct error *err) MUST_USE;

@@ -17,7 +17,7 @@ struct config_report {
         struct kube_client *client;
         char *node;
         json_t *newest;
-        bool is_newer; /* than what was sent last */
+        bool is_newer; /* changed since it was sent */
         struct kube_call *call;
         uv_timer_t retry;
         struct backoff backoff;
@@ -25,7 +25,7 @@ struct config_report {
         struct node_reconcile *reconcile;
 };
 
-/* ---- what is said ---- */
+/* ---- the annotations ---- */
 
 static void report_put(json_t *annotations, const char *key, char *value)
 {
@@ -58,7 +58,7 @@ bool config_report_is_on(const json_t *node, const json_t *report)
                 object_find(report, "metadata", "annotations", NULL));
 }
 
-/* ---- the way there ---- */
+/* ---- sending ---- */
 
 static void send_newest(struct config_report *report);
 

@@ -1,5 +1,5 @@
 /*
- * One reading of the configuration, with what the environment adds to it. Shared by all that is built from it.
+ * One reading of the configuration, with what the environment adds to it. Everything that is built from it shares it.
  */
 #pragma once
 
@@ -12,14 +12,14 @@ struct settings {
         unsigned int references;
         struct arena arena;
         const struct config *config;
-        struct health_policy policy; /* of the file's rules, and of NVIDIA's variables in the environment */
+        struct health_policy policy; /* from the file's rules, and from NVIDIA's variables in the environment */
 };
 
-/* |text|: instead of the file that the options name; NULL: that file. */
+/* |text|: the content to use; NULL: the file that the options name. */
 int settings_new(struct settings **ret, const struct option_set *options, const struct config_text *text,
         struct error *err) MUST_USE;
 struct settings *settings_ref(struct settings *settings);
 struct settings *settings_unref(struct settings *settings); /* accepts NULL, returns NULL */
 
-/* A config_warn_fn: logs it, by the level at |data|, an enum log_level; NULL: as a warning. */
+/* A config_warn_fn that logs, at the enum log_level at |data|; NULL: as a warning. */
 void settings_warn(const char *text, void *data);

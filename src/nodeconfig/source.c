@@ -20,8 +20,8 @@ struct config_source {
 
         char *map;
         struct kube_watch *watch;
-        bool is_known; /* a list has been seen */
-        json_t *data;  /* of the ConfigMap, NULL: there is none */
+        bool is_known; /* a list has arrived */
+        json_t *data;  /* the ConfigMap; NULL: it does not exist */
 };
 
 /* ---- a folder ---- */

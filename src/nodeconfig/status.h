@@ -1,6 +1,6 @@
 /*
- * Which configuration is in force on this node, and what became of the newest: the one answer that log, annotation, metric and event
- * are made of.
+ * Which configuration this node uses, and whether the newest one was accepted: log, annotation, metric and event all
+ * use this.
  */
 #pragma once
 
@@ -11,16 +11,16 @@
 
 enum config_verdict {
         CONFIG_WAITING,  /* none can be chosen yet; |why| */
-        CONFIG_ACCEPTED, /* the newest is the one in force */
+        CONFIG_ACCEPTED, /* the newest one is in use */
         CONFIG_REFUSED,  /* the newest cannot be used; |why| */
 };
 
 struct config_status {
-        const char *name;   /* of the one in force; NULL: none is */
+        const char *name;   /* of the configuration in use; NULL: none is */
         const char *source; /* where it came from: "ConfigMap gpu/configs", "folder '/available-configs'", "file" */
         const char *by;     /* the rule that chose it: "label", "default", …; "last good"; "file" */
         char hash[CONFIG_HASH + 1];
-        uint64_t generation; /* how many there have been, this one included */
+        uint64_t generation; /* how many were accepted so far, including this one */
         enum config_verdict verdict;
         const char *why;
 };

@@ -8,7 +8,7 @@
 #include "share/mps_wanted.h"
 
 #define VOLUME_ROOT "/var/run/nvidia-container-devices"
-#define IMEX_CHANNEL "0" /* no other is legal */
+#define IMEX_CHANNEL "0" /* the only channel that is allowed */
 
 static const struct extra {
         unsigned int bit;
@@ -30,11 +30,13 @@ static const struct control_node {
         {NODE_MODESET, "/dev/nvidia-modeset"},
 };
 
-/* The most that one answer can have. MPS: the pipe, two limits and seven facts; the devices and the IMEX channel. */
+/*
+ * The largest number per answer. MPS: the pipe, two limits and seven facts; plus the device list and the IMEX channel.
+ */
 #define MAX_PAIRS (3 + 7 + ARRAY_SIZE(extras) + 2)
 /* MPS: pipe and shared memory; the units and the IMEX channel. */
 #define MAX_MOUNTS(n_units) (2 + (n_units) + 1)
-/* A MIG device has three: its GPU, its GPU instance and itself. */
+/* A MIG device needs three: its GPU, its GPU instance and itself. */
 #define MAX_NODES(n_units) (ARRAY_SIZE(control_nodes) + 3 * (n_units) + 1)
 /* The units, the IMEX channel, the extras and the limits. */
 #define MAX_CDI_DEVICES(n_units) ((n_units) + 1 + ARRAY_SIZE(extras) + 1)
@@ -46,8 +48,8 @@ struct request {
         const struct resource *resource;
         const char *tag;
         const struct allocate_binding *binding; /* NULL: none */
-        struct allocate_answer *answer;         /* arrays have room for what is above */
-        const char **names;                     /* of the parts' units, as containers know them */
+        struct allocate_answer *answer;         /* its arrays have the maximum sizes above */
+        const char **names;                     /* the parts' units by UUID or index, as configured */
 };
 
 static void add_pair(const struct request *request, const char *name, const char *value)
@@ -92,15 +94,15 @@ static const char *below(const struct request *request, const char *root, const 
         return arena_printf(request->arena, "%.*s%s", (int)length, root, path);
 }
 
-/* The channel that was asked for; the plan's warnings say so when its node is not there. */
+/* The requested channel. The plan warns if its node does not exist. */
 static bool has_imex_channel(const struct request *request)
 {
         return request->config->has_imex_channel && request->plan->inventory->nodes & NODE_IMEX_CHANNEL;
 }
 
-/* ---- which units, and how much of them ---- */
+/* ---- units and replicas ---- */
 
-/* Bits by position of the device, since an id may be there twice; parts by position of the unit plus one, 0 for none yet. */
+/* |seen|: by device, since an id may occur twice. |part_of|: by unit, the position of its part plus one; 0: none. */
 static int collect_parts(const struct request *request, const char *const *ids, size_t n_ids, struct error *err)
 {
         const struct resource *resource = request->resource;
@@ -129,7 +131,10 @@ static int collect_parts(const struct request *request, const char *const *ids, 
         return 0;
 }
 
-/* All replicas are of the unit that the request is bound to: ids are tokens, and the ledger follows the allocation. */
+/*
+ * All replicas come from the unit that the request is bound to, whatever the ids say: accounting follows the
+ * allocation.
+ */
 static int bind_parts(const struct request *request, struct error *err)
 {
         const struct resource *resource = request->resource;
@@ -186,7 +191,7 @@ static int check_size(const struct request *request, size_t n_ids, struct error 
                 resource->name, n_ids, resource->strategy == SHARING_MPS ? "mps" : "timeSlicing");
 }
 
-/* An MPS client has one control daemon, which sees one unit where each has its own. */
+/* An MPS client has one control daemon. If each unit has a daemon of its own, the client sees only one unit. */
 static int check_units(const struct request *request, struct error *err)
 {
         const struct resource *resource = request->resource;
@@ -217,7 +222,10 @@ static void collect_names(struct request *request)
 
 /* ---- CDI ---- */
 
-/* What the container's start makes: kubelet/broker.h. Without an allocation there is no name that is new. */
+/*
+ * The limits' CDI device is made when the container starts (kubelet/broker.h). This needs an allocation, whose id is a
+ * new name.
+ */
 static bool has_limits_at_start(const struct request *request)
 {
         return request->binding && request->binding->allocation &&
@@ -226,7 +234,9 @@ static bool has_limits_at_start(const struct request *request)
                        !mps_has_own_daemon(DAEMON_SCOPE_NODE, request->answer->parts[0].unit->uuid));
 }
 
-/* The same variables as in the answer. In a partition percentages count for nothing, and its id is no device. */
+/*
+ * The device has the same variables as the answer. In a partition percentages have no effect, and its id has no device.
+ */
 static const char *limits_name(const struct request *request, const struct unit *shared)
 {
         bool is_partition = request->binding && request->binding->partition;
@@ -273,7 +283,7 @@ static void add_cdi(const struct request *request)
 
 /* ---- MPS ---- */
 
-/* |unit| is shared; where there are others, they have the same daemon. */
+/* |unit| is shared; any other shared units have the same daemon. */
 static void add_door(const struct request *request, const struct unit *unit)
 {
         const char *pipe = mps_limits_pipe(request->arena, request->resource, unit);
@@ -291,9 +301,9 @@ static void add_door(const struct request *request, const struct unit *unit)
 }
 
 /*
- * Memory limits go by CUDA's ordinal; which unit that is depends on CUDA_DEVICE_ORDER and, by default, on which GPU CUDA
- * thinks is faster, so over several units each gets the least, and none too much. Units that are not shared are none of the
- * daemon's, and have no ordinal.
+ * Memory limits are set per CUDA ordinal. The unit of an ordinal depends on CUDA_DEVICE_ORDER and, by default, on which
+ * GPU CUDA considers faster. So with several units each gets the smallest limit, and none too much. Units that are not
+ * shared have no ordinal at the daemon.
  */
 static void add_memory_limit(const struct request *request)
 {
@@ -310,13 +320,15 @@ static void add_memory_limit(const struct request *request)
                 n_shared += answer->parts[i].unit->shared != NULL;
         }
         if (least == UINT64_MAX)
-                return; /* no unit knows its memory */
+                return; /* the memory of all units is unknown */
         for (size_t i = 0; i < n_shared; i++)
                 mib[i] = least;
         add_pair(request, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", mps_limits_memory(request->arena, mib, n_shared));
 }
 
-/* One percentage counts for the whole process, so over several units it is the least: none allocations more than that. */
+/*
+ * One percentage counts for the whole process, so with several units the smallest is used: no allocation is exceeded.
+ */
 static void add_threads(const struct request *request)
 {
         const struct allocate_answer *answer = request->answer;
@@ -327,7 +339,7 @@ static void add_threads(const struct request *request)
         add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", mps_limits_threads(request->arena, permille));
 }
 
-/* The limits of this container, where they are not the daemon's. In a partition percentages count for nothing. */
+/* The container's own limits, if the daemon's defaults do not set them. In a partition percentages have no effect. */
 static void add_limits(const struct request *request)
 {
         if (request->binding && request->binding->partition)
@@ -357,15 +369,16 @@ static void add_facts(const struct request *request)
                 add_pair(request, facts[i].name, facts[i].value);
 }
 
-/* Not by CDI alone. */
+/* False: containers get devices by CDI only. */
 static bool has_variables(const struct request *request)
 {
         return request->config->device_lists & (DEVICE_LIST_ENVVAR | DEVICE_LIST_VOLUME_MOUNTS);
 }
 
 /*
- * Where its start tells what the container has in all, an answer has nothing that the next one would contradict; but for the limits, which
- * a runtime without CDI has from nowhere else, and where the container may declare others: its own variables count more than an answer's.
+ * If the variables are made at the start of the container, an answer leaves out what the next answer could contradict.
+ * The limits stay in the answer if a runtime without CDI has no other source for them, or if the container may declare
+ * others: its own variables have precedence over an answer's.
  */
 static void add_mps(const struct request *request, const struct unit *unit)
 {
@@ -380,7 +393,7 @@ static void add_mps(const struct request *request, const struct unit *unit)
                 add_facts(request);
 }
 
-/* ---- what NVIDIA's container runtime reads ---- */
+/* ---- NVIDIA's container runtime ---- */
 
 static void add_visible_devices(const struct request *request)
 {
@@ -405,7 +418,7 @@ static void add_volumes(const struct request *request)
 
 /* ---- device nodes ---- */
 
-/* MIG devices of one GPU share its node, and those of one GPU instance share that one's. */
+/* MIG devices of one GPU share its node, and those of one GPU instance share the instance's node. */
 static void add_node(const struct request *request, const char *path)
 {
         struct allocate_answer *answer = request->answer;

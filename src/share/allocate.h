@@ -1,8 +1,8 @@
 /*
- * A request for devices → what the container gets. Pure: ids in, response out, nothing is remembered.
+ * Converts a request for devices into what the container gets. Pure: ids in, answer out, nothing is remembered.
  *
- * kubelet never says for which pod a request is, may repeat it, and may send ids in any order. Ids of unhealthy devices are
- * not refused: kubelet picked them while they were healthy, and a promise was made.
+ * kubelet never says for which pod a request is, may repeat it, and may send ids in any order. Ids of unhealthy devices
+ * are not refused: kubelet chose them while they were healthy, and the pod was promised them.
  *
  * The answer is that of NVIDIA's k8s-device-plugin v0.20, for the strategies that config->device_lists names:
  *
@@ -17,14 +17,15 @@
  *                    there, which replaces the value of envvar
  *   device nodes     of driver, units and IMEX channel, where they are wanted and envvar or volume-mounts is there
  *
- * A unit is named once however many replicas are asked for, by UUID or index. What cannot be had is left out: an IMEX channel
+ * A unit is named once, by UUID or index, for any number of its replicas. Missing things are left out: an IMEX channel
  * without its node, an extra without a CDI device, a node whose minor is unknown.
  *
- * What an MPS container was given: share/mps_facts.h, and WARPSHARE_GRANT, the allocation's id, where there is one. Where its limits are made
- * when it starts (share/mps_limits.h), so are these, and variables have only the limits, for runtimes that know no CDI.
+ * Variables that describe the share of an MPS container: share/mps_facts.h, and WARPSHARE_GRANT with the allocation's
+ * id, if there is one. If the limits are made at the start (share/mps_limits.h), these are, too; the answer's variables
+ * then have only the limits, for runtimes without CDI.
  *
- * Better than there: a node is in the list once, units are in the order of the request by index too, and a container without
- * a shared unit has no part in MPS.
+ * Differences from NVIDIA's: a node is in the list once, units are in the order of the request also by index, and a
+ * container without a shared unit gets nothing of MPS.
  */
 #pragma once
 
@@ -70,15 +71,15 @@ struct allocate_answer {
         size_t n_parts;
 };
 
-/* Where the ledger (share/allocations.h) and `warpshare mps` put a request; all NULL and zero: its ids say all. */
+/* Where the ledger (share/allocations.h) and `warpshare mps` put a request. All NULL and zero: the ids decide. */
 struct allocate_binding {
         const char *allocation; /* id of the allocation: WARPSHARE_GRANT */
-        const char *unit;       /* UUID of the one unit that all its replicas are of, whatever the ids say; or NULL */
-        enum mps_tier tier;     /* how the share is enforced there */
+        const char *unit;       /* UUID of the unit of all its replicas, whatever the ids say; or NULL */
+        enum mps_tier tier;     /* how the share is enforced */
         const char *pipe;       /* directory below the MPS root to mount instead of the daemon's; or NULL */
-        const char *shm;       /* directory below the MPS root that is /dev/shm of its daemon; NULL: that of the node */
-        const char *partition; /* CUDA_MPS_SM_PARTITION, or NULL */
-        unsigned int sms;      /* of the partition; 0 unknown */
+        const char *shm;        /* directory below the MPS root that is its daemon's /dev/shm; NULL: the node's */
+        const char *partition;  /* CUDA_MPS_SM_PARTITION, or NULL */
+        unsigned int sms;       /* of the partition; 0 unknown */
 };
 
 /* One container of a request. */
@@ -90,12 +91,12 @@ struct allocate_request {
 };
 
 /*
- * Errors carry the text that kubelet shows in the pod's status. An id that the resource does not have, or a bound unit that
- * it does not have: ERROR_NOT_FOUND. More than one id, a replica among them, where failRequestsGreaterThanOne forbids it:
- * ERROR_INVALID; here an id that is there twice counts twice, everywhere else once. Several units, one of them shared by MPS,
- * where each has a daemon of its own: ERROR_INVALID.
+ * kubelet shows the text of an error in the pod's status. ERROR_NOT_FOUND: the resource does not have an id, or the
+ * bound unit. ERROR_INVALID: more than one id with a replica among them although failRequestsGreaterThanOne forbids it
+ * (only here, an id that occurs twice counts twice); or several units of which one is shared by MPS, although each has
+ * a daemon of its own.
  *
- * What |ret| points to lives in |arena| or in what the plan lives in; nothing of it is the request's.
+ * |ret| points into |arena| and the plan's arena, not into the request.
  */
 int allocate(struct allocate_answer *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
         const struct allocate_request *request, struct error *err) MUST_USE;

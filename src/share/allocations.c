@@ -62,7 +62,7 @@ static uint32_t find_unit(const struct resource *resource, const char *uuid)
         return unit ? (uint32_t)(unit - resource->units) : ALLOCATIONS_NO_UNIT;
 }
 
-/* The position of the unit that an id of this allocation uses; ALLOCATIONS_NO_UNIT: one that is gone. */
+/* The position of the unit that an id of this allocation uses; ALLOCATIONS_NO_UNIT: the unit is gone. */
 static uint32_t unit_used(const struct allocation_entry *entry, const struct device *device)
 {
         if (entry->unit)
@@ -102,7 +102,7 @@ static void hold(struct allocations *allocations, struct allocation_entry *entry
                 hold_device(allocations, entry, entry->devices[i]);
 }
 
-/* Every id that it had is another one's by now. */
+/* A newer allocation has each of its ids. */
 static bool has_nothing_left(const struct allocations *allocations, const struct allocation_entry *entry)
 {
         for (size_t i = 0; i < entry->allocation.n_devices; i++) {
@@ -115,8 +115,8 @@ static bool has_nothing_left(const struct allocations *allocations, const struct
 }
 
 /*
- * An allocation that has nothing left may be that of an init container that runs; there are no more of those than devices. Of more
- * than that the oldest are over, though nobody has said so: kubelet may not tell who holds what.
+ * An allocation without ids may belong to a running init container. There are at most as many of those as devices. If
+ * there are more, the oldest are dropped although kubelet has not reported their end: it may not list holders at all.
  */
 static void forget_oldest(struct allocations *allocations)
 {
@@ -158,7 +158,7 @@ void allocations_recount(struct allocations *allocations)
         allocations_reserve(allocations);
 }
 
-/* By the unit it is bound to, or by its first id. */
+/* The unit it is bound to, or the unit of its first id. */
 static bool belongs_to(const struct allocation_entry *entry, const struct resource *resource)
 {
         if (entry->unit)
@@ -187,8 +187,8 @@ struct request {
         const char **ids; /* each once */
         size_t n_ids;
         uint32_t *own;   /* by unit: how many of the ids are its own */
-        uint32_t *fresh; /* by unit: of those, how many no allocation has */
-        uint32_t *moved; /* by unit: how many of the ids an allocation has that is bound to it */
+        uint32_t *fresh; /* by unit: how many of them are in no allocation */
+        uint32_t *moved; /* by unit: how many of the ids are in an allocation that is bound to it */
 };
 
 static int collect(
@@ -258,8 +258,9 @@ static int check_size(const struct request *request, struct error *err)
 }
 
 /*
- * More in the ledger than is safe to advertise: some of it is over, and we have not heard. Let in, it would leave too few free ids
- * to reserve, and the scheduler would be promised more than there is. At the second try kubelet was asked.
+ * More replicas would be in use than is safe to advertise: some allocations have ended, but kubelet has not reported it
+ * yet. If the request were accepted, too few free ids could be reserved, and the scheduler would be promised more than
+ * there is. At the second try kubelet has been asked, and the check is skipped.
  */
 static int check_count(const struct request *request, struct error *err)
 {
@@ -276,7 +277,10 @@ static int check_count(const struct request *request, struct error *err)
                 allocations->resource->name, safe);
 }
 
-/* Where its own ids were, then where most of the ids are, then where it fits tightest. */
+/*
+ * Best is the unit to which the ids' present allocations are bound, then the unit of most of the ids, then the one with
+ * the least room.
+ */
 static bool is_better(const struct request *request, const uint32_t *room, uint32_t a, uint32_t b)
 {
         if (request->moved[a] != request->moved[b])
@@ -450,7 +454,7 @@ const struct allocation *allocations_of_device(const struct allocations *allocat
 
                 return holder ? &holder->allocation : NULL;
         }
-        /* An id that the plan has no more. */
+        /* An id that the plan does not have any more. */
         for (size_t i = allocations->n_all; i > 0; i--)
                 if (has_device(&allocations->all[i - 1]->allocation, device))
                         return &allocations->all[i - 1]->allocation;

@@ -1,6 +1,4 @@
-/*
- * Private to share/allocations*.c: what the ledger holds.
- */
+/* Private to share/allocations*.c: the data of the ledger. */
 #pragma once
 
 #include "share/allocations.h"
@@ -11,29 +9,30 @@ struct allocation_entry {
         struct allocation allocation;
         char *id;
         char *unit;        /* or NULL */
-        char **devices;    /* the pointers and their texts in one block */
+        char **devices;    /* the pointers and their texts are one block */
         int64_t entered;   /* allocations_moment.clock */
-        uint32_t position; /* of the unit in the resource, or ALLOCATIONS_NO_UNIT: not bound, or the unit is gone */
-        bool is_matched;   /* during a sync: by an entry with just its ids */
-        bool is_alive;     /* during a sync: in the list, or too new for it */
+        uint32_t position; /* position of the unit in the resource, or ALLOCATIONS_NO_UNIT: not bound, or the unit is
+                            * gone */
+        bool is_matched;   /* during a sync: an entry has exactly its ids */
+        bool is_alive;     /* during a sync: it is in the list, or newer than the list */
 };
 
-/* What the ledger says of one unit. */
+/* The counts of one unit. */
 struct place {
         bool is_unhealthy;
         uint32_t used;     /* replicas of the allocations bound to it */
-        uint32_t held;     /* its own ids that are in an allocation, wherever that is bound */
-        uint32_t reserved; /* its own ids that are reserved; they are not held */
+        uint32_t held;     /* its own ids that are in an allocation, whatever unit that is bound to */
+        uint32_t reserved; /* its own ids that are reserved, and not held */
 };
 
 struct allocations {
         const struct resource *resource;
         unsigned int max_per_request;
         struct place *places;              /* by position of the unit */
-        struct allocation_entry **holders; /* by position of the device: the newest that has it, or NULL */
+        struct allocation_entry **holders; /* by position of the device: the newest allocation that has it, or NULL */
         bool *reserved;                    /* by position of the device */
-        bool was_refused;                  /* the last request: the next is its second try */
-        struct allocation_entry **all;     /* the oldest first */
+        bool was_refused;                  /* the last request was refused: the next one is its second try */
+        struct allocation_entry **all;     /* from the oldest to the newest */
         size_t n_all;
         size_t room;
 };
@@ -43,17 +42,17 @@ struct allocation_entry *allocation_entry_new(const char *id, const char *unit, 
         size_t n_devices, struct allocations_moment granted);
 struct allocation_entry *allocation_entry_free(struct allocation_entry *entry); /* accepts NULL, returns NULL */
 
-/* Enters it as the newest and takes it over. Reserved ids are not chosen anew. */
+/* Enters it as the newest and takes it over. Does not choose the reserved ids again. */
 void allocations_enter(struct allocations *allocations, struct allocation_entry *entry);
 /* Counts everything again from |all|, and chooses the reserved ids. */
 void allocations_recount(struct allocations *allocations);
 
-/* ---- share/allocations_hide.c ---- */
+/* ---- share/allocations_reserve.c ---- */
 
-/* Replicas of a unit that no allocation has, |moved| of those that one has left out; none where the unit is not healthy. */
+/* Replicas of a unit that are in no allocation, plus |moved| of those in one; 0 if the unit is unhealthy. */
 uint32_t place_room(const struct allocations *allocations, size_t unit, uint32_t moved);
-/* How many ids are safe to advertise: all units, or those that are not unhealthy where |places| is not NULL. */
+/* How many ids are safe to advertise: of all units, or, if |places| is not NULL, of the healthy ones. */
 size_t allocations_safe_count(
         const struct resource *resource, unsigned int max_per_request, const struct place *places);
-/* Chooses which free ids are reserved, as few changes as possible. */
+/* Chooses the reserved ids, with as few changes as possible. */
 void allocations_reserve(struct allocations *allocations);

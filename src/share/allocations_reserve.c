@@ -1,6 +1,6 @@
 /*
- * Which free ids are reserved. Ids and room are counted apart: after a request that mixed units, a unit may have more free ids
- * than room for them, or fewer.
+ * Chooses the free ids that are reserved. Ids and room are counted separately: after a request that mixed units, a unit
+ * may have more free ids than room for them, or fewer.
  */
 #include "share/allocations_parts.h"
 
@@ -21,8 +21,8 @@ static unsigned int healthy_replicas(const struct resource *resource, const stru
 size_t allocations_safe_count(const struct resource *resource, unsigned int max_per_request, const struct place *places)
 {
         unsigned int largest = 0;
-        unsigned int healthy = 0; /* the largest of them */
-        unsigned int less = 0;    /* than the worst request, by one */
+        unsigned int healthy = 0; /* replicas of the largest healthy unit */
+        unsigned int less = 0;    /* one less than the largest request that must fit */
         size_t count;
 
         for (size_t i = 0; i < resource->n_units; i++) {
@@ -52,11 +52,11 @@ bool allocations_reserved_is_much(const struct resource *resource)
 struct choice {
         struct allocations *allocations;
         size_t n_units;
-        uint32_t *room;       /* by unit; 0 for those that are unhealthy, as all below */
+        uint32_t *room;       /* by unit; like all below, 0 for unhealthy units */
         uint32_t *free;       /* own ids that nobody holds, reserved or not */
-        uint32_t *to_reserve; /* how many of those are to be reserved */
-        size_t wanted;        /* how many in all */
-        size_t visible;       /* free ids that are not reserved then */
+        uint32_t *to_reserve; /* how many of those to reserve */
+        size_t wanted;        /* how many to reserve in total */
+        size_t visible;       /* free ids that stay unreserved */
 };
 
 static void measure(struct choice *choice, struct arena *scratch)
@@ -83,13 +83,13 @@ static void measure(struct choice *choice, struct arena *scratch)
         choice->visible = free_ids - choice->wanted;
 }
 
-/* How many ids of the unit lead to room on it. */
+/* How many ids of the unit have room on it. */
 static uint32_t usable(const struct choice *choice, size_t unit)
 {
         return MIN(choice->free[unit], choice->room[unit]);
 }
 
-/* The unit that is to have the next request visible. */
+/* The unit that keeps enough visible ids for the next request. */
 static size_t find_keeper(const struct choice *choice)
 {
         size_t keeper = 0;
@@ -100,7 +100,7 @@ static size_t find_keeper(const struct choice *choice)
         return keeper;
 }
 
-/* How many it is to have: of the largest request that can still come, what is possible. */
+/* How many it keeps: as many as the largest possible request needs, if it has them. */
 static uint32_t count_kept(const struct choice *choice, size_t keeper)
 {
         size_t request = MIN(choice->visible, choice->allocations->max_per_request);
@@ -108,7 +108,7 @@ static uint32_t count_kept(const struct choice *choice, size_t keeper)
         return (uint32_t)MIN(request, usable(choice, keeper));
 }
 
-/* What is reserved now is the right number, and some unit has the next request visible. */
+/* The number of reserved ids is right, and some unit has enough visible ids for the next request. */
 static bool is_enough(const struct choice *choice)
 {
         const struct place *places = choice->allocations->places;
@@ -124,7 +124,7 @@ static bool is_enough(const struct choice *choice)
         return count == choice->wanted && most >= count_kept(choice, find_keeper(choice));
 }
 
-/* Hides up to |most| more of the unit's ids. */
+/* Reserves up to |most| more of the unit's ids. */
 static size_t reserve_more(struct choice *choice, size_t unit, size_t most, size_t left)
 {
         uint32_t more = (uint32_t)MIN(most, left);
@@ -133,7 +133,7 @@ static size_t reserve_more(struct choice *choice, size_t unit, size_t most, size
         return left - more;
 }
 
-/* The emptiest unit that has more ids to reserve than are kept of it, or n_units. */
+/* The emptiest unit that has more ids to reserve than it must keep, or n_units. */
 static size_t find_emptiest(const struct choice *choice, size_t keeper, uint32_t kept)
 {
         size_t emptiest = choice->n_units;
@@ -147,7 +147,7 @@ static size_t find_emptiest(const struct choice *choice, size_t keeper, uint32_t
         return emptiest;
 }
 
-/* Ids without room first; then those of the emptiest units, but what is kept last. */
+/* Reserves ids without room first, then those of the emptiest units; kept ids come last. */
 static void choose(struct choice *choice)
 {
         size_t keeper = find_keeper(choice);
@@ -168,7 +168,7 @@ static void choose(struct choice *choice)
         }
 }
 
-/* The last of its ids, and those that are reserved already stay so. */
+/* Reserves the last of its ids; ids that are reserved already stay so. */
 static void reserve_ids(struct allocations *allocations, size_t position, uint32_t count)
 {
         const struct unit *unit = &allocations->resource->units[position];

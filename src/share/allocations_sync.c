@@ -1,6 +1,6 @@
 /*
- * The ledger against kubelet's list. An entry is a container; it is found among the allocations by its ids, of which there may be several
- * allocations: that of an init container, and those that took its ids over.
+ * Compares the ledger with kubelet's list. An entry of the list is a container. Its ids may be in several allocations:
+ * that of an init container, and those that took over its ids.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ struct sync {
         struct allocations *allocations;
         int64_t as_of;
         struct arena arena;
-        struct map by_device; /* id → struct mentions * */
-        struct map by_id;     /* of the allocations: → struct allocation_entry * */
+        struct map by_device; /* id → its allocations (struct mentions *) */
+        struct map by_id;     /* ids of allocations → struct allocation_entry * */
 };
 
 static const struct mention *mentions_of(const struct sync *sync, const char *id)
@@ -57,7 +57,7 @@ static bool has_id(const struct sync *sync, const struct allocation_entry *entry
         return false;
 }
 
-/* The newest allocation with just these ids that no other entry is about, or NULL. */
+/* The newest allocation with exactly these ids that is not matched yet, or NULL. */
 static struct allocation_entry *find_by_devices(const struct sync *sync, const struct allocations_held *held)
 {
         for (const struct mention *one = mentions_of(sync, held->devices[0]); one; one = one->older) {
@@ -83,9 +83,9 @@ static struct allocation_entry *find_same(const struct sync *sync, const struct 
         return entry;
 }
 
-/* ---- what the ledger does not know ---- */
+/* ---- entries that the ledger does not know ---- */
 
-/* UUID of the unit that most of the ids are of; NULL where each id counts for its own. */
+/* UUID of the unit of most of the ids; NULL if each id counts for its own unit. */
 static const char *unit_of_most(struct sync *sync, const struct allocations_held *held)
 {
         const struct resource *resource = sync->allocations->resource;
@@ -106,7 +106,7 @@ static const char *unit_of_most(struct sync *sync, const struct allocations_held
         return most;
 }
 
-/* The same ids have the same name after each start of the agent. */
+/* Gives the same ids the same name after each start of the agent. */
 static uint64_t hash_of(const struct allocations_held *held)
 {
         uint64_t sum = 0;
@@ -116,12 +116,12 @@ static uint64_t hash_of(const struct allocations_held *held)
 
                 for (const char *at = held->devices[i]; *at; at++)
                         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-                sum += hash; /* in any order */
+                sum += hash; /* independent of the order */
         }
         return sum;
 }
 
-/* UUID of the one unit that the answer names; NULL: none, or several. */
+/* UUID of the unit that the answer names; NULL: none, or several. */
 static const char *unit_of_answer(const struct sync *sync, const struct allocations_held *held)
 {
         const struct resource *resource = sync->allocations->resource;
@@ -160,7 +160,7 @@ static void enter(struct sync *sync, const struct allocations_held *held)
 
 /* ---- the list ---- */
 
-/* What was read is no newer than an entry whose answer is known. */
+/* The list is not newer than an allocation of one of these ids, so the entry may be an old holder. */
 static bool is_out_of_date(const struct sync *sync, const struct allocations_held *held)
 {
         for (size_t i = 0; i < held->n_devices; i++) {
@@ -172,7 +172,10 @@ static bool is_out_of_date(const struct sync *sync, const struct allocations_hel
         return false;
 }
 
-/* An entry about an id that was granted since says nothing any more. One with other ids than any allocation is not known. */
+/*
+ * Matches an entry with its allocation. If an id was allocated after the list, the entry is ignored. If no allocation
+ * has exactly its ids, it is entered.
+ */
 static void judge_entry(struct sync *sync, const struct allocations_held *held)
 {
         struct allocation_entry *same = find_same(sync, held);

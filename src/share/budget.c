@@ -4,7 +4,7 @@
 
 #define MIB ((uint64_t)1024 * 1024)
 
-/* What the driver of |gpu| keeps for itself. */
+/* The driver's part of |gpu|'s memory. */
 static uint64_t driver_mib(const struct gpu *gpu)
 {
         uint64_t step = BUDGET_DRIVER_STEP_MIB * MIB;

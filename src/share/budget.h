@@ -1,10 +1,11 @@
 /*
- * The memory of a unit that is shared by MPS, and what k of its N replicas get of it. Pure.
+ * Computes the usable memory of a unit that is shared by MPS, and the part of k of its N replicas. Pure.
  *
- * Pinned device memory limits count all that a client allocates, CUDA's own context included (MPS manual), so a context is
- * nothing to reserve: it is part of the share. Reserved is what no client is charged with: what the driver reserves of the
- * total, which NVML tells (struct gpu), and the server's own context, for which the manual has one example of 60 MiB on a MIG
- * device. A MIG device has its own memory, of which the driver takes next to nothing. Whoever knows better writes memoryReserve.
+ * Pinned device memory limits count everything that a client allocates, with CUDA's own context (MPS manual), so
+ * contexts are part of the share and need no reserve. The reserve is memory that no client is charged for: the driver's
+ * part of the total, which NVML reports (struct gpu), and the server's own context, for which the manual has one
+ * example of 60 MiB on a MIG device. A MIG device has memory of its own, of which the driver takes almost nothing.
+ * Users can set memoryReserve instead.
  *
  * Under uniform nothing is reserved: total / N is NVIDIA's formula.
  */
@@ -15,35 +16,35 @@
 #include "share/plan.h"
 
 /*
- * memoryReserve: auto. The driver's part is rounded up to whole steps, so that readings of NVML that differ a little, by two
- * processes or after a restart, make the same shares.
+ * memoryReserve: auto. The driver's part is rounded up to whole steps, so that slightly different readings of NVML, by
+ * two processes or after a restart, give the same shares.
  */
 #define BUDGET_SERVER_MIB UINT64_C(64)
 #define BUDGET_DRIVER_STEP_MIB UINT64_C(64)
 
-/* An ESTIMATE of the driver's part, for drivers that do not tell it: of data centre GPUs it is some 300 to 700 MiB. */
+/* An ESTIMATE of the driver's part, for drivers that do not report it: about 300 to 700 MiB on data centre GPUs. */
 #define BUDGET_DRIVER_MIB UINT64_C(704)
 
 /*
- * Less than this holds no context with a program in it. The manual's example of a client has 326 MiB; small GPUs need
- * less, so this, an estimate too, is where a share is useless on any.
+ * Less than this is too small for a context with a program. The manual's example of a client has 326 MiB; small GPUs
+ * need less, so this, also an estimate, is the size below which a share is useless on any GPU.
  */
 #define BUDGET_LEAST_SHARE_MIB UINT64_C(256)
 
-/* What memoryReserve: auto reserves of |gpu|, or of a MIG device of it. */
+/* The reserve of memoryReserve: auto for |gpu|, or for a MIG device of it. */
 uint64_t budget_estimated_reserve_mib(const struct gpu *gpu, bool is_mig);
 
-/* Reserved of |unit|, which is shared by MPS. */
+/* The reserve of |unit|, which is shared by MPS. */
 uint64_t budget_reserve_mib(const struct unit *unit);
 
-/* The rest, in whole MiB; 0: nothing is left, or the unit's memory is unknown. */
+/* The usable memory in whole MiB; 0: nothing is left, or the unit's memory is unknown. */
 uint64_t budget_usable_mib(const struct unit *unit);
 
 /*
- * Of |k| replicas: k/N of what is usable, rounded down once. So the shares of a unit, however its replicas are dealt out,
- * are never more than there is, and each loses less than 1 MiB.
+ * The memory of |k| replicas: k/N of the usable memory, rounded down once. So the shares of a unit never exceed it,
+ * however its replicas are distributed, and each loses less than 1 MiB.
  */
 uint64_t budget_share_mib(const struct unit *unit, unsigned int k);
 
-/* The most replicas that each get BUDGET_LEAST_SHARE_MIB; UINT_MAX where the memory is unknown. */
+/* The largest number of replicas that each get BUDGET_LEAST_SHARE_MIB; UINT_MAX if the memory is unknown. */
 unsigned int budget_most_replicas(const struct unit *unit);

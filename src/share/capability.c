@@ -27,7 +27,7 @@ static unsigned int gpu_clients(const struct gpu *gpu, const char *driver_versio
         return driver_branch(driver_version) >= PARTITION_BRANCH ? 60 : 48;
 }
 
-/* Of the largest profile, "7g.80gb": the whole GPU. 0: unknown. */
+/* SMs of the largest profile, "7g.80gb": the whole GPU. 0: unknown. */
 static unsigned int gpu_slices(const struct gpu *gpu)
 {
         unsigned int most = 0;
@@ -43,7 +43,7 @@ unsigned int capability_clients(const struct unit *unit, const char *driver_vers
         unsigned int slices = unit->mig ? unit->mig->attributes.compute_slices : 0;
         unsigned int of = gpu_slices(unit->gpu);
 
-        /* On a MIG device the number shrinks with the compute instance, says the same documentation. */
+        /* On a MIG device the number is smaller, by the size of the compute instance (the same documentation). */
         return slices > 0 && slices < of ? MAX(1U, clients * slices / of) : clients;
 }
 

@@ -1,20 +1,24 @@
 /*
- * What a GPU and its driver can do for MPS, from NVIDIA's MPS manual. Pure. What the control program of the node really can is
- * found out by asking it (mps/control/control.h); this is what a plan may expect.
+ * What a GPU and its driver support for MPS, according to NVIDIA's MPS manual. Pure. This is what a plan may expect;
+ * mps/control/control.h finds out what the node's control program really supports.
  */
 #pragma once
 
 #include "share/plan.h"
 
-/* MPS of such a GPU holds no limits. One that does not tell its architecture counts as Volta: older ones are a dying breed. */
+/*
+ * MPS on such a GPU enforces no limits. A GPU with an unknown architecture counts as Volta, since older ones are rare.
+ */
 bool capability_is_before_volta(const struct gpu *gpu);
 
-/* Clients that one MPS server can serve on |unit|. |driver_version|: "580.105.08", or NULL for unknown. */
+/*
+ * The number of clients that one MPS server can serve on |unit|. |driver_version|: "580.105.08", or NULL for unknown.
+ */
 unsigned int capability_clients(const struct unit *unit, const char *driver_version);
 
 /*
- * Static SM partitions: from driver branch 590 and compute capability 8.0 on, of a whole GPU. "sm_partition add" takes the UUID of
- * a GPU; of MIG devices NVIDIA's manual says nothing, so none is promised there.
+ * Static SM partitions: from driver branch 590 and compute capability 8.0 on, and only of a whole GPU: "sm_partition
+ * add" takes the UUID of a GPU, and NVIDIA's manual does not mention MIG devices.
  */
 bool capability_partitions(const struct unit *unit, const char *driver_version);
 

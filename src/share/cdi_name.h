@@ -1,6 +1,6 @@
 /*
- * The names by which CDI devices are asked for: "<vendor>/<class>=<device>". Allocate hands them out, and cdi/cdi.h writes the
- * specifications in which they stand. They are those of NVIDIA's k8s-device-plugin v0.20, but for kind mps, which is ours.
+ * The names of CDI devices: "<vendor>/<class>=<device>". Allocate returns them, and cdi/cdi.h writes the specifications
+ * that define them. They are those of NVIDIA's k8s-device-plugin v0.20, except for the kind mps, which is ours.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
 
 /* The longest answer that is kept. */
 #define ANSWER_MAX ((size_t)64 * 1024)
-/* Names of Kubernetes and ids of devices are shorter. */
+/* Kubernetes names and device ids are shorter. */
 #define NAME_MAX_LENGTH ((size_t)255)
 
 static const char *name_of(const json_t *json)

@@ -7,7 +7,7 @@
 
 #define THREADS_VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 #define MEMORY_VARIABLE "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
-/* Longer values say nothing that is meant. */
+/* A longer value is certainly invalid. */
 #define VALUE_MAX ((size_t)1024)
 
 /* ---- the container ---- */
@@ -37,7 +37,7 @@ static const json_t *find_container(const json_t *pod, const char *name)
         return found;
 }
 
-/* Its value as it stands there, or NULL; |*ret_is_set|: it is set to something. */
+/* The literal value of the variable, or NULL; |*ret_is_set|: it has a value, perhaps from elsewhere. */
 static const char *variable_of(const json_t *container, const char *name, bool *ret_is_set)
 {
         const json_t *variable = find_named(json_object_get(container, "env"), name);
@@ -78,7 +78,7 @@ static bool read_percent(struct arena *arena, const char *text, unsigned int *re
                strspn(text, "0.%") != strlen(text);
 }
 
-/* Of Kubernetes' quantities those that people write for memory. */
+/* The suffixes of Kubernetes' quantities that are used for memory. */
 static bool read_quantity(const char *text, uint64_t *ret_mib)
 {
         static const struct {
@@ -189,8 +189,8 @@ struct share declared_share(const struct declared *said, const struct mps_part *
 }
 
 /*
- * The answers have what one share is worth, and a variable of the pod counts more than they, wherever its value comes from; but what a start
- * tells counts more than both. So that says no more than it has to.
+ * The answers contain the value of one share, and a variable of the pod has precedence over them, wherever its value
+ * comes from. But what is set at the start has precedence over both, so it leaves out what the container has anyway.
  */
 unsigned int declared_omits(const struct declared *said, size_t n_parts)
 {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* |k| / |n| with four decimals at most, none of them for show: "0.35", "1". */
+/* |k| / |n| with up to four decimals, without trailing zeros: "0.35", "1". */
 static const char *fraction(struct arena *arena, unsigned int k, unsigned int n)
 {
         char *text = arena_printf(arena, "%u.%04u", k / n, 10000 * (k % n) / n);

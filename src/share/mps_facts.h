@@ -1,5 +1,6 @@
 /*
- * What a container of MPS was given, as variables that frameworks can size themselves by: CUDA shows them the whole GPU. Pure.
+ * Variables that describe the share of an MPS container, so that frameworks can adapt to it: CUDA shows them the whole
+ * GPU. Pure.
  *
  *   WARPSHARE_REPLICAS           "7/20"
  *   WARPSHARE_FRACTION           "0.35": of the unit's usable memory; under uniform one replica's, however many it has
@@ -8,7 +9,7 @@
  *   WARPSHARE_SMS                "24", where the unit tells how many it has
  *   WARPSHARE_TIER               "verified"
  *
- * A container that holds parts of several units has none of these: they would have no meaning for any one of them.
+ * A container that holds parts of several units gets none of these, since they would not describe any single unit.
  */
 #pragma once
 
@@ -21,6 +22,6 @@ struct mps_fact {
         const char *value;
 };
 
-/* At most MPS_FACTS_MAX of them, in |arena|. |sms|: of the container's partition; 0: as the share says. */
+/* At most MPS_FACTS_MAX of them, in |arena|. |sms|: of the container's partition; 0: from the share. */
 size_t mps_facts(
         struct mps_fact *ret, struct arena *arena, const struct mps_part *part, enum mps_tier tier, unsigned int sms);

@@ -27,7 +27,7 @@ const char *mps_limits_memory(struct arena *arena, const uint64_t *mib, size_t n
         return text.size ? arena_strdup(arena, text.data) : NULL;
 }
 
-/* ---- what a container holds in all ---- */
+/* ---- all parts of a container ---- */
 
 bool mps_limits_at_start(const struct plan *plan, const struct resource *resource)
 {

@@ -1,9 +1,10 @@
 /*
  * The limits of a container as the variables that MPS clients read, and the CDI devices that carry them. Pure.
  *
- * kubelet puts the variables of a pod over those of a device plugin's answer, so a pod that sets one of these has its own value; and of
- * several answers for one container the first that kubelet comes to wins. The edits of a CDI device are the container runtime's, which come
- * after all that. So where devices are handed out by CDI the variables are devices of kind CDI_KIND_MPS (share/cdi_name.h), too:
+ * In kubelet the variables of a pod have precedence over those of a device plugin's answer, so a pod can set one of
+ * these itself; and of several answers for one container the first one processed counts. The container runtime applies
+ * the edits of a CDI device after all that. So if devices are allocated by CDI, the variables are also in devices of
+ * kind CDI_KIND_MPS (share/cdi_name.h):
  *
  *   "<daemon>"    CUDA_MPS_PIPE_DIRECTORY alone, the '/' of a resource name written '_'
  *   "<uuid>-<k>"  with the limits of k replicas of that unit, where limits are the container's and its daemon serves that unit only: not
@@ -23,33 +24,39 @@
 #include "share/plan.h"
 #include "share/share.h"
 
-/* What one container holds of one unit that MPS shares. */
+/* The part of one unit shared by MPS that a container holds. */
 struct mps_part {
         const struct resource *resource;
         const struct unit *unit;
         unsigned int replicas;
-        struct share share; /* what they are worth: share_of(), or what the container declares */
+        struct share share; /* its value: share_of(), or what the container declares */
 };
 
-/* What mps_limits_variables() is to leave out. */
+/* Variables that mps_limits_variables() leaves out. */
 enum {
         MPS_LIMITS_NO_THREADS = 1U << 0,
         MPS_LIMITS_NO_MEMORY = 1U << 1,
 };
 
-/* Limits of |resource|'s containers are known when a container starts, by what else it holds; its devices are named after its allocations. */
+/*
+ * The limits of |resource|'s containers depend on what else a container holds, so they are known only when it starts;
+ * the CDI devices are named after the allocations.
+ */
 bool mps_limits_at_start(const struct plan *plan, const struct resource *resource);
 
-/* The order in which the container sees them: position is CUDA's ordinal. */
+/* Sorts the parts as the container sees them: the position is CUDA's ordinal. */
 void mps_parts_sort(struct mps_part *parts, size_t n_parts);
 
-/* What all of them are worth: the least threads of any, and the list of mps_limits_memory() in their order, or NULL. */
+/*
+ * The limits for all parts together: the lowest threads of any, and the list of mps_limits_memory() in their order, or
+ * NULL.
+ */
 unsigned int mps_parts_threads(const struct mps_part *parts, size_t n_parts);
 const char *mps_parts_memory(struct arena *arena, const struct mps_part *parts, size_t n_parts);
 
 /*
- * The limits of a container that holds |parts|, sorted, all of one daemon and at least one; without those that |omits| says.
- * "NAME=value", in |arena|.
+ * The variables for a container that holds |parts|, sorted, all of one daemon and at least one; without those in
+ * |omits|. "NAME=value", in |arena|.
  */
 size_t mps_limits_variables(
         struct arena *arena, const struct mps_part *parts, size_t n_parts, unsigned int omits, const char ***ret);
@@ -61,14 +68,14 @@ const char *mps_limits_pipe(struct arena *arena, const struct resource *resource
 const char *mps_limits_threads(struct arena *arena, unsigned int permille);
 
 /*
- * CUDA_MPS_PINNED_DEVICE_MEM_LIMIT by CUDA's ordinals, one a unit, in order: "0=5952M,1=5952M"; an unknown one, 0, is left out. NULL where
- * all are.
+ * CUDA_MPS_PINNED_DEVICE_MEM_LIMIT by CUDA's ordinals, one per unit, in order: "0=5952M,1=5952M"; an unknown limit, 0,
+ * is left out. NULL if all are unknown.
  */
 const char *mps_limits_memory(struct arena *arena, const uint64_t *mib, size_t n_units);
 
-/* The largest k for which |unit|, which is shared by MPS, has a device "<uuid>-<k>"; 0: none. */
+/* The largest k for which |unit|, which is shared by MPS, has a CDI device "<uuid>-<k>"; 0: none. */
 unsigned int mps_limits_most(const struct resource *resource, const struct unit *unit);
 
-/* The name of the device for |k| replicas of |unit|: that of the daemon where k is 0 or more than mps_limits_most(). */
+/* The name of the CDI device for |k| replicas of |unit|; the daemon's if k is 0 or more than mps_limits_most(). */
 const char *mps_limits_device(
         struct arena *arena, const struct resource *resource, const struct unit *unit, unsigned int k);

@@ -10,9 +10,8 @@
 #include "base/text.h"
 #include "share/capability.h"
 #include "share/share.h"
-#include "share/sm.h"
 
-/* Of the daemon that serves all GPUs: no UUID and no resource is called so. */
+/* The name of the daemon that serves all GPUs; no UUID or resource has this name. */
 #define NODE_DAEMON "node"
 
 /* ---- names ---- */
@@ -49,7 +48,7 @@ const char *mps_daemon_name(struct arena *arena, const struct resource *resource
 
 /* ---- one daemon ---- */
 
-/* A unit that a daemon serves, and what it is shared as. */
+/* A unit of a daemon, with the resource through which it is shared. */
 struct served {
         const struct resource *resource;
         const struct unit *unit;
@@ -76,8 +75,8 @@ static struct mps_unit unit_of(const struct plan *plan, const struct served *ser
 }
 
 /*
- * One percentage counts for all units of a daemon. Under uniform it is NVIDIA's 100 / (devices / units); else the most that
- * any of them allows.
+ * One percentage counts for all units of a daemon. Under uniform it is NVIDIA's 100 / (devices / units); otherwise the
+ * largest that any of them allows.
  */
 static unsigned int threads_of(const struct served *served, size_t count)
 {
@@ -90,7 +89,7 @@ static unsigned int threads_of(const struct served *served, size_t count)
         }
         if (served[0].resource->provisioning != PROVISIONING_UNIFORM)
                 return permille;
-        assert(count > 0 && replicas >= count); /* none is shared into nothing */
+        assert(count > 0 && replicas >= count); /* no unit is shared into zero replicas */
         return 100 / (replicas / (unsigned int)count) * 10;
 }
 
@@ -127,15 +126,15 @@ static struct mps_daemon_wanted daemon_of(
         };
 }
 
-/* ---- all of them ---- */
+/* ---- all daemons ---- */
 
 struct collecting {
         struct arena *arena;
         const struct plan *plan;
-        struct mps_daemon_wanted *daemons; /* at most one a unit */
+        struct mps_daemon_wanted *daemons; /* at most one per unit */
         size_t n_daemons;
-        struct served *served; /* by the daemon that is being put together */
-        struct served *node;   /* by that of the node */
+        struct served *served; /* units of the daemon that is being built */
+        struct served *node;   /* units of the node's daemon */
         size_t n_node;
 };
 
@@ -231,7 +230,7 @@ static bool unit_is_same(const struct mps_unit *a, const struct mps_unit *b)
         return strcmp(a->uuid, b->uuid) == 0 && a->limit_mib == b->limit_mib;
 }
 
-/* By how a daemon is started and spoken to, half and weighted are one. */
+/* For the start and the settings of a daemon, half and weighted are the same. */
 static bool is_alike(enum provisioning a, enum provisioning b)
 {
         return (a == PROVISIONING_UNIFORM) == (b == PROVISIONING_UNIFORM) &&

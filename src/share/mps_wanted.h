@@ -1,27 +1,29 @@
 /*
- * Which MPS control daemons a plan needs, and with which defaults: what `warpshare mps` is told, by the agent or by its own
- * reading of the same configuration. Pure: a plan in, a list out.
+ * The MPS control daemons that a plan needs, with their defaults. `warpshare mps` gets them from the agent, or computes
+ * them from the same configuration. Pure: a plan in, a list out.
  *
- * With daemonScope gpu each shared unit has a daemon of its own, named by its UUID: a fault, a user id or a hang stays on that
- * unit. With daemonScope resource there is one daemon a resource, named like the resource, as NVIDIA's components have it:
- * its units share their faults, and a container may hold replicas of several of them. With daemonScope node one daemon, called "node",
- * serves all shared GPUs of all resources, so that a container may hold shares of several resources; MIG devices have a daemon each there,
- * too, since MPS serves no two of them with one.
+ * With daemonScope gpu each shared unit has a daemon of its own, named by its UUID: a fault, a user ID or a hang
+ * affects only that unit. With daemonScope resource there is one daemon per resource, named like the resource, as in
+ * NVIDIA's components: a fault affects all its units, and a container may hold replicas of several of them. With
+ * daemonScope node one daemon, called "node", serves all shared GPUs of all resources, so that a container may hold
+ * shares of several resources; MIG devices have a daemon each there, too, since MPS serves no two of them with one.
  *
- * The name is a relative path below the MPS root: <root>/<name>/pipe, <root>/<name>/log. Characters that a UUID of an old
- * driver has beyond letters, digits, '.', '-' and '_' (MIG-GPU-…/1/0) are written '-'; those of a resource name stay.
+ * The name is a relative path below the MPS root: <root>/<name>/pipe, <root>/<name>/log. Characters that a UUID of an
+ * old driver has beyond letters, digits, '.', '-' and '_' (MIG-GPU-…/1/0) are written '-'; those of a resource name
+ * stay.
  *
- * Daemon defaults hold for every client and cannot be raised by one. So under uniform they are the share, by NVIDIA's formulas
- * (with one daemon for several units, the percentage is 100 by the units' mean number of replicas, all rounded down); under the
- * other provisionings they are the most that any container may have there, and each container lowers them for itself.
+ * Daemon defaults hold for every client, and a client cannot raise them. So under uniform they are the share, by
+ * NVIDIA's formulas (with one daemon for several units, the percentage is 100 divided by the units' mean number of
+ * replicas, all rounded down). Under the other provisionings they are the largest share that any container may have
+ * there, and each container lowers them for itself.
  */
 #pragma once
 
 #include "share/plan.h"
 
 /*
- * The longest path of a pipe directory. Its longest socket, control_privileged, would have room in sun_path with one byte more,
- * but the control daemon takes no path that fills it (tried with 535 and 550).
+ * The longest path of a pipe directory. sun_path would have room for its longest socket, control_privileged, with one
+ * byte more, but the control daemon refuses a path that fills it (tried with 535 and 550).
  */
 #define MPS_PIPE_PATH_MAX ((size_t)87)
 
@@ -34,19 +36,19 @@ struct mps_unit {
         uint64_t memory; /* bytes, total; 0 unknown */
         unsigned int replicas;
         unsigned int sms;       /* of the whole unit; 0 unknown */
-        unsigned int chunk_sms; /* SMs of one chunk, by which static partitions are made */
+        unsigned int chunk_sms; /* SMs of one chunk, the unit of static partitions */
         uint64_t limit_mib;     /* default pinned device memory limit of a client; 0: none */
-        uint64_t replica_mib;   /* what one replica is worth, for people; 0 unknown */
-        unsigned int clients;   /* the most that the server takes on this unit */
+        uint64_t replica_mib;   /* the memory of one replica, for people; 0 unknown */
+        unsigned int clients;   /* the largest number of clients on this unit */
 };
 
 struct mps_daemon_wanted {
         const char *name;     /* directory below the MPS root, and the daemon's name everywhere */
         const char *resource; /* "nvidia.com/gpu"; of several: "nvidia.com/gpu0,nvidia.com/gpu1" */
         enum provisioning provisioning;
-        enum mps_tier tier_limit;      /* no better tier is to be used */
-        unsigned int threads_permille; /* default active thread percentage × 10; 1000: none set */
-        const struct mps_unit *units;  /* of several resources: by index, the order in which CUDA is to count them */
+        enum mps_tier tier_limit;      /* use no better tier */
+        unsigned int threads_permille; /* default active thread percentage × 10; 1000: not set */
+        const struct mps_unit *units;  /* of several resources: sorted by index, since CUDA must count them so */
         size_t n_units;
 };
 
@@ -55,7 +57,7 @@ struct mps_wanted {
         size_t n_daemons;
 };
 
-/* Everything in |ret| lives in |arena| or in what the plan lives in. */
+/* |ret| points into |arena| and the plan's arena. */
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
 
 /* Adds a daemon for each of these units of plan->claimable that has none. */
@@ -65,28 +67,29 @@ void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, cons
 /* By UUID: |unit| has a daemon that serves nothing else. */
 bool mps_has_own_daemon(enum daemon_scope scope, const char *unit);
 
-/* Two units of these resources have one daemon. */
+/* Two units of these resources share one daemon. */
 bool mps_daemon_is_common(enum daemon_scope a, const char *resource_a, enum daemon_scope b, const char *resource_b);
 
 /* The name of the daemon that serves |unit| of |resource|. */
 const char *mps_daemon_name(struct arena *arena, const struct resource *resource, const struct unit *unit);
 
 /*
- * "Set device pinned memory limit: device=0, total_memory_gb=31.84, replicas=20, limit_per_replica_mib=1630", the line that
- * admins look for, without its newline. Nothing where the memory is unknown.
+ * "Set device pinned memory limit: device=0, total_memory_gb=31.84, replicas=20, limit_per_replica_mib=1630", the log
+ * line that admins search for, without its newline. Nothing is written if the memory is unknown.
  */
 struct strbuf;
 void mps_limit_line(struct strbuf *text, const struct mps_unit *unit);
 
 /*
- * True when a running daemon need not be touched to serve |b| instead of |a|: what differs at most is what it does not know of,
- * as the number of replicas or the resource's name.
+ * True if a running daemon need not be changed to serve |b| instead of |a|: they differ only in values that the daemon
+ * does not use, for example the number of replicas or the resource's name.
  */
 bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b);
 
 /*
- * A number for what mps_daemon_is_same() compares: the same where that is true, another elsewhere, by all odds. 1 to INT64_MAX. By it an
- * agent that takes over knows a daemon that need not be touched before the supervisor has heard of it.
+ * A hash of what mps_daemon_is_same() compares: equal if that is true, and otherwise different with high probability. 1
+ * to INT64_MAX. With it an agent that takes over recognises a daemon that need not be changed before the supervisor has
+ * its list.
  */
 uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon);
 

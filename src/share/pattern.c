@@ -4,7 +4,7 @@
 
 bool pattern_matches(const char *pattern, const char *text)
 {
-        const char *star = NULL; /* the last one met: only its run ever needs to grow */
+        const char *star = NULL; /* the last '*': only its run can still grow */
         const char *run = NULL;
 
         while (*text) {

@@ -1,5 +1,6 @@
 /*
- * Patterns of the configuration: '*' stands for any run of characters, everything else for itself; anchored at both ends.
+ * Patterns of the configuration: '*' matches any run of characters, everything else matches itself; the whole text must
+ * match.
  */
 #pragma once
 

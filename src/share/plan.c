@@ -107,7 +107,7 @@ static enum placement placement_of(const struct plan_builder *builder, const str
         return entry->has_placement ? entry->placement : builder->config->placement;
 }
 
-/* What two entries cannot have differently if their units are one resource, or NULL. */
+/* What two entries must not have differently if their units form one resource, or NULL. */
 static const char *find_difference(
         const struct plan_builder *builder, const struct shared_resource *a, const struct shared_resource *b)
 {
@@ -120,7 +120,7 @@ static const char *find_difference(
         return placement_of(builder, a) != placement_of(builder, b) ? "placement" : NULL;
 }
 
-/* The largest request that is promised to fit on one unit. */
+/* The largest request that is guaranteed to fit on one unit. */
 static unsigned int max_per_request(const struct resource *resource, const struct sharing_section *section)
 {
         bool is_costly = resource->reserves && resource->n_units > 1;
@@ -142,7 +142,7 @@ static bool reserves(const struct sharing_section *section)
         return section->reserve == RESERVE_STRICT;
 }
 
-/* Where the driver cannot keep SMs apart, that is worth a line. */
+/* Warns if the driver cannot isolate SMs. */
 static void check_tier(const struct plan_builder *builder, const struct resource *resource)
 {
         const struct plan plan = {.config = builder->config, .inventory = builder->inventory};
@@ -162,7 +162,7 @@ static void check_tier(const struct plan_builder *builder, const struct resource
         }
 }
 
-/* What the shared units have in common is what the resource has. */
+/* The resource takes the settings that its shared units have in common. */
 static int plan_settle(const struct plan_builder *builder, struct resource *resource)
 {
         const struct shared_resource *first = NULL;
@@ -232,7 +232,7 @@ static int check_devices(const struct plan_builder *builder, const struct resour
 
 /* ---- devices ---- */
 
-/* "<uuid>::<n>", by hand: there may be tens of thousands, and printf takes longer than all the rest. */
+/* "<uuid>::<n>", without printf, which takes longer than the rest for tens of thousands of ids. */
 static const char *replica_id(struct arena *arena, const char *uuid, size_t length, unsigned int replica)
 {
         char digits[12];
@@ -266,7 +266,7 @@ static void collect_devices(struct arena *arena, struct resource *resource)
                         device->unit = (uint32_t)i;
                         device->replica = replica;
                         is_new = map_add(&resource->by_id, device->id, device);
-                        assert(is_new); /* each UUID is there once: plan_find_units() */
+                        assert(is_new); /* each UUID occurs once: plan_find_units() */
                 }
         }
         resource->devices = devices;
@@ -378,7 +378,7 @@ const struct unit *resource_find_unit(const struct resource *resource, const cha
         return NULL;
 }
 
-/* The profile, and the capabilities that its device nodes go by. */
+/* The profile, and the capabilities that select its device nodes. */
 static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
 {
         if (!a || !b)
@@ -387,7 +387,7 @@ static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
                a->compute_instance_cap == b->compute_instance_cap;
 }
 
-/* Of all replicas together, which shows what one of them may hide by rounding. */
+/* Compares the share of all replicas together, which shows a difference that rounding hides for one replica. */
 static bool share_is_same(
         const struct resource *a, const struct unit *unit_a, const struct resource *b, const struct unit *unit_b)
 {
@@ -398,7 +398,7 @@ static bool share_is_same(
                share_a.sms == share_b.sms;
 }
 
-/* Ids follow from UUID, replicas and whether it is shared, and need no comparison of their own. */
+/* Ids are derived from UUID, replicas and whether it is shared, so they need no comparison. */
 static bool unit_is_same(const struct unit *a, const struct unit *b)
 {
         return strcmp(a->uuid, b->uuid) == 0 && strcmp(a->index, b->index) == 0 && a->memory == b->memory &&
@@ -406,7 +406,7 @@ static bool unit_is_same(const struct unit *a, const struct unit *b)
                a->gpu->numa_node == b->gpu->numa_node && a->gpu->minor == b->gpu->minor && mig_is_same(a->mig, b->mig);
 }
 
-/* In a rollout ids no longer follow from the units, and some are unavailable. */
+/* In a rollout ids are not derived from the units alone, and some are unavailable. */
 static bool unavailable_is_same(const struct resource *a, const struct resource *b)
 {
         if (a->n_draining != b->n_draining || !a->unavailable != !b->unavailable)

@@ -1,9 +1,9 @@
 /*
  * The plan: config + inventory → resources, units, devices. Pure: no clock, no I/O, no NVML.
  *
- * A unit is what is shared: a GPU or a MIG device. A resource is an extended resource name with its devices. A
- * device is what kubelet counts: a whole unit, "<uuid>", or one of its replicas, "<uuid>::<n>". Devices of one unit are
- * neighbours in the array and carry the unit's position, so that every later question is answered without parsing an id.
+ * A unit is what is shared: a GPU or a MIG device. A resource is an extended resource name with its devices. A device
+ * is what kubelet counts: a whole unit, "<uuid>", or one of its replicas, "<uuid>::<n>". Devices of one unit are
+ * adjacent in the array and have the unit's position, so no id needs to be parsed later.
  *
  * What is a unit, and what it is called, follows NVIDIA's k8s-device-plugin:
  *
@@ -20,17 +20,19 @@
  * Before these names come the patterns of the configuration, which match a GPU's product name ("tegra" on Tegra) or a MIG
  * device's profile. WSL has one unit "all" for everything.
  *
- * Then the entries of both sharing sections take units by the name they have so far: those that list units first, then those
- * that count them, in the order of the units, then those that take the rest. Lists may name what this node does not have;
- * that a unit is taken twice is an error. Units of an entry go to its rename, or stay under their name; what no entry takes
- * stays whole. Under one name there may be several entries if they agree in all but the number of replicas, and whole units
- * beside shared ones, though with a warning: so nobody may assume that units of a resource have equally many devices.
+ * Then the entries of both sharing sections select units by these names: first entries with a list of units, then those
+ * with a number, in the order of the units, then those for all the rest. A list may contain units that this node does
+ * not have; a unit that two entries select is an error. Units of an entry get the name in its rename, or keep their
+ * name; units that no entry selects stay whole. One name may have several entries if they differ only in the number of
+ * replicas, and whole units beside shared ones (with a warning). So units of a resource may have different numbers of
+ * devices.
  *
- * With scope individual each unit of an entry is a resource of its own: the index of the GPU is appended, of a MIG device
- * "<GPU>-<MIG>", and ".shared" stays last: "nvidia.com/gpu0", "nvidia.com/gpu0.shared", "nvidia.com/mig-1g.10gb0-3". So a
- * unit's name depends on no other unit.
+ * With scope individual each unit of an entry is a resource of its own: the index of the GPU (of a MIG device
+ * "<GPU>-<MIG>") is appended, and ".shared" stays last: "nvidia.com/gpu0", "nvidia.com/gpu0.shared",
+ * "nvidia.com/mig-1g.10gb0-3". So a unit's name depends on no other unit.
  *
- * The order is always the same: resources by name with nvidia.com/gpu first, units by position of the GPU, then MIG index.
+ * The order is always the same: resources by name with nvidia.com/gpu first, units by position of the GPU, then MIG
+ * index.
  *
  * A plan is immutable and lives in the arena it was built in; the index from id to device is on the heap.
  */
@@ -46,10 +48,13 @@
 #include "config/config.h"
 #include "gpu/inventory.h"
 
-/* kubelet takes a list as one gRPC message of at most 4 MiB; at about 60 bytes a device this stays well below. */
+/*
+ * kubelet accepts a list as one gRPC message of at most 4 MiB; at about 60 bytes per device this limit stays well
+ * below.
+ */
 #define PLAN_MAX_DEVICES ((size_t)50000)
 
-/* Each resource has a socket, a registration and a list of its own; a node with all profiles of MIG has about twenty. */
+/* Each resource has a socket, a registration and a list of its own; a node with all MIG profiles has about twenty. */
 #define PLAN_MAX_RESOURCES ((size_t)64)
 
 struct unit {
@@ -62,9 +67,10 @@ struct unit {
         const struct shared_resource *shared; /* NULL: not shared */
         uint64_t memory;                      /* bytes, total; 0 unknown */
         unsigned int replicas;                /* 1 when not shared */
-        size_t position;                      /* of |gpu| in the inventory: gpu->links go by it */
+        size_t position;                      /* position of |gpu| in the inventory, also in gpu->links */
         size_t first_device;                  /* position of its first device in the resource */
-        bool is_kept; /* of a plan in rollout: nobody new gets it under its old sharing policy, and its devices are those in use */
+        bool is_kept; /* in a rollout: no new container gets it, since it has its old sharing policy; |devices| are
+                       * those in use */
 };
 
 struct device {
@@ -87,7 +93,7 @@ struct resource {
          * half of the largest unit's replicas, rounded up, where |reserves| costs something (several units), else all of them.
          */
         unsigned int max_per_request;
-        bool reserves; /* replicas are kept unadvertised, so that each such request finds one unit with room: share/allocations.h */
+        bool reserves; /* replicas are reserved so that each such request fits on a unit: share/allocations.h */
         const struct unit *units;
         size_t n_units;
         const struct device *devices;
@@ -95,8 +101,11 @@ struct resource {
         struct map by_id; /* device id → const struct device * */
 
         /* Of a plan in rollout (share/rollout.h); else NULL and 0. */
-        const bool *unavailable; /* by device: not to be given to anybody now */
-        /* Under MPS, with the previous sharing policy: units that are held by them still. Those of its devices that do not count as healthy are unavailable. */
+        const bool *unavailable; /* by device: no container may get it now */
+        /*
+         * Units under MPS that containers still hold with the previous sharing policy. Those of their devices that do
+         * not count as healthy are unavailable.
+         */
         const struct resource *draining;
         size_t n_draining;
 };
@@ -105,12 +114,13 @@ struct plan {
         const struct config *config;
         const struct inventory *inventory;
         /*
-         * Containers get their devices by CDI beside the configured lists (config_adds_cdi()): who asks for two resources has both by CDI, and
-         * one of them by a variable. Taken back by who cannot publish the specifications.
+         * Containers also get their devices by CDI, besides the configured lists (config_adds_cdi()): a container with
+         * two resources gets both by CDI, but only one of them by a variable. Cleared if the specifications cannot be
+         * published.
          */
         bool adds_cdi;
-        unsigned int cdi_extras;    /* EXTRA_*: those that have a CDI device; set by who publishes the specifications */
-        bool cdi_limits;            /* the devices of share/mps_limits.h are there; set by the same */
+        unsigned int cdi_extras;    /* EXTRA_*: those with a CDI device; set when the specifications are published */
+        bool cdi_limits;            /* the devices of share/mps_limits.h exist; set at the same time */
         struct resource *resources; /* nvidia.com/gpu first, then by name */
         size_t n_resources;
         const struct resource *claimable; /* the units that DRA claims can have: share/claimable.h; NULL: DRA is off */
@@ -122,7 +132,7 @@ unsigned int plan_device_lists(const struct plan *plan);
 
 /*
  * Builds the plan in |arena|; config and inventory are borrowed and must live as long. A GPU with a failure keeps its
- * devices in the plan (their health says the rest). |warn| hears what was left out and why.
+ * devices in the plan, as unhealthy. |warn| gets what was left out and why.
  */
 int plan_build(struct plan **ret, struct arena *arena, const struct config *config, const struct inventory *inventory,
         config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
@@ -141,11 +151,11 @@ const struct resource *plan_find(const struct plan *plan, const char *name);
 /* The unit of |resource| with this UUID, or NULL. */
 const struct unit *resource_find_unit(const struct resource *resource, const char *uuid);
 
-/* The devices of |n_units| units that stand in a row, and the index; |first_device| of each is set. */
+/* Makes the devices of |n_units| adjacent units, and the index; sets |first_device| of each. */
 void resource_set_units(struct resource *resource, struct arena *arena, struct unit *units, size_t n_units);
 
 /* "<uuid>::<n>" → the length of the UUID and n; "<uuid>" → its length and -1. */
 size_t device_id_split(const char *id, int64_t *ret_replica);
 
-/* True when kubelet and containers cannot tell the two apart: same name, ids, topology and limits. */
+/* True if kubelet and containers cannot see a difference: same name, ids, topology and limits. */
 bool resource_is_same(const struct resource *a, const struct resource *b);

@@ -29,13 +29,13 @@ void plan_warn(const struct plan_builder *builder, const char *format, ...) PRIN
 /* Finds the units, under their base names; none of them is shared yet. */
 int plan_find_units(struct plan_builder *builder) MUST_USE;
 
-/* Sets |shared| and |replicas| of the units that an entry of the configuration shares. */
+/* Sets |shared| and |replicas| of the units that an entry of the configuration selects. */
 int plan_claim_units(const struct plan_builder *builder) MUST_USE;
 
-/* Sees that every replica gets enough of its unit to be of use. */
+/* Checks that every replica gets a useful part of its unit. */
 int plan_check_shares(const struct plan_builder *builder) MUST_USE;
 
-/* "config '/config.yaml' line 12: sharing.mps.resources[0]", in the arena: errors and warnings go on with ".key: …". */
+/* "config '/config.yaml' line 12: sharing.mps.resources[0]", in the arena: errors and warnings append ".key: …". */
 const char *plan_entry_place(const struct plan_builder *builder, const struct shared_resource *entry);
 
 /* "GPU 0 (GPU-…)" or "MIG device 0:1 (MIG-…)", in the arena. */

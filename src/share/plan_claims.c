@@ -146,7 +146,7 @@ static int claim_count(const struct plan_builder *builder, const struct shared_r
         return 0;
 }
 
-/* The rest. Another entry for all of them is told apart from those that were there first, and refused. */
+/* Selects all units that no list and no number selected. A second such entry is an error in claim(). */
 static int claim_all(const struct plan_builder *builder, const struct shared_resource *entry)
 {
         for (size_t i = 0; i < builder->n_units; i++) {

@@ -1,7 +1,6 @@
 #include "share/budget.h"
 #include "share/plan_build.h"
 #include "share/share.h"
-#include "share/sm.h"
 
 static const char *product(const struct unit *unit)
 {
@@ -75,7 +74,7 @@ static int check_entry_sms(const struct plan_builder *builder, const struct unit
 
 static int check_sms(const struct plan_builder *builder, const struct unit *unit)
 {
-        /* What a failing GPU does not tell is no reason to stop the others. */
+        /* Unknown values of a failing GPU must not stop the other GPUs. */
         if (sm_count(unit) == 0 && unit->gpu->failure)
                 return 0;
         if (sm_count(unit) == 0)

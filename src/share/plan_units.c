@@ -27,7 +27,7 @@ static const char *name_gpu(const struct plan_builder *builder, const struct gpu
         return name ? name : PLAN_GPU_RESOURCE;
 }
 
-/* "1c.3g.20gb": a compute instance that has not all slices of its GPU instance. */
+/* "1c.3g.20gb": a compute instance with only some slices of its GPU instance. */
 static bool has_some_slices(const char *profile)
 {
         return profile[strspn(profile, "0123456789")] == 'c';
@@ -46,7 +46,7 @@ static int name_profile(const struct plan_builder *builder, const char *profile,
         return resource_name_check(name, builder->arena, ret, err);
 }
 
-/* NULL, and a warning, for a MIG device that has no name. */
+/* NULL, with a warning, for a MIG device without a name. */
 static const char *name_mig(const struct plan_builder *builder, const struct unit *unit)
 {
         const struct config *config = builder->config;
@@ -72,7 +72,7 @@ static const char *name_mig(const struct plan_builder *builder, const struct uni
 static const char *const attribute_names[N_ATTRIBUTES] = {"GPU slices", "compute slices", "multiprocessors",
         "copy engines", "decoders", "encoders", "JPEG engines", "OFA engines", "memory in MiB"};
 
-/* False: they were never read. */
+/* False: the attributes were not read. */
 static bool attribute_values(const struct mig_attributes *attributes, uint64_t values[N_ATTRIBUTES])
 {
         const uint64_t all[N_ATTRIBUTES] = {attributes->gpu_slices, attributes->compute_slices,
@@ -88,7 +88,7 @@ static int check_alike(const struct plan_builder *builder, const struct unit *a,
         uint64_t values_a[N_ATTRIBUTES];
         uint64_t values_b[N_ATTRIBUTES];
 
-        /* What a failing GPU did not tell is no reason to stop the others. */
+        /* Unknown values of a failing GPU must not stop the other GPUs. */
         if (!attribute_values(&a->mig->attributes, values_a) || !attribute_values(&b->mig->attributes, values_b))
                 return 0;
         for (size_t i = 0; i < N_ATTRIBUTES; i++)
@@ -109,7 +109,7 @@ static int check_not_both(const struct plan_builder *builder, const struct unit 
                 plan_unit_text(builder, whole), plan_unit_text(builder, mig));
 }
 
-/* All MIG devices or all whole GPUs, and the MIG devices of one kind, since pods cannot say which they want. */
+/* Requires MIG devices only, of one kind, or whole GPUs only, since pods cannot say which they want. */
 static int check_single(struct plan_builder *builder)
 {
         const struct unit *first_mig = NULL;
@@ -128,7 +128,7 @@ static int check_single(struct plan_builder *builder)
                 if (!unit->mig && !unit->gpu->failure)
                         return check_not_both(builder, unit, first_mig);
         }
-        /* Only GPUs that fail are still whole: their MIG mode may be what they do not tell. */
+        /* Only failing GPUs are whole: they may be in MIG mode without reporting it. */
         for (size_t i = 0; i < builder->n_units; i++) {
                 if (builder->units[i].mig)
                         builder->units[kept++] = builder->units[i];

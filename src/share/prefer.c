@@ -7,11 +7,11 @@ struct choice {
         const struct resource *resource;
         const char **ids; /* the answer */
         size_t n_ids;
-        uint32_t *required; /* the units of its first ids */
+        uint32_t *required; /* the units of the required ids */
         bool *is_candidate; /* by position of the device */
         size_t n_candidates;
-        size_t needed;  /* beyond the required ones */
-        bool has_parts; /* replicas or MIG devices are among candidates and required */
+        size_t needed;  /* besides the required ones */
+        bool has_parts; /* candidates or required ids include replicas or MIG devices */
 };
 
 static void note_unit(struct choice *choice, uint32_t position)
@@ -21,7 +21,7 @@ static void note_unit(struct choice *choice, uint32_t position)
         choice->has_parts |= unit->replicas > 1 || unit->mig;
 }
 
-/* The answer begins with the required ids. They are no candidates, and at most as many as the answer has room for. */
+/* The answer begins with the required ids. They are not candidates, and the answer has room for all of them. */
 static int collect(
         struct choice *choice, const struct prefer_request *request, struct arena *scratch, struct error *err)
 {

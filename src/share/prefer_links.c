@@ -23,7 +23,7 @@ static unsigned int level_score(int level)
                 return 2;
         case 50: /* across sockets */
                 return 1;
-        default: /* unknown: no reason to prefer it */
+        default: /* unknown: no preference */
                 return 0;
         }
 }
@@ -60,9 +60,9 @@ static int node_of(const struct resource *resource, uint32_t unit)
 /* ---- one ---- */
 
 struct lonely {
-        unsigned int score;   /* of its pairs with the others */
-        unsigned int nvlinks; /* to the others */
-        unsigned int mates;   /* on its NUMA node */
+        unsigned int score;   /* score of its pairs with the others */
+        unsigned int nvlinks; /* NVLinks to the others */
+        unsigned int mates;   /* available units on its NUMA node */
 };
 
 static bool is_lonelier(const struct lonely *a, const struct lonely *b)
@@ -100,7 +100,7 @@ static uint32_t find_loneliest(const struct resource *resource, const uint32_t *
 
 /* ---- few: the best partition ---- */
 
-/* The picked have the lowest bits, then come the candidates from the last to the first. */
+/* The required units have the lowest bits, then come the candidates from the last to the first. */
 static void pick_by_partition(const struct resource *resource, const uint32_t *candidates, size_t n_candidates,
         size_t wanted, uint32_t *picked, size_t n_picked)
 {
@@ -127,22 +127,22 @@ static void pick_by_partition(const struct resource *resource, const uint32_t *c
                         *picked++ = units[i];
 }
 
-/* ---- many: grown one by one, from each of the first as a start ---- */
+/* ---- many units: sets that grow from each of the first units ---- */
 
 #define MAX_STARTS ((size_t)64)
 
 struct growth {
-        int64_t base; /* links to those that are decided already */
+        int64_t base; /* links to the required units */
         int64_t row;  /* links to all other candidates */
-        int64_t gain; /* base, and links to those taken since */
+        int64_t gain; /* base, plus links to the units taken since */
         bool is_taken;
-        bool has_mate; /* one of its NUMA node is taken */
+        bool has_mate; /* another unit of its NUMA node is taken */
 };
 
 struct grown {
-        uint32_t *members; /* positions among the candidates, in the order in which they were taken */
+        uint32_t *members; /* positions among the candidates, in the order of their choice */
         int64_t score;
-        int64_t rest;  /* score of those that stay, but for a constant */
+        int64_t rest;  /* score of the units that are left, plus a constant */
         int64_t nodes; /* NUMA nodes */
 };
 
@@ -178,7 +178,7 @@ struct field {
         const struct resource *resource;
         const uint32_t *candidates;
         size_t n;
-        struct growth *growth; /* one a candidate */
+        struct growth *growth; /* one per candidate */
         const uint32_t *picked;
         size_t n_picked;
 };
@@ -196,7 +196,7 @@ static void make_field(struct field *field, struct arena *scratch)
         }
 }
 
-/* The others learn that |unit| is in the set. */
+/* Updates the other units: |unit| is in the set. */
 static void prefer_links_report(const struct field *field, uint32_t unit)
 {
         for (size_t i = 0; i < field->n; i++)

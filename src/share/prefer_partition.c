@@ -6,9 +6,10 @@
 #include "base/alloc.h"
 
 /*
- * Of a set of units two things are known: the score of its best partition, and the rank of the best set in any such partition.
- * The rank is one number, the greater the better, of these parts, the most significant first: own score, score of the pairs that
- * the set leaves alone, NUMA nodes that it does without, and the set itself, whose highest bit is the lowest unit.
+ * Two values are stored for a set of units: the score of its best partition, and the rank of the best set in any such
+ * partition. The rank is one number, the greater the better, of these parts, the most significant first: own score,
+ * score of the pairs that the set leaves alone, NUMA nodes that it does without, and the set itself, whose highest bit
+ * is the lowest unit.
  */
 #define SET_BITS PARTITION_MAX
 #define NODES_BITS 4
@@ -19,8 +20,10 @@
 #define SET_MASK ((1U << SET_BITS) - 1)
 #define BROKEN_MAX ((1U << SPARED_BITS) - 1)
 
-/* Every pair scores one more than it should. That changes no order, since all partitions have the same number of pairs, and
- * lets a score of 0 stand for what was not looked at yet. */
+/*
+ * Every pair scores one more than it should. This does not change the order, since all partitions have the same number
+ * of pairs, and a score of 0 can then mean "not computed yet".
+ */
 #define EXTRA 1U
 #define MOST (PARTITION_MAX_PAIR + EXTRA)
 
@@ -31,15 +34,15 @@ _Static_assert(PARTITION_MAX_PAIR <= UINT8_MAX, "a pair is a byte");
 
 struct solver {
         const struct partition *partition;
-        uint32_t rows[PARTITION_MAX]; /* score of the pairs of a unit with all others */
+        uint32_t rows[PARTITION_MAX]; /* score of a unit's pairs with all others */
         uint16_t *scores;             /* of the best partition, by set; 0: unknown, or a single unit, or none */
-        uint64_t *ranks;              /* by set; 0: no set in it can be the answer */
-        uint64_t best_rank;           /* of all sets */
+        uint64_t *ranks;              /* by set; 0: no subset can be the answer */
+        uint64_t best_rank;           /* the score of all pairs */
         uint32_t most_full;           /* the highest score of a set of the wanted size */
-        uint32_t most_small;          /* and of the smaller one */
+        uint32_t most_small;          /* and of the smaller set */
 };
 
-/* The best partition so far of some units. */
+/* The best partition found so far. */
 struct found {
         uint32_t score;
         uint64_t rank;
@@ -79,14 +82,14 @@ static void value_set(struct solver *solver, uint32_t set, const struct sums *su
 
         solver->scores[set] = (uint16_t)sums->own;
         *most = MAX(*most, sums->own);
-        /* Only sets of the wanted size that have all that is required can be the answer. */
+        /* Only sets of the wanted size with all required units can be the answer. */
         if (is_small || solver->partition->required & ~set)
                 return;
         solver->ranks[set] = rank_of(set, sums);
         solver->best_rank = MAX(solver->best_rank, solver->ranks[set]);
 }
 
-/* Values all sets that have |set|, which |sums| are of, and |missing| of |free|. */
+/* Computes the values of all sets that contain |set| (with |sums|) and |missing| units of |free|. */
 static void value_sets(struct solver *solver, uint32_t set, uint32_t free, size_t missing, const struct sums *sums)
 {
         if (missing == 0) {
@@ -106,7 +109,7 @@ static void value_sets(struct solver *solver, uint32_t set, uint32_t free, size_
 
 static void solve(struct solver *solver, uint32_t units);
 
-/* No partition of so many units is better. */
+/* No partition of this many units has a higher score. */
 static uint32_t limit_of(const struct solver *solver, size_t count)
 {
         size_t size = solver->partition->size;
@@ -114,7 +117,7 @@ static uint32_t limit_of(const struct solver *solver, size_t count)
         return (uint32_t)(count / size) * solver->most_full + (count % size ? solver->most_small : 0);
 }
 
-/* False: no partition with |set| and any of |rest| is better than |best|. */
+/* False: no partition with |set| and any part of |rest| can be better than |best|. */
 static bool is_worth_it(const struct solver *solver, uint32_t set, uint32_t rest, const struct found *best)
 {
         uint32_t limit = solver->scores[set] + limit_of(solver, (size_t)__builtin_popcount(rest));
@@ -122,7 +125,7 @@ static bool is_worth_it(const struct solver *solver, uint32_t set, uint32_t rest
         return limit > best->score || (limit == best->score && best->rank < solver->best_rank);
 }
 
-/* One more partition: |set|, and the best one of |rest|. */
+/* Tries one more partition: |set|, and the best partition of |rest|. */
 static inline void consider(struct solver *solver, uint32_t set, uint32_t rest, struct found *best)
 {
         uint32_t score;
@@ -144,8 +147,9 @@ static inline void consider(struct solver *solver, uint32_t set, uint32_t rest, 
 }
 
 /*
- * Which units a number stands for whose bits count the units of a set, by its lower and its upper bits. The lowest bit is the
- * highest unit: small numbers are sets of neighbours, and the sooner a good partition is found, the fewer need be looked at.
+ * Converts a number whose bits count the units of a set into the units, by its lower and upper bits. The lowest bit is
+ * the highest unit: small numbers are sets of adjacent units, and the sooner a good partition is found, the fewer sets
+ * are tried.
  */
 struct spread {
         uint32_t low[1U << PARTITION_MAX / 2];
@@ -165,7 +169,7 @@ static uint32_t spread_half(uint32_t *table, uint32_t units, size_t n)
         return units;
 }
 
-/* The next number with as many bits. */
+/* The next number with the same count of bits. */
 static uint32_t next_number(uint32_t number)
 {
         uint32_t ripple = number + (number & -number);
@@ -173,7 +177,7 @@ static uint32_t next_number(uint32_t number)
         return ripple | (number ^ ripple) >> (2 + __builtin_ctz(number));
 }
 
-/* All partitions of |units| with a set that has |set| and |missing| of the |n_free| units in |free|. */
+/* Tries all partitions of |units| with a set that contains |set| and |missing| of the |n_free| units in |free|. */
 static void complete(
         struct solver *solver, uint32_t units, uint32_t set, uint32_t free, size_t missing, struct found *best)
 {
@@ -195,8 +199,8 @@ static void complete(
 }
 
 /*
- * |units| are a multiple of the size, and the remainder more as long as the smaller set is among them. What is not larger than
- * a set has its score, even if that is 0.
+ * |units| are a multiple of the size, plus the remainder while the smaller set is among them. Up to the size of a set,
+ * the score is that of the set, even if it is 0.
  */
 static void solve(struct solver *solver, uint32_t units)
 {
@@ -241,12 +245,12 @@ uint32_t partition_choose(const struct partition *partition)
                 for (size_t j = 0; j < partition->n; j++)
                         solver.rows[i] += i == j ? 0 : partition->pairs[i][j] + EXTRA;
         value_sets(&solver, 0, all, partition->size, &none);
-        /* With all pairs alike, as behind NVSwitch, all partitions are. */
+        /* If all pairs have the same score, as behind NVSwitch, so do all partitions. */
         if (is_uniform(partition))
                 return (uint32_t)(solver.best_rank & SET_MASK);
         if (partition->n % partition->size)
                 value_sets(&solver, 0, all, partition->n % partition->size, &none);
-        /* The set of the answer comes first, if it is known what it must have. */
+        /* If the answer must contain certain units, its set is chosen first. */
         if (required) {
                 complete(&solver, all, required, all ^ required, partition->size - n_required, &best);
                 return (uint32_t)(best.rank & SET_MASK);

@@ -1,6 +1,8 @@
 #include "share/prefer_placement.h"
 
-/* A rank is four parts of 16 bits in one number, the least of which comes first. The last part is the pool's position. */
+/*
+ * A rank is four parts of 16 bits in one number; the lowest rank is chosen first. The last part is the pool's position.
+ */
 #define PART_BITS 16
 #define PART_MAX ((UINT64_C(1) << PART_BITS) - 1)
 
@@ -10,13 +12,13 @@ _Static_assert(PLAN_MAX_DEVICES <= PART_MAX, "no count is larger than a part of 
 
 struct pool {
         uint64_t rank;
-        uint32_t *next; /* its candidates that are left: positions of devices, ascending */
+        uint32_t *next; /* its remaining candidates: positions of devices, ascending */
         uint32_t left;
         uint32_t gone;
-        uint32_t taken;   /* by this request; under distinct and same-gpu, required ones included */
+        uint32_t taken;   /* by this request; under distinct and same-gpu including required ones */
         uint32_t gpu;     /* position in the inventory */
         uint32_t sibling; /* another pool of the same GPU, or NONE */
-        uint32_t at;      /* in the heap; NONE: nothing left */
+        uint32_t at;      /* position in the heap; NONE: no candidates are left */
 };
 
 struct gpu_pools {
@@ -33,7 +35,7 @@ struct filling {
         struct gpu_pools *gpus;
         uint32_t *heap; /* pools; rank of heap[i] ≤ that of heap[2i + 1], heap[2i + 2] */
         size_t heap_size;
-        const char **ids; /* where the next one goes */
+        const char **ids; /* where the next id is written */
 };
 
 static uint64_t rank_of(const struct filling *filling, uint32_t position)
@@ -58,7 +60,7 @@ static uint64_t rank_of(const struct filling *filling, uint32_t position)
                 parts[1] = pool->gone;
                 parts[2] = gpu_gone;
                 break;
-        case PLACEMENT_SAME_GPU: /* what it promises is kept by share/allocations.h; what it prefers is the same */
+        case PLACEMENT_SAME_GPU: /* share/allocations.h keeps its promise; the preference is the same */
         case PLACEMENT_PREFER_SAME_GPU:
                 parts[0] = pool->taken == 0;
                 parts[1] = PART_MAX - pool->left;
@@ -81,7 +83,7 @@ static uint64_t heap_rank(const struct filling *filling, size_t at)
         return filling->pools[filling->heap[at]].rank;
 }
 
-/* Brings the pool at |at| to where its rank belongs. */
+/* Moves the pool at |at| to the place of its rank. */
 static void heap_fix(struct filling *filling, size_t at)
 {
         uint32_t pool = filling->heap[at];
@@ -155,7 +157,7 @@ static uint32_t *make_pools(struct filling *filling, const struct resource *reso
         return pools;
 }
 
-/* Sorts the candidates by pool; what is no candidate is gone. */
+/* Sorts the candidates by pool, and drops other devices. */
 static void deal(
         struct filling *filling, const struct prefer_placement *placement, const uint32_t *pools, struct arena *scratch)
 {
@@ -207,7 +209,7 @@ static void prefer_placement_take(struct filling *filling, struct pool *pool, ui
         filling->gpus[pool->gpu].gone += count;
         if (pool->left == 0)
                 heap_remove(filling, pool);
-        /* The ranks of all pools of this GPU know how much of it is gone. */
+        /* Updates the ranks of all pools of this GPU. */
         for (uint32_t i = filling->gpus[pool->gpu].first; i != NONE; i = filling->pools[i].sibling) {
                 if (filling->pools[i].at == NONE)
                         continue;
@@ -216,7 +218,9 @@ static void prefer_placement_take(struct filling *filling, struct pool *pool, ui
         }
 }
 
-/* Of the pools that are as open as the first one, which can hold it: the one with the fewest left of those that can. */
+/*
+ * Among the pools that are as open as the first one and can hold the request: the one with the fewest candidates left.
+ */
 static struct pool *find_tightest(const struct filling *filling, size_t needed)
 {
         struct pool *best = &filling->pools[filling->heap[0]];

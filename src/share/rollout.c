@@ -192,7 +192,7 @@ static void show_extra(struct build *build, const bool *is_own)
                                 build->judgement->wanted->inventory, build->units[resource->devices[i].unit].uuid);
 }
 
-/* The resource takes its new strategy only when one of its units is shared that way. */
+/* The resource gets its new strategy only when one of its units is shared that way. */
 static void settle_strategy(struct resource *resource)
 {
         for (size_t i = 0; i < resource->n_units; i++)

@@ -37,11 +37,11 @@
 
 #include "share/sharing_policy.h"
 
-/* One device that some container holds, as kubelet tells it. */
+/* One device that a container holds, according to kubelet. */
 struct rollout_held {
         const char *resource;
         const char *device;
-        const char *holder; /* "namespace/pod/container", for people; NULL: not known */
+        const char *holder; /* "namespace/pod/container", for people; NULL: unknown */
 };
 
 /* What the agent has promised so far. */
@@ -51,10 +51,10 @@ struct rollout_previous {
         size_t n_names;
         /* |policies| and |names| are all there were. Else an agent without this record ran, and what is held under MPS is what is wanted. */
         bool is_known;
-        bool all_is_held; /* nobody has told yet what is held: every unit under MPS counts as held */
+        bool all_is_held; /* it is not known yet what is held: every unit under MPS counts as held */
 };
 
-/* A unit, or what is left of one, that is held otherwise than the wanted plan has it. */
+/* A unit, or the rest of one, that is held in another way than in the wanted plan. */
 struct rollout_pending {
         const char *resource; /* the name under which it is held */
         const char *unit;     /* UUID */
@@ -62,24 +62,25 @@ struct rollout_pending {
         const char *to;       /* "mps, 10 replicas of nvidia.com/gpu.small", "not advertised" */
         size_t n_devices;     /* held */
         const char *holders;  /* "team/pod/main, …", at most a few; "" not known */
-        bool waits;           /* nobody new gets anything of the unit; else what is beyond the new number only */
+        bool waits;           /* no new container gets any part of the unit; false: only the devices beyond the new
+                               * number are unavailable */
 };
 
 struct rollout {
         struct arena arena;
-        const struct plan *plan; /* to serve now: the wanted one, or |own| */
-        struct plan *own;        /* in |arena|, and borrows from the wanted one; NULL: nothing waits */
+        const struct plan *plan; /* the plan to serve now: the wanted one, or |own| */
+        struct plan *own;        /* in |arena|, borrows from the wanted one; NULL: nothing waits */
         const struct rollout_pending *pending;
         size_t n_pending;
 };
 
 /*
- * |held| may have devices of others, which are left out, and the same device several times. The wanted plan must outlive the
+ * |held| may contain devices of other resources, which are ignored, and duplicates. The wanted plan must outlive the
  * rollout; |previous| and |held| need not.
  */
 struct rollout *rollout_new(const struct plan *wanted, const struct rollout_previous *previous,
         const struct rollout_held *held, size_t n_held);
 struct rollout *rollout_free(struct rollout *rollout); /* accepts NULL, returns NULL */
 
-/* True when neither kubelet nor the operator could tell the two apart. */
+/* True if neither kubelet nor the operator can see a difference. */
 bool rollout_is_same(const struct rollout *a, const struct rollout *b);

@@ -133,7 +133,7 @@ static bool is_compatible(const struct judgement *judgement, const struct hold *
                        map_find(&site->resource->by_id, hold->id));
 }
 
-/* One plan has the whole GPU, the other its MIG devices. */
+/* One plan has the whole GPU, the other has its MIG devices. */
 static void mark_relatives(const struct judgement *judgement, const char *uuid)
 {
         const struct mig_device *mig;
@@ -187,7 +187,7 @@ static bool is_same_daemon(const struct sharing_policy *a, const struct sharing_
                                  mps_daemon_is_common(a->daemon_scope, a->resource, b->daemon_scope, b->resource));
 }
 
-/* The unit is served by a daemon for several. */
+/* The unit's daemon serves several units. */
 static bool has_common_daemon(const struct site *site)
 {
         return site->unit->shared && site->resource->strategy == SHARING_MPS &&
@@ -219,7 +219,7 @@ static bool is_daemon_as_wanted(const struct judgement *judgement, const struct 
         return n_previous == n_wanted;
 }
 
-/* |policy| is in force until its holders have ended: until then no new container gets a unit of its daemon. */
+/* |policy| stays until its holders have ended: until then no new container gets a unit of its daemon. */
 static void keep_policy(struct judgement *judgement, const struct sharing_policy *policy)
 {
         const struct sharing_policy_list *list = judgement->previous->policies;
@@ -259,7 +259,7 @@ static bool is_beside(const struct site *a, const struct site *b)
                        a->resource->daemon_scope, a->resource->name, b->resource->daemon_scope, b->resource->name);
 }
 
-/* The daemon of |policy| has the name that the one of |site| is to have. */
+/* The daemon of |policy| has the same name as the wanted daemon of |site|. */
 static bool is_replaced(const struct site *site, const struct sharing_policy *policy)
 {
         return site->resource->daemon_scope == DAEMON_SCOPE_RESOURCE
@@ -267,7 +267,7 @@ static bool is_replaced(const struct site *site, const struct sharing_policy *po
                        : is_served_beside(site, policy);
 }
 
-/* Its daemon would be started beside one of the same name, or without a unit that waits. */
+/* Its daemon would start beside one of the same name, or without a unit that waits. */
 static bool has_to_wait(const struct judgement *judgement, const struct site *site)
 {
         const struct sharing_policy_list *list = judgement->previous->policies;

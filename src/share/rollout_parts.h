@@ -1,20 +1,18 @@
-/*
- * Private to share/rollout*.c: what is held, and what that means for each unit of the wanted plan.
- */
+/* Private to share/rollout*.c: the held devices, and what they mean for each unit of the wanted plan. */
 #pragma once
 
 #include "share/rollout.h"
 
-/* What the wanted plan has of one unit. */
+/* A unit of the wanted plan. */
 struct site {
         const struct resource *resource;
         const struct unit *unit;
         bool waits;
-        size_t n_here;      /* of its new ids, by its new name: held */
-        size_t n_elsewhere; /* held by other ids or another name */
+        size_t n_here;      /* held devices among its new ids, under its new name */
+        size_t n_elsewhere; /* held under other ids or another name */
 };
 
-/* One device that is held. Those of one name, and in it of one unit, are neighbours. */
+/* One held device. Devices of the same name, and in it of the same unit, are adjacent. */
 struct hold {
         const char *resource;
         const char *id;
@@ -31,7 +29,7 @@ struct judgement {
         const struct plan *wanted;
         const struct rollout_previous *previous;
         struct arena *arena;
-        struct site *sites; /* one a unit of the wanted plan */
+        struct site *sites; /* one per unit of the wanted plan */
         size_t n_sites;
         struct map by_uuid; /* → struct site * */
         struct hold *holds;
@@ -39,26 +37,26 @@ struct judgement {
         bool *stays; /* by position in previous->policies: the unit keeps it */
 };
 
-/* |arena| gets all of it. */
+/* Everything is in |arena|. */
 void judgement_make(struct judgement *ret, struct arena *arena, const struct plan *wanted,
         const struct rollout_previous *previous, const struct rollout_held *held, size_t n_held);
 void judgement_done(struct judgement *judgement);
 
-/* Nothing of the wanted plan has to wait, and nothing else is held. */
+/* Nothing of the wanted plan must wait, and nothing else is held. */
 bool judgement_is_settled(const struct judgement *judgement);
 
 struct site *judgement_site(const struct judgement *judgement, const char *uuid);
 
-/* The holds of one name, and within them of one unit: neighbours. */
+/* The holds of one name, adjacent, and within them those of one unit. */
 struct span {
         const struct hold *holds;
         size_t count;
 };
 
-/* Those at the beginning of |holds|, which are |count|, that are of one unit. */
+/* How many of the |count| holds, from the first on, are of one unit. */
 struct span holds_of_unit(const struct hold *holds, size_t count);
 
 /* ---- rollout_pending.c ---- */
 
 void rollout_describe_pending(struct rollout *rollout, const struct judgement *judgement);
-bool rollout_pending_is_same(const struct rollout *a, const struct rollout *b); /* to the operator */
+bool rollout_pending_is_same(const struct rollout *a, const struct rollout *b); /* for the operator */

@@ -1,12 +1,10 @@
-/*
- * What waits, in words.
- */
+/* Texts about what waits. */
 #include <string.h>
 
 #include "base/strbuf.h"
 #include "share/rollout_parts.h"
 
-/* Names of holders in one line; who wants all of them asks kubelet. */
+/* Number of holders in one line; kubelet lists all of them. */
 #define MAX_HOLDERS 5
 
 static const char *const daemon_texts[] = {[DAEMON_SCOPE_GPU] = "",

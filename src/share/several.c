@@ -34,19 +34,19 @@ static bool has_mig(const struct resource *resource)
         return false;
 }
 
-/* One control daemon serves the GPUs of both. */
+/* One control daemon serves the GPUs of both resources. */
 static bool is_one_daemon(const struct resource *a, const struct resource *b)
 {
         return !has_own_daemon(a) && !has_own_daemon(b) &&
                mps_daemon_is_common(a->daemon_scope, a->name, b->daemon_scope, b->name);
 }
 
-/* The names of |n| resources of |plan|, each once. NULL: who has something of each of them gets all. */
+/* The names of |n| resources of |plan|, each once. NULL: a container with devices of each of them gets all. */
 static const char *several_judge(struct arena *arena, const struct plan *plan, const char *const *names, size_t n)
 {
         unsigned int lists = plan_device_lists(plan);
         const struct resource *mps = NULL;
-        const struct resource *other = NULL; /* that the daemon of |mps| does not serve */
+        const struct resource *other = NULL; /* units that the daemon of |mps| does not serve */
         bool is_mig = false;
 
         if (n < 2)

@@ -1,7 +1,7 @@
 /*
- * Whether a container that holds devices of several of our resources gets all of what it is charged for. Only kubelet knows that it asks
- * for several: each is allocated by itself, and kubelet joins the answers. Of a variable it hands on the first value that it comes to, in
- * any order; CDI devices and mounts add up. Pure.
+ * Checks whether a container that holds devices of several of our resources gets everything that it is charged for.
+ * Only kubelet knows that it asks for several: each resource is allocated separately, and kubelet merges the answers.
+ * Of a variable in several answers kubelet keeps an arbitrary one; CDI devices and mounts add up. Pure.
  *
  *   GPUs     by CDI or volume mounts all of them, by NVIDIA_VISIBLE_DEVICES those of one resource
  *   MPS      a container has one control daemon: a GPU that another one serves, or that MPS does not share, its clients do not see
@@ -12,12 +12,12 @@
 #include "share/checkpoint.h"
 #include "share/plan.h"
 
-/* A container that does not get all. */
+/* A container that does not get everything. */
 struct several_fault {
-        const struct checkpoint_entry *entry; /* one of its own: who it is */
-        const char *text;                     /* what it does not get, and the way out */
+        const struct checkpoint_entry *entry; /* its own text: which container it is */
+        const char *text;                     /* what it does not get, and what to do */
 };
 
-/* By kubelet's record, which may have containers that ended a while ago. In |arena|. */
+/* From kubelet's record, which may contain containers that ended a while ago. In |arena|. */
 size_t several_faults(
         struct several_fault **ret, struct arena *arena, const struct plan *plan, const struct checkpoint *record);

@@ -5,9 +5,42 @@
 #include "share/budget.h"
 #include "share/capability.h"
 #include "share/mps_wanted.h"
-#include "share/sm.h"
 
 #define MIB ((uint64_t)1024 * 1024)
+#define HOPPER_CHUNK 8U
+#define AMPERE_CHUNK 4U
+
+/* ---- SMs ---- */
+
+unsigned int sm_chunk(const struct gpu *gpu)
+{
+        if (gpu->compute_major > 0)
+                return gpu->compute_major >= 9 ? HOPPER_CHUNK : AMPERE_CHUNK;
+        if (gpu->architecture == GPU_ARCHITECTURE_UNKNOWN)
+                return HOPPER_CHUNK;
+        return gpu->architecture >= GPU_ARCHITECTURE_HOPPER ? HOPPER_CHUNK : AMPERE_CHUNK;
+}
+
+unsigned int sm_count(const struct unit *unit)
+{
+        return unit->mig ? unit->mig->attributes.multiprocessors : unit->gpu->multiprocessors;
+}
+
+/* SMs of one replica of |unit|, which is shared: what its entry says, or as many whole chunks as there are for each. */
+static unsigned int sm_of_replica(const struct unit *unit)
+{
+        unsigned int chunk = sm_chunk(unit->gpu);
+
+        return unit->shared->sms ? unit->shared->sms : sm_count(unit) / chunk / unit->replicas * chunk;
+}
+
+/* The least percentage × 10 of |total| that is at least |sms| of it, once the driver has rounded it down; of 0, 1000. */
+static unsigned int sm_permille(unsigned int sms, unsigned int total)
+{
+        return total ? (1000 * sms + total - 1) / total : 1000;
+}
+
+/* ---- shares ---- */
 
 static struct share share_by_sm(const struct unit *unit, unsigned int k)
 {
@@ -50,7 +83,7 @@ struct share share_of(const struct resource *resource, const struct unit *unit, 
                 return share_below_ceilings(unit,
                         (struct share){.memory_mib = budget_share_mib(unit, k), .threads_permille = 1000 * k / n});
         }
-        /* NVIDIA's formula knows whole percent only. */
+        /* NVIDIA's formula has whole percent only. */
         return (struct share){.memory_mib = unit->memory / n / MIB, .threads_permille = 100 / n * 10};
 }
 
@@ -83,10 +116,10 @@ enum mps_tier share_tier(const struct plan *plan, const struct resource *resourc
 
         if (resource->provisioning == PROVISIONING_UNIFORM)
                 return MPS_TIER_DEFAULT;
-        /* What a container declares is known when it starts, and its namespace has to be made before. */
+        /* A container's declaration is known when it starts, but its namespace must be created before. */
         if (resource->provisioning == PROVISIONING_DECLARED)
                 return MPS_TIER_VERIFIED;
-        /* A client is in one namespace, and a container may have several shares there. */
+        /* A client is in one namespace, but a container may have several shares there. */
         if (resource->daemon_scope == DAEMON_SCOPE_NODE && !mps_has_own_daemon(DAEMON_SCOPE_NODE, unit->uuid))
                 return MPS_TIER_VERIFIED;
         if (resource->provisioning == PROVISIONING_SM)

@@ -1,6 +1,4 @@
-/*
- * What k of N replicas of a unit are worth. Pure arithmetic.
- */
+/* Computes the limits for k of N replicas of a unit. Pure arithmetic. */
 #pragma once
 
 #include "share/plan.h"
@@ -21,24 +19,44 @@ struct share {
  * weighted: k/N of the usable memory, k·100/N percent.
  * declared: as weighted, but no more than the ceilings maxMemory and maxThreads: what a container has that declares nothing
  *           (share/declared.h).
- * sm:       k/N of the usable memory, k times the SMs of a replica (share/sm.h), and the percentage that gives as many.
+ * sm:       k/N of the usable memory, k times the SMs of a replica, and the percentage that gives as many.
  */
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
-/* |share| of |unit|, or what maxMemory and maxThreads leave of it. */
+/* |share| of |unit|, but not more than maxMemory and maxThreads allow. */
 struct share share_below_ceilings(const struct unit *unit, struct share share);
 
 /* The most replicas of |unit| that one container may hold. */
 unsigned int share_most(const struct resource *resource, const struct unit *unit);
 
-/* The SMs that |share| is worth: its own, or by its percentage, rounded down as the driver does; 0: the unit does not tell its own. */
+/*
+ * The SMs of |share|: its own, or from its percentage, rounded down as the driver does; 0: the number of SMs is
+ * unknown.
+ */
 unsigned int share_sms(const struct unit *unit, const struct share *share);
 
-/* The most that one container may get of |unit|: what the control daemon must allow every client. Under declared the ceilings, or all. */
+/*
+ * The largest share of |unit| that one container may get, which the control daemon must allow every client. Under
+ * declared: the ceilings, or everything.
+ */
 struct share share_largest(const struct resource *resource, const struct unit *unit);
 
 /*
- * How shares of |unit| are expected to be enforced, by its GPU, the driver and the configuration's limit: default for uniform, partition
- * for sm, namespace for the rest, and verified where driver or limit do not have those, for declared, and with daemonScope node. What is in force is for the daemon to say.
+ * The expected tier of |unit|'s shares, from its GPU, the driver and the configuration's limit: default for uniform,
+ * partition for sm, namespace for the rest; verified if the driver or the limit does not allow that, for declared, and
+ * with daemonScope node. The daemon reports the real one.
  */
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);
+
+/* ---- streaming multiprocessors ---- */
+
+/*
+ * Static partitions are made of whole chunks (MPS manual, r590): 8 SMs from compute capability 9.0 on, 4 before. SMs beyond
+ * the last whole chunk are nobody's. Shares are the same where the driver cannot make partitions and percentages stand in.
+ */
+
+/* SMs of one chunk. A GPU that does not tell its compute capability has the larger one, which is a multiple of the other. */
+unsigned int sm_chunk(const struct gpu *gpu);
+
+/* SMs of the GPU or MIG device; 0 unknown. */
+unsigned int sm_count(const struct unit *unit);

@@ -8,7 +8,7 @@
 
 #define TEXT_MAX ((size_t)255)
 
-/* ---- from a plan, and against one ---- */
+/* ---- conversion and comparison ---- */
 
 static struct sharing_policy policy_of(struct arena *arena, const struct resource *resource, const struct unit *unit)
 {
@@ -111,7 +111,7 @@ bool sharing_policy_agrees(const struct sharing_policy *a, const struct sharing_
                a->max_memory_mib == b->max_memory_mib;
 }
 
-/* ---- a resource again ---- */
+/* ---- back to a resource ---- */
 
 static const struct shared_resource *entry_of(struct arena *arena, const struct sharing_policy *policy)
 {
@@ -235,7 +235,7 @@ static const char *read_text(struct arena *arena, const json_t *json)
         return text && *text && strlen(text) <= TEXT_MAX ? arena_strdup(arena, text) : NULL;
 }
 
-/* -1 where it is none from 0 to |most|. */
+/* -1 if it is not a number from 0 to |most|. */
 static json_int_t read_number(const json_t *policy, const char *key, json_int_t most)
 {
         const json_t *json = json_object_get(policy, key);

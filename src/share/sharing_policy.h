@@ -1,15 +1,15 @@
 /*
- * How a unit is shared under MPS: what the containers that hold a part of it were promised, without the plan that
- * promised it. So it can be compared with what a newer plan would promise, be made a resource again while they run, and
- * survive the agent in a file. Pure.
+ * How a unit is shared under MPS: what its containers were promised, stored independently of the plan that promised it.
+ * So it can be compared with a newer plan, be made a resource again while the containers run, and survive the agent in
+ * a file. Pure.
  *
- * Only MPS needs it: what a container has of a unit that is whole or time-sliced follows from the form of its ids.
+ * Only MPS needs this: for a whole or time-sliced unit, the form of its ids shows what a container has.
  */
 #pragma once
 
 #include "share/plan.h"
 
-/* Of the agent, below the MPS root. */
+/* A file of the agent, below the MPS root. */
 #define SHARING_POLICY_FILE "terms.json"
 /* The longest text of sharing_policy_read(): every unit of the largest node several times. */
 #define SHARING_POLICY_TEXT_MAX ((size_t)1024 * 1024)
@@ -39,28 +39,33 @@ struct sharing_policy_list {
         size_t count;
 };
 
-/* Of all units that |plan| shares under MPS, those included that only leave. Everything is copied into |arena|. */
+/*
+ * The policies of all units that |plan| shares under MPS, including draining ones. Everything is copied into |arena|.
+ */
 void sharing_policy_of(struct sharing_policy_list *ret, struct arena *arena, const struct plan *plan);
 
 const struct sharing_policy *sharing_policy_find(
         const struct sharing_policy_list *list, const char *resource, const char *unit);
 
-/* Who holds a part of the unit by |policy| has the same by |unit| of |resource|, and so has its daemon. */
+/*
+ * True if a container with a part of the unit under |policy| gets the same from |unit| of |resource|, and so does its
+ * daemon.
+ */
 bool sharing_policy_is_kept(
         const struct sharing_policy *policy, const struct resource *resource, const struct unit *unit);
 
-/* True when both belong into one resource: all that is the resource's is the same. */
+/* True if both can be in one resource: all settings of the resource are equal. */
 bool sharing_policy_agrees(const struct sharing_policy *a, const struct sharing_policy *b);
 
 /*
- * The resource again, of units that |inventory| has and whose policies agree; all devices of each are in it. Lives in |arena|, but for
- * the index, and borrows from |inventory|.
+ * Makes a resource of units that |inventory| has and whose policies agree, with all their devices. It lives in |arena|,
+ * except for the index, and borrows from |inventory|.
  */
 void sharing_policy_resource(struct resource *ret, struct arena *arena, const struct inventory *inventory,
         const struct sharing_policy *const *policy, size_t n_policies);
 
-/* As JSON, with the names of all resources that are advertised; the caller frees. */
+/* As JSON, with the names of all advertised resources; the caller frees. */
 char *sharing_policy_write(const struct sharing_policy_list *list, const char *const *names, size_t n_names);
-/* And back; what is malformed is left out. An error where the text is no such JSON. */
+/* Reads it back; malformed entries are left out. An error if the text is not such JSON. */
 int sharing_policy_read(struct sharing_policy_list *ret, const char *const **ret_names, size_t *ret_n_names,
         struct arena *arena, const char *text, size_t length, struct error *err) MUST_USE;

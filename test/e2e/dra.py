@@ -83,11 +83,13 @@ class DraNode(MpsNode):
 
     # ---- claims ----
 
-    def claim(self, name, capacity=None, class_=SHARED, namespace='default', requests=None, config=None):
-        """A ResourceClaim as its user writes it, with one request, or with |requests|: name → (capacity, class)."""
+    def claim(self, name, capacity=None, class_=SHARED, namespace='default', requests=None, config=None, admin=False):
+        """A ResourceClaim as its user writes it, with one request, or with |requests|: name → (capacity, class).
+        |admin|: by admin access."""
         requests = requests or {'gpu': (capacity, class_)}
         spec = {'devices': {'requests': [
-            {'name': request, 'exactly': {'deviceClassName': of, **({'capacity': {'requests': wanted}} if wanted else {})}}
+            {'name': request, 'exactly': {'deviceClassName': of, **({'adminAccess': True} if admin else {}),
+                                              **({'capacity': {'requests': wanted}} if wanted else {})}}
             for request, (wanted, of) in requests.items()], **({'config': config} if config else {})}}
         return self.cluster.api.put(CLAIMS % namespace, {
             'apiVersion': 'resource.k8s.io/v1', 'kind': 'ResourceClaim', 'metadata': {'name': name}, 'spec': spec})

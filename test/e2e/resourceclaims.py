@@ -117,7 +117,8 @@ def check_request(faults, field, request):
     faults.expect(LABEL.fullmatch(request.get('name', '')), f'{field}.name', request.get('name', ''), 'a lowercase RFC 1123 label')
     exactly = request.get('exactly', {})
     field += '.exactly'
-    check_keys(faults, field, exactly, 'deviceClassName', 'allocationMode', 'count', 'capacity', 'tolerations')
+    check_keys(faults, field, exactly, 'deviceClassName', 'allocationMode', 'count', 'capacity', 'tolerations',
+               'adminAccess')
     class_ = exactly.get('deviceClassName', '')
     faults.expect(SUBDOMAIN.fullmatch(class_), f'{field}.deviceClassName', class_, 'a subdomain')
     faults.expect(exactly.get('allocationMode') == 'ExactCount', f'{field}.allocationMode', exactly.get('allocationMode'), 'not modelled')
@@ -160,9 +161,9 @@ def check_spec(faults, spec):
 # ---- the status ----
 
 def check_result(faults, field, result, requests):
-    check_keys(faults, field, result, 'request', 'driver', 'pool', 'device', 'shareID', 'consumedCapacity', 'tolerations')
-    faults.expect(result.get('request') in requests, f'{field}.request', result.get('request'), 'must be the name of a request in the claim '
-                  "or the name of a request in the claim followed by '/' and the name of a subrequest")
+    check_keys(faults, field, result, 'request', 'driver', 'pool', 'device', 'shareID', 'consumedCapacity', 'tolerations', 'adminAccess')
+    faults.expect(result.get('request') in requests, f'{field}.request', result.get('request'), 'must be the name of a request in the '
+                  "claim or the name of a request in the claim followed by '/' and the name of a subrequest")
     check_device_of(faults, field, result)
     faults.expect('consumedCapacity' not in result or 'shareID' in result, f'{field}.consumedCapacity', '', 'only of a share')
     for name, value in result.get('consumedCapacity', {}).items():

@@ -196,27 +196,34 @@ def place(claim, node, driver, slices, classes, others):
     scheduler = Scheduler(pool_of(slices, driver, node))
     for other in others:
         for result in ((other.get('status') or {}).get('allocation') or {}).get('devices', {}).get('results', []):
-            if (result['driver'], result['pool']) == (driver, node):
+            if (result['driver'], result['pool']) == (driver, node) and not result.get('adminAccess'):
                 scheduler.hold(result['device'], {key: quantity(text) for key, text in result.get('consumedCapacity', {}).items()})
     classes = {class_['metadata']['name']: class_['spec'] for class_ in classes}
-    requests, names, configs = [], [], []
+    requests, names, configs, by_admins = [], [], [], []
     for request in claim['spec']['devices']['requests']:
         exactly = request['exactly']
         class_ = classes.get(exactly['deviceClassName'])
         if class_ is None:
             return None
         expressions = [selector['cel']['expression'] for selector in class_.get('selectors', [])]
-        requests.append(Request(
-            lambda device, expressions=expressions: all(is_true(text, driver, device) for text in expressions), exactly['count'],
-            {name: quantity(text) for name, text in exactly.get('capacity', {}).get('requests', {}).items()},
-            tolerates_all(exactly.get('tolerations', []))))
-        names += [request] * exactly['count']
+        meant = lambda device, expressions=expressions: all(is_true(text, driver, device) for text in expressions)
+        if exactly.get('adminAccess'):  # whoever has it already
+            found = [name for name, device in scheduler.devices.items() if meant(device)][:exactly['count']]
+            if len(found) < exactly['count']:
+                return None
+            by_admins += [{'request': request['name'], 'driver': driver, 'pool': node, 'device': name, 'adminAccess': True}
+                          for name in found]
+        else:
+            requests.append(Request(
+                meant, exactly['count'], {name: quantity(text) for name, text in exactly.get('capacity', {}).get('requests', {}).items()},
+                tolerates_all(exactly.get('tolerations', []))))
+            names += [request] * exactly['count']
         configs += [{'source': 'FromClass', 'requests': [request['name']], **config} for config in class_.get('config', [])]
     found = scheduler.allocate(*requests)
     if found is None:
         return None
     configs += [{'source': 'FromClaim', **config} for config in claim['spec']['devices'].get('config', [])]
-    results = []
+    results = by_admins
     for request, (share, _) in zip(names, found):
         result = {'request': request['name'], 'driver': driver, 'pool': node, 'device': share.device}
         if request['exactly'].get('tolerations'):

@@ -44,6 +44,10 @@ def test_the_demonstration_shows_what_it_promises():
     assert done.stdout.count('  10 unhealthy\n') == 2
     assert 'its control daemon was ended by signal 9 (Killed)' in done.stdout
     assert re.search(r'It has PID \d+ now; 1 of the 4 daemons were touched', done.stdout)
+    for pod, memory, threads in (('training', 40, 55), ('notebook', 10, 30), ('inference', 8, 10)):
+        assert re.search(r'^  %s +memory %dGi +threadPercentage %d +gpu-0-shared +%d\.0 %% +%d\.00 GiB$' % (
+            pod, memory, threads, threads, memory), done.stdout, re.MULTILINE), (pod, done.stdout)
+    assert re.findall(r'^  whole +the whole GPU +(.*)$', done.stdout, re.MULTILINE) == ['waits: cannot allocate all claims', 'gpu-0']
     assert 'All as it should be.' in done.stdout
     assert 'Not as it should be' not in done.stdout
     assert ESCAPE not in done.stdout

@@ -171,7 +171,7 @@ def test_on_a_node_that_has_everything_nothing_is_wrong(site):
     assert wrong_checks(findings) == set(), findings
     checks = [finding['check'] for finding in findings]
     for check in ('config', 'driver', 'gpus', 'plan', 'tiers', 'compute-mode', 'kubelet', 'pod-resources', 'agent',
-                  'other-plugins', 'containers', 'cdi', 'declared', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
+                  'other-plugins', 'containers', 'cdi', 'declared', 'dra', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
                   'automatic-mount', 'host-pid', 'open-files', 'cgroup'):
         assert check in checks
 
@@ -527,6 +527,69 @@ def test_a_wrong_word_has_status_2_and_is_named(arguments, text):
     done = subprocess.run([WARPSHARE, 'doctor', *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2 and not done.stdout
     assert text in done.stderr
+
+
+# ---- DRA ----
+
+SLICES = '/apis/resource.k8s.io/v1/resourceslices'
+
+
+@pytest.fixture
+def offer(site, tmp_path):
+    """An agent that is a DRA driver: kubelet can find it, and its devices are in the API server."""
+    server = ApiServer(tmp_path)
+    server.serve_dra()
+    server.allow(agent_rules('dra'))
+    registry = site.path('registry')
+    os.mkdir(registry)
+    site.config({'version': 'v1', 'flags': {'mpsRoot': '/run/nvidia/mps'}, 'dra': {'enabled': True}})
+    site.arguments += ['--kubeconfig', server.kubeconfig(), '--node-name', 'n1', '--kubelet-plugins-registry', registry]
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.join(registry, 'gpu.warpshare.dev-reg.sock'))
+        listening.listen()
+        yield server
+    server.close()
+
+
+def put_slice(server, **device):
+    server.put(SLICES, {'apiVersion': 'resource.k8s.io/v1', 'kind': 'ResourceSlice', 'metadata': {'name': 's'}, 'spec': {
+        'driver': 'gpu.warpshare.dev', 'nodeName': 'n1', 'pool': {'name': 'n1', 'generation': 1, 'resourceSliceCount': 1},
+        'devices': [{'name': 'gpu-0', **device}]}})
+
+
+def test_a_dra_driver_that_kubelet_can_find_and_that_offers_devices_is_well(site, offer):
+    put_slice(offer, allowMultipleAllocations=True)
+    expect(site, 'dra', 'kubelet can find the driver', 'ok')
+    expect(site, 'dra', '1 devices are offered, 1 of them to be shared', 'ok')
+
+
+def test_devices_that_cannot_be_shared_are_noted_with_the_gates(site, offer):
+    put_slice(offer)
+    findings = expect(site, 'dra', 'none of the 1 devices of this node can be shared', 'note')
+    assert any('DRAConsumableCapacity' in finding.get('todo', '') for finding in findings), findings
+
+
+def test_a_node_without_devices_is_named(site, offer):
+    expect(site, 'dra', 'the API server has no devices of this node')
+
+
+def test_without_the_right_to_read_slices_the_way_out_is_the_chart(site, offer):
+    offer.allow(agent_rules('declared'))
+    findings = expect(site, 'dra', 'ResourceSlices cannot be read: ')
+    assert any('dra.enabled: true' in finding.get('todo', '') for finding in findings), findings
+
+
+def test_an_api_server_without_dra_is_named(site, offer):
+    del offer.discovery['/apis/resource.k8s.io']
+    expect(site, 'dra', 'serves no version of resource.k8s.io')
+
+
+def test_a_driver_that_nobody_serves_is_named(site, offer):
+    put_slice(offer, allowMultipleAllocations=True)
+    os.unlink(site.path('registry/gpu.warpshare.dev-reg.sock'))
+    expect(site, 'dra', "no agent listens on '")
+    os.rmdir(site.path('registry'))
+    expect(site, 'dra', "kubelet's registry of plugins '")
 
 
 # ---- what containers declare ----

@@ -1,6 +1,8 @@
 """Shares of a GPU by dynamic resource allocation, the whole path: the agent's ResourceSlices, the scheduler, kubelet's DRA manager, the
 CDI files, and CUDA programs under the MPS daemon that the agent has started for them."""
+import contextlib
 import os
+import threading
 
 import pytest
 
@@ -64,6 +66,39 @@ def test_the_driver_needs_its_own_rights_only(node):
     wait_no_daemon(node)
 
 
+def condition(entry, type_):
+    found, = [one for one in entry['conditions'] if one['type'] == type_]
+    return found['status'], found['reason'], found['message']
+
+
+def test_the_claim_says_what_was_prepared_for_it_until_its_pod_has_ended(node):
+    start(node)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    pod = node.run(claim)
+    node.cluster.api.wait_for(lambda: node.status_of(claim))
+    entry, = node.status_of(claim)
+    result, = node.results(claim)
+    assert all(entry[key] == result[key] for key in ('driver', 'pool', 'device', 'shareID'))
+    assert entry['data'] == {'uuid': FIRST, 'memoryMiB': 10240, 'threadPercentage': 30, 'tier': 'verified', 'mpsDaemon': FIRST}
+    assert condition(entry, 'Ready') == ('True', 'Prepared', '10240 MiB and 30 % of the threads of ' + FIRST + ', tier verified')
+    assert condition(entry, 'LimitsEnforced')[0] == 'True'
+    second = node.run(claim)
+    node.dra.unprepare(pod.pod)
+    assert node.status_of(claim) == [entry]
+    node.dra.unprepare(second.pod)
+    node.cluster.api.wait_for(lambda: not node.status_of(claim))
+
+
+def test_a_claim_whose_status_may_not_be_written_is_prepared_all_the_same(node):
+    node.cluster.api.allow([rule for rule in agent_rules() if 'resourceclaims/driver' not in rule['resources']])
+    start(node)
+    for name in ('train', 'serve'):
+        pod = node.run(node.claim(name, {'memory': '10Gi', 'threadPercentage': '30'}))
+        assert pod.client().connected()['percentage'] == '30.0'
+    node.agent.wait_log('the status of another DRA claim could not be written')
+    assert node.agent.log().count('the status of a DRA claim could not be written') == 1
+
+
 def test_three_unequal_shares_of_one_gpu_and_the_whole_gpu_meanwhile(node):
     start(node)
     shares = [('40Gi', 55), ('10Gi', 30), ('8Gi', 10)]
@@ -106,6 +141,28 @@ def test_an_agent_that_is_killed_and_comes_back_changes_nothing_for_pods(node):
     wait_no_daemon(node)
 
 
+def test_an_agent_stops_well_while_kubelet_asks_for_claims(node):
+    """Whatever is asked in between is refused, and done by the next agent."""
+    start(node)
+    claims = [node.claim('claim-%d' % i, {'memory': '1Gi', 'threadPercentage': '5'}) for i in range(12)]
+    pods = [node.admit(claim) for claim in claims]
+    asking = [threading.Thread(target=try_, args=(node.prepare, pod, claim)) for pod, claim in zip(pods, claims, strict=True)]
+    for thread in asking:
+        thread.start()
+    assert node.agent.stop() == 0
+    for thread in asking:
+        thread.join()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    for pod, claim in zip(pods, claims, strict=True):
+        assert node.run_pod(pod, claim).variables['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'] == '5'
+
+
+def try_(function, *arguments):
+    with contextlib.suppress(Failed):
+        function(*arguments)
+
+
 def test_kubelets_restart_restores_slices_and_finds_claims_prepared(node):
     start(node)
     pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
@@ -116,6 +173,49 @@ def test_kubelets_restart_restores_slices_and_finds_claims_prepared(node):
     node.dra.wait_driver(DRIVER)
     node.dra.prepare_again()
     assert client.is_alive()
+    assert pod.client().connected()['percentage'] == '30.0'
+
+
+def test_admin_access_is_given_beside_the_shares_of_the_gpu_and_is_still_none_of_them_after_a_restart(node):
+    start(node)
+    train = {'memory': '10Gi', 'threadPercentage': '30'}
+    pod = node.run(node.claim('train', train))
+    claim = node.claim('watch', class_=WHOLE, admin=True)
+    admin = node.run(claim)
+    assert admin.cdi_ids[0] == 'k8s.device-plugin.nvidia.com/gpu=' + FIRST
+    assert 'CUDA_MPS_PIPE_DIRECTORY' not in admin.variables
+    node.cluster.api.wait_for(lambda: node.status_of(claim))
+    assert condition(node.status_of(claim)[0], 'Ready')[2] == FIRST + ', by admin access beside its users'
+    node.agent.kill()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    second = node.run(node.claim('serve', train))
+    assert second.client().connected()['percentage'] == '30.0'
+    for one in (pod, second):
+        one.end()
+    wait_no_daemon(node)
+    whole = node.run(node.claim('whole', class_=WHOLE))
+    admin.end()
+    whole.end()
+
+
+def test_admin_access_to_a_share_by_mps_is_refused_with_the_way_out(node):
+    start(node)
+    assert 'ask for the device class of whole GPUs' in node.refusal(node.claim('watch', admin=True))
+
+
+def opaque(kind='ShareConfig', **fields):
+    return [{'opaque': {'driver': DRIVER, 'parameters': {'apiVersion': 'gpu.warpshare.dev/v1alpha1', 'kind': kind, **fields}}}]
+
+
+def test_a_claims_configuration_is_read_strictly(node):
+    start(node)
+    train = {'memory': '10Gi', 'threadPercentage': '30'}
+    reason = node.refusal(node.claim('typo', train, config=opaque(unenforzed='Refuse')))
+    assert "configuration of the claim: ShareConfig: unknown field 'unenforzed'; known are apiVersion, kind, unenforced" in reason
+    reason = node.refusal(node.claim('kind', train, config=opaque('GpuConfig')))
+    assert "kind: 'GpuConfig' is not a known value; known are ShareConfig" in reason
+    pod = node.run(node.claim('train', train, config=opaque(unenforced='Refuse')))
     assert pod.client().connected()['percentage'] == '30.0'
 
 
@@ -143,6 +243,12 @@ def test_an_unhealthy_gpu_is_tainted_until_it_is_healthy_again(node):
     node.gpus(2, model=H100, events=EVENTS)
     node.cluster.api.wait_for(lambda: taints(node, 'gpu-0-shared') == [])
     node.dra.wait_health(DRIVER, 'gpu-0-shared', 'HEALTHY')
+
+
+def test_pods_on_an_unhealthy_gpu_are_evicted_where_that_is_configured(node):
+    start(node, 2, unhealthy='NoExecute')
+    fail_first(node)
+    node.cluster.api.wait_for(lambda: taints(node, 'gpu-0-shared') == [('xid-79', 'NoExecute')])
 
 
 def test_shares_of_two_gpus_in_one_claim_are_refused_with_the_reason(node):

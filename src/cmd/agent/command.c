@@ -1,6 +1,4 @@
-/*
- * The agent by its own name. Its other one is in cmd/nvidia/device_plugin.c.
- */
+/* The agent under its own name. cmd/nvidia/device_plugin.c has the other name. */
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +31,7 @@ const struct command_line command_agent_line = {
         .more_help = agent_command_more_help,
         .is_agent = true,
 };
-/* |text| NULL: the file that the options name, if any. */
+/* |text| NULL: reads the file that the options name, if any. */
 static bool check_one(const struct option_set *options, const struct config_text *text)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -51,7 +49,7 @@ static bool check_one(const struct option_set *options, const struct config_text
         return true;
 }
 
-/* Each that a label may name. */
+/* All files that a label may name. */
 static bool check_folder(const struct option_set *options, const char *folder, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -105,8 +103,9 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
         struct error err;
         int status;
 
-        signals_hold();           /* until they are listened to */
-        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
+        signals_hold();           /* blocked until the loop handles them */
+        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
+                                   * process */
         mallopt(M_ARENA_MAX, 1);  /* the second thread allocates little; an arena of its own would cost more */
         if (!command_line_read(line, &options, NULL, &arena, argc, argv, &status))
                 return status;
@@ -121,7 +120,7 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
         if (!*format)
                 *format = line->is_drop_in ? "klog" : "text";
         agent_setup_log(&options);
-        /* One that replaced its own program has its parent already. */
+        /* If the agent has replaced its own program, its parent exists already. */
         if (!getenv(RESTART_VARIABLE) && keeper_is_wanted(command_line_get(&options, "restart-after-crash"))) {
                 int rc = keeper_run("the agent", &crashes, &status, &err);
 

@@ -1,5 +1,6 @@
 /*
- * warpshare demo: the demonstration is a program of its own, sim/demo, since it has a kubelet in it, and all that it needs lies beside it.
+ * warpshare demo: executes the demonstration, a program of its own (sim/demo), since it contains a simulated kubelet.
+ * All that it needs is installed beside it.
  */
 #include <errno.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static bool wants_colour(const char *when)
         return strcmp(when, "auto") == 0 ? command_line_wants_colours() : strcmp(when, "always") == 0;
 }
 
-/* Returns after a failure only. */
+/* Returns only after a failure. */
 static void become_it(const char *const *values, struct error *err)
 {
         _free_ char *demo = simulator_find_demo(err);

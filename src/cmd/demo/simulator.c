@@ -25,11 +25,11 @@ static const char *const demo_places[] = {
         "../../sim/demo/warpshare-demo",
 };
 
-/* Those of sim/hardware/models.c, which is in the library; a test compares the two. */
+/* The models of sim/hardware/models.c, which is in the library; a test compares the two. */
 const char *const simulator_models[] = {
         "V100-32GB", "T4", "A30", "A100-40GB", "A100-80GB", "L40S", "H100-80GB", "H200", "GB200", "RTX-PRO-6000", NULL};
 
-/* The first of |places|, as seen from the folder of this program. */
+/* The first of |places| that exists, relative to the folder of this program. */
 static char *demo_simulator_find(const char *const *places, size_t n_places, const char *what, struct error *err)
 {
         char program[4096];
@@ -77,7 +77,7 @@ void simulator_set_scenario(const char *path)
         setenv(SCENARIO, path, 1);
 }
 
-/* The file has no name, and goes with the process. */
+/* The file has no name, and vanishes with the process. */
 int simulator_set_node(const char *model, unsigned int gpus, const char *driver_version, struct error *err)
 {
         _free_ char *text =

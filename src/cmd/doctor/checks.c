@@ -20,6 +20,7 @@ const struct doctor_check doctor_checks[] = {
         {"containers", doctor_check_containers},
         {"cdi", doctor_check_cdi},
         {"declared", doctor_check_declared},
+        {"dra", doctor_check_dra},
         {"mps-control", doctor_check_control_program},
         {"mps-root", doctor_check_mps_root},
         {"mps-parents", doctor_check_mps_parents},

@@ -1,6 +1,4 @@
-/*
- * warpshare doctor: runs the checks, each in a child, and prints what they found.
- */
+/* warpshare doctor: runs each check in a child process, and prints the findings. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -19,7 +17,7 @@
 #include "cmd/doctor/doctor.h"
 #include "nodeconfig/record.h"
 
-#define FINDINGS_MAX ((size_t)256 * 1024) /* bytes that one check may say */
+#define FINDINGS_MAX ((size_t)256 * 1024) /* bytes of output per check */
 #define DEADLINE_MAX_S 600U
 
 enum { OUTPUT, DEADLINE };
@@ -82,7 +80,7 @@ static void run_child(const struct doctor_check *check, const struct config *con
         _exit(0);
 }
 
-/* All that comes until the other end closes. False: the deadline passed, or it is more than anybody can have to say. */
+/* Reads all output of the child. False: the deadline passed, or the output is too long. */
 static bool read_all(int fd, struct strbuf *text, uint64_t deadline_ms)
 {
         uint64_t end = uv_hrtime() / 1000000 + deadline_ms;
@@ -117,7 +115,7 @@ static void add_lines(json_t *findings, char *text)
         }
 }
 
-/* A child in the kernel's hands may not die now: it is not waited for. */
+/* A child inside a system call may not die now, so do not wait for it. */
 static void end_child(pid_t child, bool is_done, json_t *findings)
 {
         int status = 0;
@@ -163,14 +161,14 @@ static json_t *run_check(const struct doctor_check *check, const struct config *
         return findings;
 }
 
-/* ---- the configuration, which all others need ---- */
+/* ---- the configuration, which all other checks need ---- */
 
 static void on_config_warning(const char *text, void *data)
 {
         report_here(data, DOCTOR_NOTE, NULL, NULL, text);
 }
 
-/* A file that is refused is told, and the checks go on without it. NULL: nothing can be made of the options alone, either. */
+/* A refused file is reported, and the checks go on without it. NULL: the options alone are invalid, too. */
 static const struct config *read_config(struct option_set *set, struct arena *arena, json_t *findings)
 {
         const struct config *config;
@@ -241,7 +239,7 @@ static void print_finding(const json_t *finding, bool has_colours)
         fflush(stdout);
 }
 
-/* Puts |more| at the end of |all|; people see it at once. */
+/* Appends |more| to |all|; in text form it is printed at once. */
 static void add_findings(json_t *all, json_t *more, bool is_table, bool has_colours)
 {
         const json_t *finding;

@@ -1,64 +1,34 @@
-/*
- * The doctor on provisioning declared: what it takes to know what a container declares.
- */
+/* doctor's checks for provisioning: declared: whether the agent can read what a container declares. */
 #include <unistd.h>
 
-#include "cmd/doctor/doctor.h"
-#include "node/visit.h"
+#include "cmd/doctor/ask.h"
 
 static const char means[] =
         "annotations of pods are ignored, and the limit monitor has no proof against their containers; variables of "
         "the containers still count";
 
-struct question {
-        unsigned int status;
-        struct error error;
-        bool is_over;
-};
-
-static void on_declared_answer(const struct kube_answer *answer, void *data)
-{
-        struct question *question = data;
-
-        question->status = answer->status;
-        if (answer->error)
-                question->error = *answer->error;
-        question->is_over = true;
-}
-
-/* That there is no such pod is an answer, too: whoever may not read pods does not hear that. */
+/* "Not found" also proves the right to read pods; without it the answer is a denial. */
 static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
 {
-        struct question question = {0};
+        struct doctor_answer answer;
 
-        kube_client_send(visit->client, &(struct kube_request){.method = KUBE_GET,
-                                                .path = "/api/v1/namespaces/default/pods/warpshare-doctor",
-                                                .timeout_ms = 5000,
-                                                .done = on_declared_answer,
-                                                .data = &question});
-        api_visit_wait(visit, &question.is_over);
-        if (question.status == 200 || question.status == 404)
+        doctor_ask(visit, "/api/v1/namespaces/default/pods/warpshare-doctor", NULL, &answer);
+        json_decref(answer.object);
+        if (answer.status == 200 || answer.status == 404)
                 return true;
         doctor_report(doctor, DOCTOR_WRONG, means,
-                question.status == 403
+                answer.status == 403
                         ? "give the agent's account the right to get pods: rbac.readPods: true in the chart"
                         : "make the API server answer",
-                "pods cannot be read: %s", question.error.text);
+                "pods cannot be read: %s", answer.error.text);
         return false;
 }
 
 static bool can_ask(struct doctor *doctor)
 {
         struct api_visit visit;
-        bool can = false;
+        bool can = doctor_visit(doctor, &visit, means) && may_read_pods(doctor, &visit);
 
-        api_visit_begin(&visit, doctor->config);
-        if (visit.client)
-                can = may_read_pods(doctor, &visit);
-        else
-                doctor_report(doctor, DOCTOR_WRONG, means,
-                        "set --node-name, and credentials: a service account, or --kubeconfig",
-                        "the API server is not used: %s", visit.why.text);
         api_visit_end(&visit);
         return can;
 }

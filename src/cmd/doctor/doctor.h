@@ -1,8 +1,8 @@
 /*
- * warpshare doctor: what a node needs, and what is known to go wrong on it, looked at one by one. Nothing is changed.
+ * warpshare doctor: checks one by one what a node needs, and what is known to go wrong on it. It changes nothing.
  *
- * A check is a function that looks at one thing and tells what it found. Checks share nothing, and each runs in a process of its
- * own with a deadline: NVML, a control daemon or a network file system may keep it for ever.
+ * A check is a function that examines one thing and reports findings. Checks share nothing, and each runs in a process
+ * of its own with a deadline, since NVML, a control daemon or a network file system may block for ever.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 
 enum verdict {
         DOCTOR_OK,
-        DOCTOR_NOTE,    /* works, but is worth knowing; or is wrong only in some containers */
+        DOCTOR_NOTE,    /* works, but has a limit to know about; or fails only in some containers */
         DOCTOR_WRONG,   /* something does not work */
         DOCTOR_SKIPPED, /* cannot be judged here */
 };
@@ -22,7 +22,7 @@ const char *doctor_verdict_name(enum verdict verdict); /* "ok", "note", "wrong",
 
 struct doctor {
         const struct config *config;
-        const char *mps_root; /* as doctor_find_mps_root has it */
+        const char *mps_root; /* from doctor_find_mps_root() */
         FILE *out;            /* of the running check */
 };
 
@@ -31,11 +31,11 @@ struct doctor_check {
         void (*run)(struct doctor *doctor);
 };
 
-/* In the order in which they build on each other. */
+/* In an order in which each check can rely on earlier ones. */
 extern const struct doctor_check doctor_checks[];
 extern const size_t doctor_check_count;
 
-/* From within a check: what was found, what that means and what to do about it; the last two may be NULL. */
+/* Called by a check: the finding, what it means and what to do; the last two may be NULL. */
 void doctor_report(struct doctor *doctor, enum verdict verdict, const char *means, const char *todo, const char *format,
         ...) PRINTF_LIKE(5, 6);
 
@@ -63,12 +63,20 @@ void doctor_check_cdi(struct doctor *doctor);
 /* declared.c */
 void doctor_check_declared(struct doctor *doctor);
 
+/* dra.c */
+void doctor_check_dra(struct doctor *doctor);
+
 /* mps.c */
 
-/* The MPS root as this process sees it: where containers have it mounted (--mps-directory), or else, on the host itself, where the
- * configuration has it, below the system root. The caller frees. */
+/*
+ * The MPS root as this process sees it: the folder that is mounted in containers (--mps-directory), or, on the host
+ * itself, the configured folder below the system root. The caller frees.
+ */
 char *doctor_find_mps_root(const struct config *config);
-/* No configuration is named, and `warpshare mps` answers: as in its container, which has neither the agent's configuration nor kubelet's folders. */
+/*
+ * True if no configuration is named and `warpshare mps` answers: doctor runs in that container, which has neither the
+ * agent's configuration nor kubelet's folders.
+ */
 bool doctor_is_at_supervisor(const struct doctor *doctor);
 void doctor_check_control_program(struct doctor *doctor);
 void doctor_check_mps_root(struct doctor *doctor);

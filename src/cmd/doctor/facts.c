@@ -3,12 +3,13 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/mountinfo.h"
 #include "base/text.h"
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO. */
 #define HOST_PID_NAMESPACE "pid:[4026531836]"
 
-/* Digits, a dot, digits, and perhaps more of that. */
+/* Digits, a dot, digits, and optionally more groups. */
 static size_t version_length(const char *text)
 {
         size_t length = strspn(text, "0123456789.");
@@ -37,28 +38,13 @@ bool facts_driver_version(const char *text, char ret[static FACTS_VERSION_MAX])
         return false;
 }
 
-/* "36 35 98:0 /mnt1 /mnt2 rw,noatime …": the fifth field is the mount point. */
-static bool is_mount_on(const char *line, const char *path)
-{
-        size_t length = strlen(path);
-
-        for (int i = 0; i < 4; i++) {
-                line += strcspn(line, " \n");
-                if (*line != ' ')
-                        return false;
-                line++;
-        }
-        return strncmp(line, path, length) == 0 && line[length] == ' ';
-}
-
 size_t facts_count_mounts(const char *mountinfo, const char *path)
 {
+        struct mountinfo_line mount;
         size_t count = 0;
 
-        for (const char *line = mountinfo; *line; line += *line == '\n') {
-                count += is_mount_on(line, path);
-                line += strcspn(line, "\n");
-        }
+        while (mountinfo_next(&mountinfo, &mount))
+                count += mountinfo_is_at(&mount, path);
         return count;
 }
 

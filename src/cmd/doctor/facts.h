@@ -1,6 +1,4 @@
-/*
- * Texts of the kernel and the system → facts, for the checks of the doctor. Pure.
- */
+/* Parses texts of the kernel and the system for doctor's checks. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,19 +7,19 @@
 #define FACTS_VERSION_MAX ((size_t)32)
 
 /*
- * The driver's version in /proc/driver/nvidia/version, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  …" or
- * "… Open Kernel Module for x86_64  580.105.08 …". False: none is there.
+ * The driver's version in /proc/driver/nvidia/version, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  …"
+ * or "… Open Kernel Module for x86_64  580.105.08 …". False: none found.
  */
 bool facts_driver_version(const char *text, char ret[static FACTS_VERSION_MAX]);
 
-/* How many mounts lie on |path|, one over the other, by /proc/self/mountinfo. */
+/* How many mounts are stacked on |path|, according to /proc/self/mountinfo. */
 size_t facts_count_mounts(const char *mountinfo, const char *path);
 
-/* "pid:[4026531836]", as /proc/self/ns/pid reads, is the first of all PID namespaces: that of the host. */
+/* True if |link| is the first PID namespace, the host's: "pid:[4026531836]", as /proc/self/ns/pid reads. */
 bool facts_is_host_pid(const char *link);
 
-/* "system_u:object_r:container_file_t:s0" is of a type that containers may write to. */
+/* True if containers may write files of this type: "system_u:object_r:container_file_t:s0". */
 bool facts_is_container_label(const char *label);
 
-/* The name of a socket in kubelet's directory that is neither kubelet's nor ours, but a plugin's of NVIDIA. */
+/* The name of an NVIDIA plugin's socket in kubelet's directory: neither kubelet's own nor Warpshare's. */
 bool facts_is_nvidia_socket(const char *name);

@@ -1,5 +1,6 @@
 /*
- * The doctor at kubelet's directory: who is there to register with, who else registers, and what container runtimes are told.
+ * doctor's checks of kubelet's directory: whether kubelet runs, which other plugins register, and the CDI files of
+ * container runtimes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +19,10 @@
 
 #define SPEC_MAX ((size_t)8 * 1024 * 1024)
 
-/* Whether |path| is below a folder that only the agent's container has, and this is the supervisor's: then there is nothing to judge. */
+/*
+ * True if |path| is in a folder that only the agent's container has, and this is the supervisor's container: then there
+ * is nothing to check.
+ */
 static bool is_for_agent(struct doctor *doctor, const char *path)
 {
         _free_ char *folder = file_folder(path);
@@ -80,7 +84,7 @@ void doctor_check_pod_resources(struct doctor *doctor)
 
 /* ---- other agents ---- */
 
-/* Where plugins have their sockets, for the caller to free. */
+/* The folder of plugin sockets, for the caller to free. */
 static char *plugin_directory(const struct doctor *doctor)
 {
         const char *socket = doctor->config->kubelet_socket;
@@ -88,7 +92,7 @@ static char *plugin_directory(const struct doctor *doctor)
         return *socket ? file_folder(socket) : xstrdup("/var/lib/kubelet/device-plugins");
 }
 
-/* The lock is taken for a moment at most: an agent that wants it just then tries again by itself. */
+/* Takes the lock only for a moment: an agent that needs it at that time tries again by itself. */
 void doctor_check_agent(struct doctor *doctor)
 {
         _free_ char *directory = plugin_directory(doctor);
@@ -129,7 +133,7 @@ void doctor_check_other_plugins(struct doctor *doctor)
                         continue;
                 socket = xasprintf("%s/%s", path, entry->d_name);
                 if (reach_socket(socket) != 0)
-                        continue; /* one that has ended left it */
+                        continue; /* an agent that has ended left it */
                 others++;
                 doctor_report(doctor, DOCTOR_WRONG,
                         "two plugins for one resource: kubelet listens to the last that registered, and each of them hands "
@@ -145,7 +149,7 @@ void doctor_check_other_plugins(struct doctor *doctor)
 
 /* ---- CDI ---- */
 
-/* Device nodes that a specification names and that are not there. */
+/* Reports device nodes that a specification names and that do not exist. */
 static size_t check_nodes(struct doctor *doctor, const char *file, const json_t *edits)
 {
         const json_t *node;
@@ -215,7 +219,8 @@ void doctor_check_cdi(struct doctor *doctor)
         size_t specs;
         DIR *directory;
 
-        if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config)) {
+        if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config) &&
+                !doctor->config->dra.enabled) {
                 doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it is not used (deviceListStrategy)");
                 return;
         }

@@ -1,6 +1,4 @@
-/*
- * The doctor at MPS: programs, folders, daemons.
- */
+/* doctor's checks of MPS: programs, folders, daemons. */
 #include <dirent.h>
 #include <errno.h>
 #include <linux/magic.h>
@@ -25,7 +23,7 @@
 #define UUID_LENGTH ((size_t)40) /* "GPU-" and a UUID */
 #define PROC_FILE_MAX ((size_t)4 * 1024 * 1024)
 #define SHM_LEAST ((uint64_t)64 * 1024 * 1024)
-#define SHM_SPARE 10U /* a part in so many is to be free */
+#define SHM_SPARE 10U /* the least free space: one part of this many */
 
 bool doctor_is_at_supervisor(const struct doctor *doctor)
 {
@@ -34,10 +32,12 @@ bool doctor_is_at_supervisor(const struct doctor *doctor)
         return !*doctor->config->path && !doctor->config->sharing.mps && reach_socket(socket) == 0;
 }
 
-/* True when these checks have something to look at. */
+/* True if there is something to check for these checks. */
 static bool is_wanted(struct doctor *doctor)
 {
-        if (doctor->config->sharing.mps || doctor_is_at_supervisor(doctor))
+        const struct config_dra *dra = &doctor->config->dra;
+
+        if (doctor->config->sharing.mps || (dra->enabled && dra->mps) || doctor_is_at_supervisor(doctor))
                 return true;
         doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "nothing is shared by MPS");
         return false;
@@ -243,7 +243,7 @@ void doctor_check_shm(struct doctor *doctor)
 
 /* ---- daemons ---- */
 
-/* One for all: what keeps the driver from it is the same for each. */
+/* Reported once for all daemons, since the driver gives each the same error. */
 static void check_container_limits(struct doctor *doctor, const struct mps_daemon_status *daemon)
 {
         for (size_t i = 0; i < daemon->n_limits; i++)
@@ -319,7 +319,7 @@ static void on_mps_answer(const struct error *err, const char *answer UNUSED, vo
         mps_control_close(question->control, NULL, NULL);
 }
 
-/* Through NVIDIA's own program. */
+/* Asks with NVIDIA's own program. */
 static void ask_daemon(struct doctor *doctor, const char *program, const char *pipe)
 {
         struct question question = {.doctor = doctor, .pipe = pipe};
@@ -336,7 +336,7 @@ static void ask_daemon(struct doctor *doctor, const char *program, const char *p
         uv_loop_close(&loop);
 }
 
-/* Each folder below the root that has a control socket. */
+/* Checks each folder below the root that has a control socket. */
 static void find_daemons(struct doctor *doctor, const char *root)
 {
         _free_ char *program = NULL;
@@ -345,7 +345,7 @@ static void find_daemons(struct doctor *doctor, const char *root)
         DIR *directory;
 
         if (find_program(doctor, &program, &err) < 0)
-                return; /* and the check of the program says so */
+                return; /* the check of the program reports that */
         directory = opendir(root);
         while (directory && (entry = readdir(directory))) {
                 _free_ char *pipe = xasprintf("%s/%s/pipe", root, entry->d_name);

@@ -1,6 +1,4 @@
-/*
- * The doctor on the machine: driver, GPUs, and what the kernel allows.
- */
+/* doctor's checks of the machine: driver, GPUs, and kernel settings. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,7 +20,7 @@
 #define FILES_WANTED ((rlim_t)16384)
 #define PROC_FILE_MAX ((size_t)64 * 1024)
 
-/* The driver's check tells why. */
+/* The check of the driver reports the reason. */
 static struct inventory *read_node(struct doctor *doctor)
 {
         struct inventory *inventory;
@@ -36,7 +34,7 @@ static struct inventory *read_node(struct doctor *doctor)
 
 /* ---- driver ---- */
 
-/* The version of the kernel module, or "". */
+/* The version of the kernel module; "" if unknown. */
 static void read_module_version(const struct doctor *doctor, char version[static FACTS_VERSION_MAX])
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -166,7 +164,7 @@ void doctor_check_gpus(struct doctor *doctor)
                 doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%zu found", inventory->n_gpus);
 }
 
-/* ---- what is made of them ---- */
+/* ---- the plan ---- */
 
 static void on_plan_warning(const char *text, void *data)
 {
@@ -213,7 +211,7 @@ void doctor_check_plan(struct doctor *doctor)
         plan_done(plan);
 }
 
-/* ---- who asks for several resources ---- */
+/* ---- containers with several resources ---- */
 
 static int read_record(const struct doctor *doctor, struct arena *arena, struct checkpoint *ret, struct error *err)
 {
@@ -242,7 +240,7 @@ void doctor_check_containers(struct doctor *doctor)
         }
         inventory = read_node(doctor);
         if (!inventory || plan_build(&plan, &arena, doctor->config, inventory, NULL, NULL, &err) < 0)
-                return; /* other checks say why */
+                return; /* other checks report the reason */
         count = several_faults(&faults, &arena, plan, &record);
         for (size_t i = 0; i < count; i++)
                 doctor_report(doctor, DOCTOR_WRONG, "it is charged for GPUs that its programs do not see", NULL,
@@ -253,7 +251,7 @@ void doctor_check_containers(struct doctor *doctor)
         plan_done(plan);
 }
 
-/* What came with which branch of the driver: NVIDIA's MPS manual, and the programs themselves. */
+/* The driver branch in which each feature appeared: NVIDIA's MPS manual, and tries with the programs. */
 static const struct {
         unsigned int branch;
         const char *what;
@@ -294,7 +292,7 @@ void doctor_check_tiers(struct doctor *doctor)
 struct modes {
         struct doctor *doctor;
         const struct nvml *nvml;
-        const struct mps_status *status; /* NULL: nobody answers */
+        const struct mps_status *status; /* NULL: no supervisor answers */
         size_t wrong;
 };
 

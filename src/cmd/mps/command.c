@@ -1,6 +1,4 @@
-/*
- * warpshare mps: the supervisor of this node's MPS control daemons, and what people ask it.
- */
+/* warpshare mps: the supervisor of this node's MPS control daemons, and commands that query it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -88,7 +86,7 @@ const struct command_line command_mps_line = {
         .help = run_help,
 };
 
-/* Returns 1 in the process that is to do the work; else |*ret_status| is ours. */
+/* Returns 1 in the process that does the work; otherwise |*ret_status| is the exit status. */
 static int command_begin(const struct option_set *set, int *ret_status)
 {
         struct keeper_crashes crashes = {0};
@@ -145,7 +143,7 @@ static int run_supervisor(const struct option_set *set, const char *const *value
         log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.root));
         if (mps_process_start(&process, &options, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
-                _exit(EXIT_FAILED); /* nothing was begun that has to be ended, and daemons on record live on */
+                _exit(EXIT_FAILED); /* nothing was started that must be ended; daemons on record keep running */
         }
         return mps_process_run(&process);
 }
@@ -157,7 +155,7 @@ static int command_run(int argc, char **argv)
         struct option_set set;
         int status;
 
-        signals_hold(); /* until they are listened to */
+        signals_hold(); /* blocked until the loop handles them */
         if (!command_line_read(&command_mps_line, &set, values, &arena, argc, argv, &status))
                 return status;
         return run_supervisor(&set, values);
@@ -214,7 +212,9 @@ static int command_drop_in_mount_shm(int argc, char **argv)
 
 /* ---- exec-in-shm ---- */
 
-/* For ourselves only (mps/supervisor/supervisor.h): becomes a control daemon, and what it cannot do stands in that daemon's log. */
+/*
+ * Used by the supervisor only (mps/supervisor/supervisor.h): becomes a control daemon; errors go to that daemon's log.
+ */
 static int command_exec_in_shm(int argc, char **argv)
 {
         struct error err;
@@ -230,7 +230,7 @@ static int command_exec_in_shm(int argc, char **argv)
         return EXIT_FAILED;
 }
 
-/* ---- all of them ---- */
+/* ---- the table of commands ---- */
 
 const struct command command_mps_table[] = {
         {"status", "show the daemons and their state", mps_command_status, &mps_command_status_line, NULL},
@@ -252,6 +252,7 @@ int command_mps(int argc, char **argv)
         if (argc > 1 && strcmp(argv[1], MPS_EXEC_IN_SHM) == 0)
                 return command_exec_in_shm(argc - 1, argv + 1);
 
-        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
+        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
+                                   * process */
         return below ? below->run(argc - 1, argv + 1) : command_run(argc, argv);
 }

@@ -1,6 +1,4 @@
-/*
- * The commands below `warpshare mps` that have files of their own. argv[0] is the word of the command.
- */
+/* The commands below `warpshare mps` that have a file each. argv[0] is the word of the command. */
 #pragma once
 
 #include "cli/command_line.h"

@@ -10,7 +10,7 @@
 #include "base/log.h"
 
 #define PERIOD_MS UINT64_C(1000)
-#define READ_MAX ((size_t)32 * 1024) /* of one log, in one period: what is beyond comes later */
+#define READ_MAX ((size_t)32 * 1024) /* lines of one log per period; more come in the next one */
 
 struct followed {
         struct list in_echo;
@@ -43,7 +43,7 @@ static void report_lines(const struct followed *log, char *text)
                         log_debug("control.log", LOG_STR("daemon", log->name), LOG_STR("line", line));
 }
 
-/* A log that is shorter than it was is another one. Half a line at the end waits for its rest. */
+/* A log that became shorter is a new one. A partial line at the end waits for its rest. */
 static void report_news(struct followed *log)
 {
         char text[READ_MAX + 1];
@@ -110,7 +110,7 @@ static void forget_others(struct mps_echo *echo, const struct mps_status *status
                 next = at->next;
                 if (mps_status_find(status, log->name))
                         continue;
-                report_news(log); /* its last words */
+                report_news(log); /* its last lines */
                 echo_forget(log);
         }
 }

@@ -15,7 +15,7 @@
 #include "mps/wire/message.h"
 
 #define READY ".ready"
-/* NVML may keep the monitor's thread for ever. */
+/* NVML may block the monitor's thread for ever. */
 #define STOP_DEADLINE_MS UINT64_C(3000)
 
 /* ---- .ready ---- */
@@ -43,13 +43,13 @@ static void set_ready(struct mps_process *process, bool is_ready)
         process->is_ready = is_ready;
 }
 
-/* Those that drain are wanted no longer, or come back. */
+/* A draining daemon is no longer wanted, or will be restarted. */
 static bool is_good(const struct mps_daemon_status *daemon)
 {
         return daemon->state == MPS_READY || daemon->state == MPS_DRAINING;
 }
 
-/* Before anything was wanted, nothing is ready. */
+/* Not ready before the wanted daemons are known. */
 static bool all_are_ready(const struct mps_status *status)
 {
         for (size_t i = 0; i < status->n_daemons; i++)
@@ -106,7 +106,7 @@ static int serve_metrics(struct mps_process *process, struct error *err)
         return 0;
 }
 
-/* ---- what the supervisor says ---- */
+/* ---- the supervisor's changes ---- */
 
 static void on_change(void *data)
 {
@@ -121,7 +121,7 @@ static void on_change(void *data)
                 mps_listener_changed(process->listener);
 }
 
-/* Changes are told by who makes them; this is for who asks. */
+/* Logged on request; changes are logged where they are made. */
 static void report_daemon(const struct mps_daemon_status *daemon)
 {
         log_info("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(daemon->state)),
@@ -184,10 +184,7 @@ static void on_process_signal(uv_signal_t *handle, int number)
 
 /* ---- start ---- */
 
-/*
- * The daemons have an environment of their own, and of ours only where libraries are to be found and what the simulation
- * reads.
- */
+/* The daemons get an environment of their own; from ours only the library paths and what the simulation reads. */
 static const char **pick_environment(struct arena *arena)
 {
         static const char *const names[] = {"LD_LIBRARY_PATH", "WARPSHARE_MPS_SIM"};
@@ -253,7 +250,7 @@ int mps_process_start(struct mps_process *process, const struct mps_process_opti
         uv_timer_init(&process->loop, &process->deadline);
         if (process_start(process, err) < 0)
                 return -1;
-        set_ready(process, false); /* one that was killed may have left it */
+        set_ready(process, false); /* a supervisor that was killed may have left it */
         if (log_is_on(LOG_DEBUG))
                 process->echo = mps_echo_new(&process->loop, options->root);
         on_change(process);
@@ -270,6 +267,6 @@ int mps_process_run(struct mps_process *process)
         free(process->root);
         log_info("stopped");
         if (process->leaves_threads)
-                _exit(0); /* what ends with the process must not end below them */
+                _exit(0); /* memory that ends with the process must stay valid until then */
         return 0;
 }

@@ -1,7 +1,8 @@
 /*
- * `warpshare mps` as a process: the lock of its root, the supervisor, the socket and the signals. Where the wanted daemons come from is its owner's matter: the socket, or a plan of the owner's own.
+ * `warpshare mps` as a process: the lock of its root, the supervisor, the socket and the signals. The owner provides
+ * the wanted daemons: from the socket, or from a plan of its own.
  *
- * <root>/.ready is there exactly while every wanted daemon is ready, and also when none is wanted.
+ * <root>/.ready exists exactly while every wanted daemon is ready, and also if none is wanted.
  */
 #pragma once
 
@@ -20,17 +21,17 @@ struct mps_process_options {
         const char *root;
         const char *control;
         const char *driver_root;
-        const char *system_root; /* /proc of clients is below it; NULL or "": the root */
+        const char *system_root; /* where /proc of clients is; NULL or "": the root */
         const char *nvml_library;
-        bool has_own_shm; /* each daemon, where that can be: mps/supervisor/supervisor.h */
-        uint64_t shm_kib; /* 0: by the machine's memory */
+        bool has_own_shm; /* give each daemon its own /dev/shm, if possible: mps/supervisor/supervisor.h */
+        uint64_t shm_kib; /* 0: computed from the machine's memory */
         bool sets_compute_mode;
         uint64_t grace_ms;
         const char *own_plan;        /* mps/supervisor/listener.h */
         const char *metrics_address; /* metrics/http.h; NULL or "": no metrics */
-        /* SIGHUP came. NULL: the log tells how every daemon is. */
+        /* SIGHUP arrived. NULL: the state of every daemon is logged. */
         void (*on_hang_up)(void *data);
-        /* It is about to stop: whatever the owner has on the loop is to be closed. May be NULL. */
+        /* The process stops: the owner closes its handles on the loop. May be NULL. */
         void (*on_stop)(void *data);
         void *data;
 };
@@ -45,15 +46,15 @@ struct mps_process {
         struct mps_echo *echo;
         struct metrics_http *metrics;
         struct signals signals;
-        uv_timer_t deadline; /* for what the owner has on the loop, when all else is closed */
+        uv_timer_t deadline; /* for the owner's handles, when everything else is closed */
         bool is_stopping;
-        bool is_ready;       /* .ready is there */
-        bool leaves_threads; /* inside a driver that hangs: mps_process_run() does not return, but ends the process */
+        bool is_ready;       /* .ready exists */
+        bool leaves_threads; /* a thread hangs in the driver: mps_process_run() ends the process instead of returning */
 };
 
-/* Copies |options|. On failure nothing is left but the memory of |process|. */
+/* Copies |options|. After a failure only the memory of |process| is left. */
 int mps_process_start(
         struct mps_process *process, const struct mps_process_options *options, struct error *err) MUST_USE;
 
-/* Until it was told to stop; the exit status. */
+/* Runs until a signal to stop; returns the exit status. */
 int mps_process_run(struct mps_process *process);

@@ -34,7 +34,7 @@ static bool is_on_unit(const struct mps_daemon_status *daemon, const struct mps_
         return client->unit ? strcmp(client->unit, unit) == 0 : daemon->n_units == 1;
 }
 
-/* Of a daemon that serves: whether the memory of its containers is limited as a whole. */
+/* For a serving daemon: whether the memory of its containers is limited as a whole. */
 static void put_limits(char *text, size_t size, const struct mps_daemon_status *daemon)
 {
         const char *problem = NULL;
@@ -89,7 +89,7 @@ static const char *colour_of(enum mps_state state)
         return colours[state];
 }
 
-/* The last column is not filled up. |colour| NULL: none. */
+/* The last column is not padded. |colour| NULL: none. */
 static void put_row(struct strbuf *text, const char *const *cells, const size_t *widths, const char *colour)
 {
         for (unsigned int i = 0; i < COLUMNS; i++) {

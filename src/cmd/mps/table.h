@@ -6,7 +6,7 @@
 #include "base/strbuf.h"
 #include "mps/wire/status.h"
 
-/* One row a unit. |now|: seconds since the epoch, for ages. */
+/* One row per unit. |now|: seconds since the epoch, for ages. */
 void mps_table_print(struct strbuf *text, const struct mps_status *status, int64_t now, bool has_colours);
 
 /* Every daemon is ready. */

@@ -1,6 +1,4 @@
-/*
- * warpshare mps uninstall: cmd/uninstall/mps.h, for people.
- */
+/* warpshare mps uninstall: the command for cmd/uninstall/mps.h. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,7 +26,7 @@ const struct command_line mps_command_uninstall_line = {
         .help = help,
 };
 
-/* Returns how much is left. */
+/* Returns how many things are left. */
 static size_t uninstall_print(const struct removals *removals, const char *root)
 {
         size_t n_left = removals_count(removals, REMOVAL_LEFT);

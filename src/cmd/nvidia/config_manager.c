@@ -1,9 +1,11 @@
 /*
- * config-manager: in the place of NVIDIA's component of that name, which stands beside the plugin, the MPS control daemon or feature discovery
- * as init container (--oneshot) and as sidecar. It keeps one file as the node's label says, and signals who reads it.
+ * config-manager: replaces NVIDIA's component of that name, which runs beside the plugin, the MPS control daemon or
+ * feature discovery, as init container (--oneshot) and as sidecar. It keeps one file equal to the configuration that
+ * the node's label names, and signals the process that reads it.
  *
- * It follows the label and the content of the folder. What it has chosen it validates, copies to its place (nodeconfig/folder.h) and
- * then signals, if that changed what a reader gets. Whatever goes wrong, what lies in its place stays there.
+ * It follows the label and the content of the folder. It validates the chosen configuration, copies it to its
+ * destination (nodeconfig/folder.h) and then sends the signal, if the content has changed. After a failure the file at
+ * the destination stays as it is.
  */
 #include <errno.h>
 #include <signal.h>
@@ -30,7 +32,7 @@
 
 #define PROGRAM "config-manager"
 #define MAX_SIGNAL 64
-/* Until what failed is tried again: a place that cannot be written, a process that cannot be signalled. */
+/* Wait before a retry: a destination that cannot be written, a process that cannot be signalled. */
 #define RETRY_MS UINT64_C(5000)
 
 enum own_option { ONESHOT, LABEL, SOURCE, PLACE, DEFAULT, FALLBACKS, SEND_SIGNAL, SIGNAL, PROCESS, OWN_COUNT };
@@ -97,9 +99,9 @@ struct manager {
         uv_loop_t loop;
         const char *const *values; /* of |own| */
         struct config_rules rules;
-        struct option_set check; /* with which what was chosen is validated */
+        struct option_set check; /* options with which the chosen configuration is validated */
         bool is_oneshot;
-        int signal; /* 0: none is sent */
+        int signal; /* 0: no signal */
 
         struct kube_client *client;
         struct node_watch *node;
@@ -108,7 +110,7 @@ struct manager {
         struct signals signals;
         uv_timer_t retry;
 
-        char *applied; /* the name that lies in its place; "" for the empty one; NULL: not settled yet */
+        char *applied; /* name of the configuration at the destination; "" for the empty one; NULL: none yet */
         bool owes_signal;
         struct complaint waiting;
         struct complaint misled;
@@ -133,11 +135,11 @@ static void config_manager_stop(struct manager *manager, int status)
         manager->client = kube_client_close(manager->client, NULL, NULL);
 }
 
-/* ---- what was chosen, before anybody reads it ---- */
+/* ---- validation, before the file is copied ---- */
 
 /*
- * As the plugin will load it, but for what the plugin has on its own command line: above all where MPS is on the host, without which
- * sharing by MPS is refused.
+ * Validates as the plugin will load it, plus the options that the plugin has on its own command line: above all the
+ * host's MPS root, without which sharing by MPS is refused.
  */
 static int validate(const struct manager *manager, const char *name, const struct strbuf *content, struct error *err)
 {
@@ -157,7 +159,7 @@ static bool place_is_good(const struct manager *manager)
         return config_place_read(place, &content, &ignored) == 0 && validate(manager, place, &content, &ignored) == 0;
 }
 
-/* An init container that has nothing new to offer lets the pod begin with what there is; without that it is an error. */
+/* An init container without a new configuration lets the pod start with the present file; without one it fails. */
 static void end_oneshot(struct manager *manager)
 {
         if (!manager->is_oneshot || manager->is_stopping)
@@ -174,7 +176,7 @@ static void end_oneshot(struct manager *manager)
 
 static void on_config_manager_retry(uv_timer_t *timer);
 
-/* One that is not there will read its configuration when it starts, which is after the new one was put in its place. */
+/* If the process does not run, it reads the new file when it starts. */
 static int send_signal(const struct manager *manager, struct error *err)
 {
         const char *name = manager->values[PROCESS];
@@ -224,7 +226,7 @@ static void config_manager_report(struct complaint *complaint, const char *what,
         complain(complaint, what, &err);
 }
 
-/* False: to be tried again. */
+/* False: it could not be written and must be tried again. */
 static bool config_manager_put(struct manager *manager, const char *name, const struct strbuf *content)
 {
         _cleanup_(strbuf_done) struct strbuf before = STRBUF_INIT;
@@ -253,7 +255,7 @@ static bool config_manager_put(struct manager *manager, const char *name, const 
         return true;
 }
 
-/* False: nothing new is in its place. */
+/* False: the destination does not have the chosen configuration. */
 static bool config_manager_follow(struct manager *manager, const struct config_choice *choice)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
@@ -272,7 +274,7 @@ static bool config_manager_follow(struct manager *manager, const struct config_c
         return false;
 }
 
-/* Whatever changed: from what is known now to what lies in its place. */
+/* Called after any change: applies the configuration that is chosen now. */
 static void decide(struct manager *manager)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -293,7 +295,7 @@ static void decide(struct manager *manager)
         choice = config_choose(&manager->rules, &known, &arena);
         if (choice.kind == CONFIG_CHOICE_NONE) {
                 if (!known.has_label)
-                        return; /* it was said at the start, and trouble is told */
+                        return; /* it was logged at the start, and trouble is reported */
                 config_manager_report(
                         &manager->waiting, "no configuration can be chosen, the previous one stays", choice.why);
                 end_oneshot(manager);
@@ -313,7 +315,7 @@ static void decide(struct manager *manager)
                 config_manager_stop(manager, 0);
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static void on_label(void *data)
 {
@@ -370,7 +372,7 @@ static int config_manager_start(struct manager *manager, const struct option_set
         const struct config_source_options source = {
                 .loop = &manager->loop, .folder = manager->values[SOURCE], .changed = on_source, .data = manager};
 
-        /* Without credentials it ends, as NVIDIA's does, and its container is started again. */
+        /* Without credentials it exits, as NVIDIA's does, and kubelet restarts the container. */
         if (signals_listen(&manager->signals, &manager->loop, on_config_manager_signal, manager, err) < 0 ||
                 kube_client_open(&manager->client, &manager->loop, command_line_get(set, "kubeconfig"), err) != 0 ||
                 config_source_new(&manager->source, &source, err) < 0)
@@ -382,7 +384,7 @@ static int config_manager_start(struct manager *manager, const struct option_set
         return 0;
 }
 
-/* What the plugin has from its own flags must not be missing here. */
+/* A value that the plugin takes from its own flags is not required here. */
 static void prepare_check(struct manager *manager, struct arena *arena)
 {
         manager->check.values = ARENA_ARRAY(arena, const char *, option_count);
@@ -466,8 +468,9 @@ int command_config_manager(int argc, char **argv)
         int64_t number;
         int status;
 
-        signals_hold();           /* until they are listened to */
-        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
+        signals_hold();           /* blocked until the loop handles them */
+        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
+                                   * process */
         if (!command_line_read(&command_config_manager_line, &set, values, &arena, argc, argv, &status))
                 return status;
         if (check_values(&set, values, &number, &err) < 0)

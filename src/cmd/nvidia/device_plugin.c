@@ -1,6 +1,6 @@
 /*
- * The agent in the place of NVIDIA's k8s-device-plugin, whose name in argv[0] makes us behave as its users and charts expect: log lines in
- * klog's form, status 1 for a wrong flag, its form of the version.
+ * The agent as a replacement of NVIDIA's k8s-device-plugin. With that name in argv[0] it behaves as its users and
+ * charts expect: log lines in klog's format, exit status 1 for a wrong flag, its format of the version.
  */
 #include <warpshare_commit.h>
 

@@ -1,6 +1,6 @@
 /*
- * gpu-feature-discovery: labels in the place of NVIDIA's program of that name, with its options, its file, its NodeFeature. It follows the
- * GPUs as they change, and looks after what it published at the interval that is set.
+ * gpu-feature-discovery: makes labels as NVIDIA's program of that name does, with its options, its file and its
+ * NodeFeature. It follows changes of the GPUs, and checks what it published at the configured interval.
  */
 #include <ftw.h>
 #include <signal.h>
@@ -51,7 +51,7 @@ enum {
         OWN_COUNT
 };
 
-/* No defaults: what is not set here, the file may say. */
+/* No defaults: what is not set here may come from the file. */
 static const struct option own[] = {
         [MIG_STRATEGY] = {.flag = "mig-strategy",
                 .environment = {"GFD_MIG_STRATEGY", "MIG_STRATEGY"},
@@ -137,7 +137,7 @@ const struct command_line command_gpu_feature_discovery_line = {
         .is_drop_in = true,
 };
 
-/* What command line, environment and file say together. Strings live as long as options and settings. */
+/* Combined from command line, environment and file. Strings live as long as options and settings. */
 struct wishes {
         bool is_once;
         bool has_timestamp;
@@ -155,10 +155,10 @@ struct discovery {
         struct wishes wishes;
         struct filewatch *config_file; /* NULL: no configuration file */
         struct gpu_monitor *monitor;
-        bool leaves_threads;        /* inside a driver that hangs */
+        bool leaves_threads;        /* a thread hangs in the driver */
         struct kube_client *client; /* NULL: no NodeFeature */
         struct labels_publisher *publisher;
-        struct inventory *inventory; /* the newest; NULL: NVML could not be used yet */
+        struct inventory *inventory; /* the newest one; NULL: NVML was not usable yet */
         struct labels_warnings warnings;
         struct complaint bad_config;
         struct complaint bad_plan;
@@ -170,7 +170,7 @@ struct discovery {
         int status;
 };
 
-/* ---- what is wanted ---- */
+/* ---- the wanted labels ---- */
 
 static bool wish(const struct discovery *discovery, unsigned int option, const bool *file, bool fallback)
 {
@@ -222,7 +222,7 @@ static int remove_entry(const char *path, const struct stat *st UNUSED, int kind
         return remove(path);
 }
 
-/* As NVIDIA's program leaves a node: its file goes, and a folder beside it that its old versions made. */
+/* Cleans up as NVIDIA's program does: removes its file, and a folder beside it that its old versions created. */
 static void remove_file(const struct wishes *wishes)
 {
         _free_ char *folder = file_folder(wishes->file);
@@ -305,7 +305,7 @@ static void put_labels(struct discovery *discovery, const struct plan *plan)
         labels_publisher_put(discovery->publisher, &labels);
 }
 
-/* A plan that is refused changes no label: the device plugin keeps what it advertises, too. */
+/* A refused plan changes no label, because the device plugin also keeps what it advertises. */
 static void gpu_feature_discovery_apply(struct discovery *discovery)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -326,7 +326,7 @@ static void gpu_feature_discovery_apply(struct discovery *discovery)
                 gpu_feature_discovery_stop(discovery, EXIT_FAILED);
 }
 
-/* ---- what the monitor says ---- */
+/* ---- callbacks of the monitor ---- */
 
 static void on_gpu_feature_discovery_inventory(struct inventory *inventory, void *data)
 {
@@ -343,7 +343,7 @@ static void on_gpu_feature_discovery_inventory(struct inventory *inventory, void
         gpu_feature_discovery_apply(discovery);
 }
 
-/* What was known of the GPUs stays; labels are no sign of health. */
+/* The known GPUs stay; labels do not show health. */
 static void on_gpu_feature_discovery_unavailable(const char *reason, void *data)
 {
         struct discovery *discovery = data;
@@ -391,7 +391,7 @@ static int make_publisher(struct labels_publisher **ret, struct discovery *disco
         return 0;
 }
 
-/* All or nothing. */
+/* Either all of the new configuration is used or none of it. */
 static int gpu_feature_discovery_load(struct discovery *discovery, struct error *err)
 {
         struct settings *settings = NULL;
@@ -430,7 +430,7 @@ static void gpu_feature_discovery_reload(struct discovery *discovery)
                 return;
         }
         complaint_settle(&discovery->bad_config);
-        gpu_monitor_rescan(discovery->monitor); /* its inventory makes the next labels */
+        gpu_monitor_rescan(discovery->monitor); /* its inventory leads to the next labels */
 }
 
 static void on_gpu_feature_discovery_file_changed(void *data)
@@ -445,7 +445,7 @@ static void on_gpu_feature_discovery_signal(uv_signal_t *signal, int number)
 
         if (number == SIGHUP) {
                 log_info("Received SIGHUP, restarting.");
-                complaint_settle(&discovery->bad_config); /* who asks is answered */
+                complaint_settle(&discovery->bad_config); /* so that a failure is logged again */
                 complaint_settle(&discovery->bad_plan);
                 gpu_feature_discovery_reload(discovery);
                 return;
@@ -517,7 +517,7 @@ static int gpu_feature_discovery_run(const struct option_set *options, const cha
         }
         uv_run(&discovery.loop, UV_RUN_DEFAULT);
         if (discovery.leaves_threads)
-                _exit(discovery.status); /* what ends with the process may not end below them */
+                _exit(discovery.status); /* memory that ends with the process must stay valid until then */
         inventory_free(discovery.inventory);
         settings_unref(discovery.settings);
         labels_warnings_done(&discovery.warnings);
@@ -526,8 +526,8 @@ static int gpu_feature_discovery_run(const struct option_set *options, const cha
 }
 
 /*
- * Options that the table of the agent has, too, but with other names in the environment. MPS is described to nobody here, so that it
- * does not matter where it is on the host.
+ * Options that the agent's table also has, but with other names in the environment. No container gets MPS mounts from
+ * here, so the host's MPS root does not matter.
  */
 static void settle_shared(struct option_set *set, const char *const *values)
 {
@@ -546,8 +546,9 @@ int command_gpu_feature_discovery(int argc, char **argv)
         struct option_set set;
         int status;
 
-        signals_hold();           /* until they are listened to */
-        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
+        signals_hold();           /* blocked until the loop handles them */
+        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
+                                   * process */
         if (!command_line_read(&command_gpu_feature_discovery_line, &set, values, &arena, argc, argv, &status))
                 return status;
         settle_shared(&set, values);

@@ -1,6 +1,6 @@
 /*
- * mps-control-daemon: the supervisor in the place of NVIDIA's component of that name. It reads the same configuration file as the
- * plugin, and the GPUs, and so knows by itself which daemons are wanted; NVIDIA's plugin then uses them, or ours.
+ * mps-control-daemon: the supervisor as a replacement of NVIDIA's component of that name. It reads the plugin's
+ * configuration file and the GPUs, and so computes the wanted daemons itself; NVIDIA's plugin or ours then uses them.
  */
 #include <errno.h>
 #include <signal.h>
@@ -33,9 +33,9 @@ struct dropin {
         struct settings *settings;
         struct filewatch *file; /* NULL: no configuration file */
         struct gpu_monitor *monitor;
-        struct inventory *inventory; /* of the plan in force */
+        struct inventory *inventory; /* of the present plan */
         uint64_t generation;
-        bool was_empty; /* it was said that nothing is wanted */
+        bool was_empty; /* it was logged that no daemon is wanted */
         struct complaint bad_config;
         struct complaint bad_plan;
 };
@@ -51,7 +51,7 @@ static void report_wanted(struct dropin *dropin, const struct mps_wanted *wanted
         dropin->was_empty = is_empty;
 }
 
-/* The supervisor copies what it is given, so the plan is of no use when it has it. */
+/* The supervisor copies the wanted daemons, so the plan is not needed afterwards. */
 static int mps_control_daemon_apply(struct dropin *dropin, const struct inventory *inventory, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -134,7 +134,7 @@ static void mps_control_daemon_reload(struct dropin *dropin)
         settings_unref(dropin->settings);
         dropin->settings = settings;
         report_config(settings->config);
-        gpu_monitor_rescan(dropin->monitor); /* and its inventory makes the next plan */
+        gpu_monitor_rescan(dropin->monitor); /* and its inventory leads to the next plan */
 }
 
 static void on_mps_control_daemon_file_changed(void *data)
@@ -149,7 +149,7 @@ static void on_hang_up(void *data)
 {
         struct dropin *dropin = data;
 
-        complaint_settle(&dropin->bad_config); /* who asks is answered */
+        complaint_settle(&dropin->bad_config); /* so that a failure is logged again */
         complaint_settle(&dropin->bad_plan);
         mps_control_daemon_reload(dropin);
 }
@@ -243,7 +243,7 @@ static int run_dropin(const struct option_set *options)
         log_info("Starting MPS Control Daemon.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
         if (mps_control_daemon_start(&dropin, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
-                _exit(EXIT_FAILED); /* a thread may be inside the driver, and daemons on record live on */
+                _exit(EXIT_FAILED); /* a thread may be inside the driver; daemons on record keep running */
         }
         status = mps_process_run(&dropin.process);
         inventory_free(dropin.inventory);
@@ -277,8 +277,8 @@ const struct command_line command_mps_control_daemon_line = {
 };
 
 /*
- * NVIDIA's charts let the config manager signal the process whose first argument is "/usr/bin/mps-control-daemon", but start it by
- * its bare name, so that it is never found. Ours takes that name.
+ * NVIDIA's charts let the config manager signal the process whose first argument is "/usr/bin/mps-control-daemon", but
+ * start it by its bare name, so it is never found. Ours sets its first argument to that path.
  */
 static void take_full_name(char **argv)
 {
@@ -289,7 +289,7 @@ static void take_full_name(char **argv)
                 return;
         argv[0] = name;
         execv("/proc/self/exe", argv);
-        argv[0] = bare; /* it goes on under the name that it has */
+        argv[0] = bare; /* then it keeps its present name */
 }
 
 int command_mps_control_daemon(int argc, char **argv)
@@ -299,14 +299,15 @@ int command_mps_control_daemon(int argc, char **argv)
         struct option_set set;
         int status;
 
-        signal(SIGPIPE, SIG_IGN); /* a peer that closed its socket is an error code, not the end of us */
+        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
+                                   * process */
         if (below)
                 return below->run(argc - 1, argv + 1);
-        signals_hold(); /* until they are listened to */
+        signals_hold(); /* blocked until the loop handles them */
         take_full_name(argv);
         if (!command_line_read(&command_mps_control_daemon_line, &set, NULL, &arena, argc, argv, &status))
                 return status;
-        /* Where MPS is on the host is for the plugin, which mounts it; NVIDIA's charts do not tell it to this program. */
+        /* Only the plugin needs the host's MPS root, to mount it; NVIDIA's charts do not pass it to this program. */
         set.values[option_find("mps-root")] = command_line_get(&set, "mps-directory");
         return run_dropin(&set);
 }

@@ -13,16 +13,16 @@
 #include "base/text.h"
 #include "mps/supervisor/process.h"
 
-#define ARGUMENT_MAX ((size_t)PATH_MAX) /* what is longer is no name of a program */
+#define ARGUMENT_MAX ((size_t)PATH_MAX) /* a longer one is not the name of a program */
 
 struct search {
         const char *root;
         const char *name;
         struct arena arena; /* of one process */
-        const char *pod;    /* ours; NULL: a cgroup namespace hides it, and with it that of our pod's others */
+        const char *pod; /* our own pod; NULL: a cgroup namespace hides it, and so the pods of our other containers */
 };
 
-/* "" where there is none: a kernel thread, a zombie, one that is gone. */
+/* "" if there is none: a kernel thread, a zombie, or a process that has ended. */
 static const char *read_argument(struct search *search, pid_t pid)
 {
         const char *path = arena_printf(&search->arena, "%s/proc/%d/cmdline", search->root, (int)pid);
@@ -42,7 +42,7 @@ static const char *read_argument(struct search *search, pid_t pid)
         return text;
 }
 
-/* NULL: it is of no pod, or a cgroup namespace hides which. */
+/* NULL: not in a pod, or a cgroup namespace hides it. */
 static const char *read_pod(struct search *search, const char *entry, struct arena *arena)
 {
         const char *path = arena_printf(&search->arena, "%s/proc/%s/cgroup", search->root, entry);
@@ -55,7 +55,7 @@ static const char *read_pod(struct search *search, const char *entry, struct are
         return process.pod_uid;
 }
 
-/* 0: another program; else the more the better. */
+/* 0: another program; otherwise the highest is the best match. */
 static unsigned int process_find_judge(struct search *search, pid_t pid, const char *entry)
 {
         const char *argument = read_argument(search, pid);

@@ -1,5 +1,6 @@
 /*
- * warpshare plan: what a configuration makes of a node's GPUs, of this node or of a simulated one, told before anything runs.
+ * warpshare plan: shows the plan that a configuration gives for this node's GPUs, or for simulated ones, before
+ * anything runs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@ enum { MODEL, GPUS, DRIVER, SCENARIO, REPLICAS, OUTPUT };
 static const struct option own[] = {
         [MODEL] = {.flag = "model",
                 .type = OPTION_STRING,
-                .choices = simulator_models, /* for completion; check_model() knows what is near */
+                .choices = simulator_models, /* for completion; check_model() also accepts a prefix */
                 .fallback = "",
                 .argument = "NAME",
                 .help = "plan for a simulated node with GPUs of this model: V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, "
@@ -100,7 +101,7 @@ static void add_warning(const char *text, void *data)
         view->warnings = grown;
 }
 
-/* The plan tells the rest: GPUs and MIG devices that it has to leave out. */
+/* The plan itself reports the rest: GPUs and MIG devices that it leaves out. */
 static void warn_about_gpus(struct warnings *warnings, const struct inventory *inventory)
 {
         for (size_t i = 0; i < inventory->n_gpus; i++) {
@@ -137,7 +138,7 @@ static size_t count_words(const char *const *words)
         return count;
 }
 
-/* The first whose name begins with |model|, whatever the case: "A100" is an A100-40GB rather than an A30. */
+/* The first whose name begins with |model|, ignoring case: "A100" is an A100-40GB. */
 static const char *find_model_like(const char *model)
 {
         for (const char *const *words = simulator_models; *model && *words; words++)
@@ -157,7 +158,7 @@ static int check_model(const char *model, struct error *err)
                 nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
-/* What stands on the command line, before anything is opened. */
+/* Checks the command line, before anything is opened. */
 static int check_values(const char *const *values, struct error *err)
 {
         uint64_t gpus;
@@ -177,7 +178,7 @@ static int check_values(const char *const *values, struct error *err)
         return 0;
 }
 
-/* Makes NVML the simulated one, if that is wanted. */
+/* Makes this process use the simulated NVML, if requested. */
 static int simulate(struct option_set *set, const char *const *values, struct plan_view *view, struct arena *arena,
         struct error *err)
 {

@@ -1,12 +1,9 @@
-/*
- * The same for scripts. Members are added, never renamed; what is unknown is null.
- */
+/* The plan as JSON. Members are only added, never renamed; an unknown value is null. */
 #include <jansson.h>
 
 #include "cmd/plan/view.h"
 #include "share/budget.h"
 #include "share/capability.h"
-#include "share/sm.h"
 #include "share/allocations.h"
 
 static json_t *number_or_null(uint64_t number)

@@ -1,5 +1,6 @@
 /*
- * The table: a block a resource, in it one line for all units that are alike, and the share of each count of replicas.
+ * The plan as a table: a block per resource, with one line for all units that are alike, and the share for each number
+ * of replicas.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +10,6 @@
 #include "cmd/plan/view.h"
 #include "share/budget.h"
 #include "share/capability.h"
-#include "share/sm.h"
 #include "share/allocations.h"
 
 struct look {
@@ -46,7 +46,7 @@ static bool is_alike(const struct look *look, const struct unit *a, const struct
                a->gpu->compute_major == b->gpu->compute_major && clients_of(look, a) == clients_of(look, b);
 }
 
-/* The first of its kind among the units of |resource|. */
+/* The first unit of |resource| that is like this one. */
 static bool is_first(const struct look *look, const struct resource *resource, size_t position)
 {
         for (size_t i = 0; i < position; i++)
@@ -55,7 +55,7 @@ static bool is_first(const struct look *look, const struct resource *resource, s
         return true;
 }
 
-/* The last number of an index, "3" or "0:3"; -1: it has none. |*ret_prefix|: bytes before it. */
+/* The last number of an index, "3" or "0:3"; -1: none. |*ret_prefix|: bytes before it. */
 static long last_number(const char *index, size_t *ret_prefix)
 {
         const char *colon = strrchr(index, ':');
@@ -165,7 +165,7 @@ static void put_units(const struct look *look, const struct resource *resource)
         columns_done(&columns);
 }
 
-/* What is above the largest request. */
+/* The line for requests above the largest allowed one. */
 static void add_refusal(struct columns *columns, const struct resource *resource, const struct unit *unit)
 {
         unsigned int most = unit->replicas;
@@ -229,7 +229,7 @@ static void put_sharing(const struct look *look, const struct resource *resource
         strbuf_puts(look->text, "\n");
 }
 
-/* A section is one for all units of a resource (share/plan.h). */
+/* A resource has one section for all its units (share/plan.h). */
 static void put_ceilings(const struct look *look, const struct resource *resource)
 {
         const struct sharing_section *section = NULL;
@@ -281,7 +281,7 @@ static void put_resource(const struct look *look, const struct resource *resourc
                         plan_refusal(resource, 2));
 }
 
-/* ---- all of it ---- */
+/* ---- the whole plan ---- */
 
 static void put_daemons(const struct look *look)
 {

@@ -41,7 +41,7 @@ int plan_counts_read(struct plan_view *view, const char *text, struct error *err
         return 0;
 }
 
-/* Into the rising list |counts|, unless it is there. */
+/* Inserts into the sorted list |counts|, unless it is there. */
 static size_t insert(unsigned int *counts, size_t n_counts, unsigned int k)
 {
         size_t at = n_counts;

@@ -1,6 +1,4 @@
-/*
- * A plan for people and for scripts: what `warpshare plan` prints. Pure: a plan in, text out.
- */
+/* Prints a plan for people and for scripts, as `warpshare plan` does. Pure: a plan in, text out. */
 #pragma once
 
 #include <jansson.h>
@@ -12,7 +10,7 @@
 
 #define PLAN_VIEW_COUNTS_MAX 16U
 
-/* How many replicas a container may hold, for which its share is shown: a number, or a part of what the unit has. */
+/* A number of replicas for which the share is shown: a number, or a part of what the unit has. */
 struct plan_count {
         enum { COUNT_NUMBER, COUNT_HALF, COUNT_ALL } kind;
         unsigned int number;
@@ -32,13 +30,16 @@ struct plan_view {
 /* "1,half,all" → counts. The error names the word. */
 int plan_counts_read(struct plan_view *view, const char *text, struct error *err) MUST_USE;
 
-/* The counts that |unit| has, rising, each once; never more than PLAN_VIEW_COUNTS_MAX. */
+/* The counts for |unit|, sorted, each once; at most PLAN_VIEW_COUNTS_MAX. */
 size_t plan_counts_of(const struct plan_view *view, const struct unit *unit, unsigned int *ret);
 
-/* The setting by which a request for |k| replicas of |resource| is refused, or NULL. What is refused for k is for all above. */
+/*
+ * The setting that refuses a request for |k| replicas of |resource|, or NULL. If k is refused, all larger requests are,
+ * too.
+ */
 const char *plan_refusal(const struct resource *resource, unsigned int k);
 
-/* How many of its devices kubelet is told to be healthy while all are. */
+/* The number of its devices that kubelet sees as healthy while none is in use. */
 size_t plan_advertised(const struct resource *resource);
 
 /* Whether nobody can be given both, since together they would need more of something than their GPU has. */

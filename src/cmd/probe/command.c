@@ -1,6 +1,6 @@
 /*
- * warpshare probe: a CUDA program that finds out what its container really gets of a GPU. The CUDA part is in a child process
- * (work.c), since any call of it may hang; here are the options, the deadlines and the exit status.
+ * warpshare probe: a CUDA program that measures what its container really gets of a GPU. The CUDA part runs in a child
+ * process (work.c), since any CUDA call may hang; here are the options, the deadlines and the exit status.
  */
 #include <math.h>
 #include <stdio.h>
@@ -158,7 +158,7 @@ static int read_time(struct probe_options *options, const char *text, struct err
         return 0;
 }
 
-/* How long it works, and as what. */
+/* How long the child works, and what it does. */
 static int read_work(struct probe_options *options, const char *const *values, struct error *err)
 {
         unsigned int seconds = 1;
@@ -253,7 +253,7 @@ static char *explain_hang(const struct probe_options *options, unsigned int step
                 step_names[step], options->timeout_s, pipe ? " in " : "", pipe ? pipe : "", (unsigned int)getuid());
 }
 
-/* Why there is nothing to judge; NULL: there is. The caller frees. */
+/* Why no verdict is possible; NULL: it is. The caller frees. */
 static char *find_failure(const struct probe_options *options, const struct worker_result *worker)
 {
         const struct probe_result *result = worker->shared;

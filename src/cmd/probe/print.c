@@ -1,6 +1,4 @@
-/*
- * What warpshare probe says: a table for people, one JSON object for programs.
- */
+/* The output of warpshare probe: a table for people, one JSON object for programs. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -11,7 +9,7 @@
 
 /* ---- JSON ---- */
 
-/* 0 means that nobody knows. */
+/* 0 means unknown. */
 static json_t *number_or_null(uint64_t value)
 {
         return value ? json_integer((json_int_t)value) : json_null();

@@ -1,6 +1,4 @@
-/*
- * warpshare probe in parts: the work, which a child process does (work.c), and what is said of it (print.c).
- */
+/* The parts of warpshare probe: the work, which a child process does (work.c), and the output (print.c). */
 #pragma once
 
 #include <stdbool.h>
@@ -10,24 +8,24 @@
 #include "cuda/worker.h"
 
 enum probe_kind {
-        PROBE_ALL,   /* measure, and compare with what was granted */
-        PROBE_LOAD,  /* be a load */
-        PROBE_FAULT, /* be a neighbour that faults */
+        PROBE_ALL,   /* measure, and compare with the granted share */
+        PROBE_LOAD,  /* create load */
+        PROBE_FAULT, /* cause a fault, as a bad neighbour would */
 };
 
 enum { PROBE_MEMORY_NONE, PROBE_MEMORY_CAREFUL, PROBE_MEMORY_CEILING, PROBE_MEMORY_ALL };
 
 struct probe_options {
         enum probe_kind kind;
-        const char *cuda_library; /* NULL: found by the linker */
+        const char *cuda_library; /* NULL: the linker finds it */
         const char *nvml_library;
         unsigned int device;
         int memory;
         unsigned int memory_mib; /* PROBE_MEMORY_CEILING */
         double seconds;          /* of work */
-        double window;           /* length of one sample of it */
+        double window;           /* length of one sample */
         double begin_at;
-        unsigned int timeout_s; /* of one step, beside the time that it works */
+        unsigned int timeout_s; /* of one step, in addition to its working time */
         bool json;
 };
 
@@ -42,18 +40,18 @@ enum probe_step {
         PROBE_STEP_WORK,
         PROBE_STEP_FAULT,
         PROBE_STEP_END,
-        PROBE_STEP_NVML, /* after all that matters: it can hang, too */
+        PROBE_STEP_NVML, /* after all measurements, since it can hang */
 };
 #define PROBE_STEPS (PROBE_STEP_NVML + 1)
 
-/* Lives in memory that both processes share: no pointers. */
+/* In memory that both processes share, so without pointers. */
 struct probe_result {
-        bool complete; /* CUDA's part went through */
+        bool complete; /* all CUDA calls succeeded */
         bool failed;
         struct error error;
-        int code; /* of CUDA, 0: the error is none of CUDA's */
+        int code; /* of CUDA; 0: the error is not CUDA's */
         char call[40];
-        bool promise_is_unclear; /* |error| is about a variable of the environment */
+        bool promise_is_unclear; /* |error| is about an environment variable */
         struct granted granted;
         struct measure_facts facts;
         struct measure_places places;
@@ -63,17 +61,17 @@ struct probe_result {
         struct measure_rate rate;
         unsigned int unit_sms;
         bool socket;
-        char fault[508]; /* PROBE_FAULT: what the driver said */
+        char fault[508]; /* PROBE_FAULT: the driver's message */
 };
 
-/* In the child: |worker->shared| is a probe_result. */
+/* Runs in the child: |worker->shared| is a probe_result. */
 void probe_work(struct worker *worker, void *options);
 
 struct probe_report {
         const struct probe_options *options;
         const struct probe_result *result;
         struct granted_verdict verdict;
-        struct measure_spread spread; /* of the samples of |result->rate| */
+        struct measure_spread spread; /* from the samples of |result->rate| */
         const char *failure;          /* why there is no verdict, or NULL */
 };
 

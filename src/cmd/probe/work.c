@@ -1,6 +1,4 @@
-/*
- * What warpshare probe does on the GPU, step by step, in a child process.
- */
+/* The work of warpshare probe on the GPU, step by step, in a child process. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +8,7 @@
 #include "gpu/multiprocessors.h"
 #include "gpu/nvml.h"
 
-/* Where nothing limits us, only so much is taken from the neighbours for the moment of measuring. */
+/* Without a limit, at most this much is taken, since it is missing for others during the measurement. */
 #define CAREFUL_MIB UINT64_C(1024)
 
 struct probe {
@@ -26,7 +24,7 @@ static const char *from_environment(const char *name, void *data UNUSED)
         return getenv(name);
 }
 
-/* Where CUDA looks for a control daemon. */
+/* The directory in which CUDA searches for a control daemon. */
 static bool has_socket(const struct granted *granted)
 {
         _free_ char *path = xasprintf("%s/control", *granted->pipe ? granted->pipe : "/tmp/nvidia-mps");
@@ -98,7 +96,7 @@ static int work_run(struct probe *probe, struct error *err)
                 return -1;
         if (options->kind == PROBE_FAULT) {
                 worker_begin(probe->worker, PROBE_STEP_FAULT);
-                /* What breaks the context is no failure here, and then there is nothing left to destroy. */
+                /* A broken context is the expected result here, and cannot be destroyed any more. */
                 if (measure_fault(&probe->measure, &fault) < 0)
                         snprintf(probe->result->fault, sizeof(probe->result->fault), "%s", fault.text);
                 return 0;
@@ -113,7 +111,7 @@ static int work_run(struct probe *probe, struct error *err)
         return measure_destroy_context(&probe->measure, err);
 }
 
-/* SMs of the whole unit. CUDA tells a UUID without saying whether it is a GPU's or a MIG device's. */
+/* SMs of the whole unit. CUDA reports a UUID, but not whether it is a GPU's or a MIG device's. */
 static unsigned int read_unit(const struct nvml *nvml, const char *uuid)
 {
         _free_ char *gpu = xasprintf("GPU-%s", uuid);

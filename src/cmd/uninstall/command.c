@@ -1,6 +1,6 @@
 /*
- * warpshare uninstall: takes away what the agent and `warpshare mps` have left on this node and at its object in the API, and tells
- * of each thing whether it was there, is gone, or stays, and why.
+ * warpshare uninstall: removes what the agent and `warpshare mps` left on this node and in its API object. For each
+ * thing it reports whether it existed, was removed, or stays, and why.
  */
 #include "cmd/uninstall/uninstall.h"
 
@@ -102,7 +102,7 @@ static void report_labels(
         removals_add(data, outcomes[outcome], what, where, "%s", note);
 }
 
-/* ---- the answer ---- */
+/* ---- the report ---- */
 
 static void print_json(const struct removals *removals)
 {
@@ -142,7 +142,7 @@ static void command_print(const struct removals *removals, const char *output)
 
 /* ---- the command ---- */
 
-/* A configuration that cannot be used is no reason to leave things: then the options alone have to do. */
+/* With a configuration that cannot be used, the options alone decide, so that everything is still removed. */
 static const struct config *read_config(struct option_set *set, struct arena *arena, struct error *err)
 {
         const struct config *config;

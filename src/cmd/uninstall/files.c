@@ -18,7 +18,7 @@
 #include "share/cdi_name.h"
 #include "share/checkpoint.h"
 
-#define DEVICE_PREFIX "nvidia.com/" /* of every resource that we advertise */
+#define DEVICE_PREFIX "nvidia.com/" /* of every advertised resource */
 
 static void remove_file(struct removals *removals, const char *what, const char *path)
 {
@@ -91,7 +91,7 @@ static bool is_answered(void *question)
         return ((struct question *)question)->is_answered;
 }
 
-/* False: kubelet does not tell. */
+/* False: kubelet does not answer. */
 static bool ask_kubelet(const char *socket, size_t *ret_holders)
 {
         struct question question = {false};
@@ -111,7 +111,7 @@ static bool ask_kubelet(const char *socket, size_t *ret_holders)
         return question.is_known;
 }
 
-/* Pods that have ended may still be in it. */
+/* It may still contain pods that have ended. */
 static size_t read_record(const char *kubelet_directory)
 {
         _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, kubelet_directory);
@@ -179,7 +179,7 @@ static char *find_use(const struct config *config, const char *kubelet_directory
         return NULL;
 }
 
-/* A file of specifications; |use| says why it stays, or is NULL. */
+/* A specification file; |use| says why it stays, or is NULL. */
 struct specification {
         struct removals *removals;
         const char *use;

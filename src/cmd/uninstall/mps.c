@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/mountinfo.h"
 #include "base/text.h"
 #include "io/lock.h"
 #include "mps/supervisor/memory_limit.h"
@@ -25,19 +26,19 @@
 
 /* ---- memory limits of containers ---- */
 
-static bool clear_limit(struct removals *removals, const struct nvml *nvml, const struct mps_record_limit *limit)
+static bool clear_limit(struct removals *removals, const struct nvml *nvml, const struct mps_container_limit *limit)
 {
         _free_ char *folder = xasprintf("/sys/fs/cgroup%s", limit->cgroup);
         struct error err;
 
-        if (memory_limit_clear(nvml, limit->unit, folder, limit->limit_mib, &err) < MEMORY_LIMIT_CANNOT)
+        if (memory_limit_clear(nvml, limit, folder, &err) < MEMORY_LIMIT_CANNOT)
                 return true;
         removals_add(removals, REMOVAL_LEFT, MPS_REMOVAL_LIMITS, folder, "its memory limit on %s: %s", limit->unit,
                 err.text);
         return false;
 }
 
-/* Those that cannot be taken away end with their containers. */
+/* Limits that cannot be removed end with their containers. */
 static void clear_limits(
         struct removals *removals, const struct mps_removal_options *options, const struct mps_record *record)
 {
@@ -64,7 +65,7 @@ static void on_mps_closed(bool leaves_thread, void *data)
         ((struct removals *)data)->leaves_thread = leaves_thread;
 }
 
-/* What is wanted goes from the record first, or else the supervisor would start it. */
+/* First removes the wanted daemons from the record, since the supervisor would start them. */
 static int want_nothing(struct removals *removals, const struct mps_removal_options *options, const char *path,
         size_t *ret_daemons, size_t *ret_modes, struct error *err)
 {
@@ -134,14 +135,15 @@ struct sweep {
         struct strbuf mountinfo;
 };
 
-/* Something is mounted at |path| or below it. Paths of ours have no characters that mountinfo would escape. */
+/* Something is mounted at |path| or below it. Our paths have no characters that mountinfo would escape. */
 static bool has_mount(const struct sweep *sweep, const char *path)
 {
-        _free_ char *mark = xasprintf(" %s", path);
-        size_t length = strlen(mark);
+        const size_t length = strlen(path);
+        const char *at = sweep->mountinfo.data;
+        struct mountinfo_line mount;
 
-        for (const char *at = sweep->mountinfo.data; (at = strstr(at, mark)); at++)
-                if (at[length] == ' ' || at[length] == '/')
+        while (mountinfo_next(&at, &mount))
+                if (strncmp(mount.point, path, length) == 0 && strchr(" /", mount.point[length]))
                         return true;
         return false;
 }
@@ -174,7 +176,7 @@ static void read_mounts(struct sweep *sweep)
                 removals_add(sweep->removals, REMOVAL_UNSEEN, "mounts", "/proc/self/mountinfo", "%s", err.text);
 }
 
-/* That of the node, or that of one daemon. */
+/* The node's shared memory, or a daemon's. */
 static void remove_shm(struct sweep *sweep, const char *folder)
 {
         _free_ char *path = xasprintf("%s/shm", folder);
@@ -207,7 +209,7 @@ static bool is_folder(const char *path)
         return lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* What mps/supervisor/folder.h makes for a daemon. */
+/* The files that mps/supervisor/folder.h creates for a daemon. */
 static bool is_daemon(const char *path)
 {
         _free_ char *pipe = xasprintf("%s/pipe", path);
@@ -216,7 +218,7 @@ static bool is_daemon(const char *path)
         return is_folder(pipe) && is_folder(log);
 }
 
-/* Daemons have a folder below the root, or one level deeper: "nvidia.com/gpu". */
+/* A daemon's folder is below the root, or one level deeper: "nvidia.com/gpu". */
 static void remove_daemons(struct sweep *sweep, const char *folder, unsigned int levels)
 {
         DIR *entries = opendir(folder);
@@ -252,7 +254,7 @@ static void remove_file(struct sweep *sweep, const char *root, const char *name)
                 removals_add(sweep->removals, REMOVAL_LEFT, "MPS file", path, "%s", strerror(errno));
 }
 
-/* The agent's, of who holds what: "allocations-<resource>.json", and "grants-<resource>.json" of older versions. */
+/* The agent's ledger files: "allocations-<resource>.json", and "grants-<resource>.json" of older versions. */
 static void remove_allocation_records(struct sweep *sweep, const char *root)
 {
         DIR *entries = opendir(root);

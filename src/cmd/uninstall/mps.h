@@ -1,16 +1,16 @@
 /*
- * What MPS leaves on a node, and its end: daemons that a supervisor left, compute modes, memory limits of containers, files and
- * folders below the MPS root, and its shared memory. Daemons and modes are a supervisor's work: one that wants nothing adopts what is on record, and closes. May
- * be run again.
+ * Removes what MPS left on a node: daemons of an ended supervisor, compute modes, memory limits of containers, files
+ * and folders below the MPS root, and shared memory. A supervisor without wanted daemons does this for daemons and
+ * modes: it adopts what is on record, then closes. May be run again.
  */
 #pragma once
 
 #include "base/error.h"
 #include "cli/removal.h"
 
-/* What becomes of the daemons stands in the list under this name. */
+/* The name of the daemons in the list of removals. */
 #define MPS_REMOVAL_DAEMONS "MPS daemons"
-/* And of the memory limits that containers were given. */
+/* The name of the memory limits in that list. */
 #define MPS_REMOVAL_LIMITS "memory limits of containers"
 
 struct mps_removal_options {
@@ -20,8 +20,8 @@ struct mps_removal_options {
         const char *nvml_library;
 };
 
-#define MPS_REMOVAL_BUSY 1    /* a supervisor runs with that root: nothing was looked at */
-#define MPS_REMOVAL_NOTHING 2 /* there is no such directory */
+#define MPS_REMOVAL_BUSY 1    /* a supervisor runs with that root: nothing was checked */
+#define MPS_REMOVAL_NOTHING 2 /* the directory does not exist */
 
-/* Fills |removals|, and changes nothing where that is a dry run. Files that nothing of MPS has made stay, and are not told. */
+/* Fills |removals|; in a dry run nothing is changed. Files that MPS did not create stay, and are not listed. */
 int mps_removal_run(struct removals *removals, const struct mps_removal_options *options, struct error *err) MUST_USE;

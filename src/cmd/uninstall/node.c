@@ -10,16 +10,16 @@
 
 #define ANNOTATION_PREFIX "warpshare.dev/"
 
-/* What is on its way. */
+/* The removal in progress. */
 struct node_removal {
         struct removals *removals;
         struct kube_client *client;
         const char *node;
         char *path;
         char *status_path;
-        char *taint;       /* that was ours, or NULL */
-        char *annotations; /* "a, b": those of ours but that of the taint; or NULL */
-        bool has_taint;    /* it was really there */
+        char *taint;       /* our taint, or NULL */
+        char *annotations; /* "a, b": our keys except the taint's; or NULL */
+        bool has_taint;    /* the taint was really removed */
         bool is_over;
 };
 

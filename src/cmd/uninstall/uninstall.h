@@ -1,6 +1,6 @@
 /*
- * The parts of `warpshare uninstall`: each looks for what the agent has left in one place, removes it unless that is a dry run, and
- * tells in the list what became of it. All of it may be run again.
+ * The parts of `warpshare uninstall`. Each searches one place for what the agent left, removes it unless it is a dry
+ * run, and adds the result to the list. All may be run again.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 /* ---- files.c: on this machine ---- */
 
-/* Sockets of ours in kubelet's directory. */
+/* Our sockets in kubelet's directory. */
 void uninstall_sockets(struct removals *removals, const char *kubelet_directory);
 
 /*
@@ -34,5 +34,5 @@ void uninstall_slices(struct removals *removals, struct api_visit *visit, const 
 
 /* ---- node.c: in the API ---- */
 
-/* Taint, condition and annotations of ours at the object of that node. It takes a minute at most. */
+/* Our taint, condition and annotations of that node's object. Takes a minute at most. */
 void uninstall_node(struct removals *removals, struct api_visit *visit, const char *node);

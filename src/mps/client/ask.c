@@ -13,7 +13,7 @@ struct question {
         uv_timer_t deadline;
         struct lines *lines;
         struct mps_status *status;
-        struct error err; /* where there is no status */
+        struct error err; /* where the status is missing */
 };
 
 static void ask_end(struct question *question)

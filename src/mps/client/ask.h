@@ -6,5 +6,8 @@
 #include "base/error.h"
 #include "mps/wire/status.h"
 
-/* How the daemons below |root| are, for the caller to free; NULL with |err| where nobody answers within ten seconds. */
+/*
+ * The status of the daemons below |root|, for the caller to free; NULL with |err| if the supervisor does not answer
+ * within 10 s.
+ */
 struct mps_status *mps_ask(const char *root, struct error *err);

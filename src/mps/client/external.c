@@ -7,14 +7,14 @@
 #include "mps/control/control.h"
 #include "mps/control/dialogue.h"
 
-/* A wanted daemon, as far as it can be asked for without a supervisor. */
+/* A wanted daemon, with what can be asked without a supervisor. */
 struct target {
         const char *name;
         const char *resource;
         const char **units;
         size_t n_units;
         unsigned int max_clients;
-        /* What it said last. */
+        /* its last answer */
         bool answered;
         unsigned int threads_permille;
         char reason[sizeof(((struct error *)0)->text)];
@@ -35,9 +35,9 @@ struct mps_external {
         uint64_t round_ms;
 };
 
-/* ---- what is told ---- */
+/* ---- the status ---- */
 
-/* Copied, since whoever is told may apply something else in the middle of it. */
+/* A copy, since the receiver may apply other wanted daemons while it reads the status. */
 static void describe(struct arena *arena, struct mps_daemon_status *daemon, const struct target *target)
 {
         const char **units = ARENA_ARRAY(arena, const char *, target->n_units);
@@ -71,7 +71,7 @@ static struct mps_status *make_status(const struct mps_external *external)
         return status;
 }
 
-/* Who hears of it may end it. */
+/* The receiver may close |external| in the callback. */
 static void end_round(struct mps_external *external)
 {
         bool is_any = false;
@@ -159,7 +159,7 @@ void mps_external_stop(struct mps_external *external)
         external->has_begun = false;
 }
 
-/* ---- what is wanted ---- */
+/* ---- the wanted daemons ---- */
 
 static void copy_target(struct arena *arena, struct target *target, const struct mps_daemon_wanted *daemon)
 {

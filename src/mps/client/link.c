@@ -1,6 +1,6 @@
 /*
- * Requests that wait for an answer are a list in the order of their deadlines; one that failed waits in it too, with a
- * deadline of now, so that every answer comes from the loop.
+ * Requests that wait for an answer are in a list, sorted by deadline. A request that failed stays in the list with a
+ * deadline of now, so that every answer is delivered from the loop.
  */
 #include "mps/client/link.h"
 
@@ -22,7 +22,7 @@
 #define SILENCE_MS UINT64_C(30000)
 #define ANSWER_MS UINT64_C(30000)
 #define SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)0)->sun_path)
-#define APPLY_ID UINT64_C(1) /* the same for all, so that the line can be kept as it is */
+#define APPLY_ID UINT64_C(1) /* one id for all, so that the stored line can be sent again unchanged */
 
 struct request {
         struct list in_link;
@@ -46,7 +46,7 @@ struct mps_link {
         uv_timer_t ping;
         struct list requests;
         uv_timer_t answers;
-        char *apply; /* the line that was said last, NULL: nothing is wanted yet */
+        char *apply; /* the line sent last; NULL: no wanted daemons yet */
         struct arena wanted_arena;
         struct mps_wanted wanted;
         struct arena held_arena;
@@ -54,12 +54,12 @@ struct mps_link {
         size_t n_held;
         bool has_held;
         uint64_t generation;
-        char *reason; /* told last, NULL: none since the last status */
+        char *reason; /* the last reason reported; NULL: none since the last status */
 
         struct mps_external *external;
-        bool has_own_plan;           /* the supervisor of this connection */
-        bool is_external;            /* the last round found daemons that are not ours */
-        struct mps_status *reported; /* NULL: nobody is there, or nothing was told yet */
+        bool has_own_plan;           /* the supervisor of this connection has a plan of its own */
+        bool is_external;            /* the last round found control daemons that Warpshare did not start */
+        struct mps_status *reported; /* NULL: not connected, or nothing reported yet */
 
         size_t handles;
         bool is_closing;
@@ -72,9 +72,9 @@ static uint64_t now_ms(const struct mps_link *link)
         return uv_now(link->loop);
 }
 
-/* ---- what is told ---- */
+/* ---- reporting ---- */
 
-/* The one before is borrowed until this one is told. */
+/* The receiver borrows the previous status until it gets this one, so the previous one is freed after the call. */
 static void replace_status(struct mps_link *link, struct mps_status *status, const char *reason)
 {
         struct mps_status *before = link->reported;
@@ -131,7 +131,7 @@ static void arm_answers(struct mps_link *link)
                 uv_timer_start(&link->answers, on_answers_due, request->due_ms - MIN(request->due_ms, now_ms(link)), 0);
 }
 
-/* Callbacks may ask again; such a request is due later than now, or has a turn of its own. */
+/* A callback may send a new request: it is due later than now, or is answered in a later turn of the loop. */
 static void on_answers_due(uv_timer_t *timer)
 {
         struct mps_link *link = container_of(timer, struct mps_link, answers);
@@ -211,7 +211,7 @@ static struct request *new_request(mps_granted_fn *granted, mps_done_fn *done, v
         return request;
 }
 
-/* What stands for an answer where there is no supervisor. */
+/* The answer to a request when no supervisor is connected. */
 static void answer_alone(struct mps_link *link, struct request *request, enum mps_request_kind kind)
 {
         struct error err = {.kind = ERROR_NONE};
@@ -242,7 +242,7 @@ static void link_ask(struct mps_link *link, struct request *request, struct mps_
         send_message(link, message);
 }
 
-/* What the next connection hears has all that was asked for since the caller has told. */
+/* Adds a request to the list of held allocations, so that the next connection sends that list with it. */
 static void link_remember(struct mps_link *link, const struct mps_allocation_request *request)
 {
         struct mps_allocation_request *held;
@@ -291,7 +291,7 @@ void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client,
         link_ask(link, new_request(NULL, done, data), &message);
 }
 
-/* ---- daemons that are not ours ---- */
+/* ---- other control daemons ---- */
 
 static void on_round(struct mps_status *status, const char *reason, void *data)
 {
@@ -307,7 +307,7 @@ static void on_round(struct mps_status *status, const char *reason, void *data)
         report_to_nobody(link, text);
 }
 
-/* There is a socket of ours, but nobody behind it; or nothing is wanted that others could be asked for. */
+/* Our socket exists but nobody accepts on it, or there is no wanted daemon that could be asked directly. */
 static void lose(struct mps_link *link, const char *reason)
 {
         mps_external_stop(link->external);
@@ -429,7 +429,7 @@ static void on_link_line(const char *line, size_t length, void *data)
         arena_done(&arena);
 }
 
-/* |always|: also where it is what was said last. */
+/* |always|: send the line even if it is the same as the last one. */
 static void send_apply(struct mps_link *link, bool always)
 {
         const struct mps_request request = {.kind = MPS_REQUEST_APPLY,
@@ -458,7 +458,7 @@ static void connected(struct mps_link *link)
         link->retry_ms = 0;
         link->heard_ms = now_ms(link);
         if (link->apply)
-                send_apply(link, true); /* first: the status that follows is of it */
+                send_apply(link, true); /* first, so that the status that follows is for it */
         send_message(link, &watch);
         uv_timer_start(&link->ping, on_ping, PING_MS, PING_MS);
 }
@@ -486,7 +486,7 @@ static void on_link_retry(uv_timer_t *timer)
         retry_later(link);
 }
 
-/* ---- what is wanted ---- */
+/* ---- the wanted daemons ---- */
 
 void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation)
 {

@@ -1,13 +1,15 @@
 /*
- * The agent's end: a connection to `warpshare mps` that comes back by itself, or, where a control daemon of NVIDIA's own
- * container runs instead, a question to it at intervals.
+ * The agent's connection to `warpshare mps`, which reconnects by itself. If control daemons of NVIDIA's own container
+ * run instead, it asks those at intervals.
  *
- * Which of the two is there is found out again whenever nothing answers: <directory>/warpshare.sock is ours, also while nobody
- * listens there, since the supervisor left it when it was killed; else each daemon is asked
- * get_default_active_thread_percentage through the control program, as NVIDIA's plugin does once at its start, and again every
- * 10 s. Of those only "ready" and "fault" are known, and the tier is default. Where none of them answers there is no status.
+ * Each time nothing answers, the link checks again which of the two is there. If <directory>/warpshare.sock exists, the
+ * supervisor is ours, even if nobody listens: a supervisor that was killed leaves the socket. Otherwise the link asks
+ * each daemon for get_default_active_thread_percentage through the control program, as NVIDIA's plugin does once at its
+ * start, and again every 10 s. Such a daemon is only "ready" or "fault", and its tier is default. If none of them
+ * answers, there is no status.
  *
- * Requests have a deadline of 30 s. A supervisor that is silent for that long, though it is pinged, is one that is not there.
+ * A request has a deadline of 30 s. A supervisor that answers neither requests nor pings for 30 s counts as not
+ * connected.
  */
 #pragma once
 
@@ -22,9 +24,9 @@ struct mps_link;
 struct mps_link_options {
         uv_loop_t *loop;
         const char *directory; /* the MPS root as mounted here */
-        const char *control;   /* for the question to NVIDIA's daemons */
+        const char *control;   /* the control program, to ask NVIDIA's daemons */
         uint64_t retry_ms;     /* 0: 1,000 */
-        /* A new snapshot, or NULL with the reason: nobody is there. Borrowed until the next call. */
+        /* A new status, or NULL with the reason why there is none. Valid until the next call. */
         void (*on_status)(const struct mps_status *status, const char *reason, void *data);
         void *data;
 };
@@ -33,24 +35,25 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
 void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *data);
 
 /*
- * What is wanted from now on; copied, and said again at each new connection. A supervisor that has a plan of its own, as
- * mps-control-daemon, does not take it; its status is then told as one of |generation|.
+ * Sets the wanted daemons. They are copied, and sent again at each new connection. A supervisor with a plan of its own
+ * (mps-control-daemon) does not take them; its status is then reported with |generation|.
  */
 void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint64_t generation);
 
 /*
- * All that is granted at this moment (mps_supervisor_hold()), said with what is wanted, now and at each new connection, then with
- * what was granted and released since; copied. |allocations| NULL, or more of them than MPS_HOLD_MAX: the caller cannot tell, and
- * nothing is said of it until he can.
+ * Sets all allocations that are granted now (see mps_supervisor_hold()). They are copied and sent with the wanted
+ * daemons, now and at each new connection; what is granted or released later is added to or removed from the copy. If
+ * |allocations| is NULL or has more than MPS_HOLD_MAX entries, the caller does not know the complete list, and none is
+ * sent until it does.
  */
 void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *allocations, size_t n_allocations);
 
-/* Nothing is wanted any more, and nothing is said again: another agent says it. The status is still told. */
+/* Stops sending the wanted daemons, because another agent sends them now. The status is still reported. */
 void mps_link_forget(struct mps_link *link);
 
 /*
- * ERROR_UNAVAILABLE when nobody is there, ERROR_UNSUPPORTED where the daemons are NVIDIA's. Called back exactly once, from the
- * loop, at the latest while the link closes.
+ * |done| is called exactly once, from the loop, at the latest while the link closes. ERROR_UNAVAILABLE: no supervisor
+ * is connected. ERROR_UNSUPPORTED: the daemons are NVIDIA's.
  */
 void mps_link_allocation(
         struct mps_link *link, const struct mps_allocation_request *request, mps_granted_fn *done, void *data);

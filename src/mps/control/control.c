@@ -1,6 +1,6 @@
 /*
- * A queue of questions; the front end of the first one runs. The next starts from a timer of the loop, so that neither
- * asking nor answering calls anybody back from within.
+ * A queue of questions; only the first one has a running front end. The next question starts from a timer of the loop,
+ * so that no callback is called from inside mps_control_ask() or from inside another callback.
  */
 #include "mps/control/control.h"
 
@@ -22,14 +22,17 @@
 #define NO_DAEMON "Cannot find MPS control daemon process"
 #define NOT_SENT "Cannot send command to MPS control daemon process"
 #define REFUSED_PAUSE_MS UINT64_C(20)
-/* Always has an answer, a number with one decimal. Sent after a command that may have none, it proves that the daemon accepted both. */
+/*
+ * This question always has an answer: a number with one decimal. It is sent after a command that may have no answer,
+ * and its own answer proves that the daemon accepted both.
+ */
 #define PROOF "get_default_active_thread_percentage"
-#define SHOWN 160 /* bytes of an answer in an error */
+#define SHOWN 160 /* bytes of an answer that an error shows */
 
 struct question {
         struct list link;
         struct arena arena;
-        const char *const *arguments; /* what follows argv[0]; NULL-terminated */
+        const char *const *arguments; /* the arguments after argv[0]; NULL-terminated */
         const char *command;          /* NULL: none */
         bool is_proven;               /* PROOF is sent after it */
         mps_answer_fn *done;
@@ -38,7 +41,7 @@ struct question {
 };
 
 struct mps_control {
-        uv_timer_t turn; /* of the next question, or of |slow| while the first one has a child */
+        uv_timer_t turn; /* starts the next question; while the first one has a child, measures |slow| */
         struct arena arena;
         struct list questions;
         struct child *child; /* of the first question, or NULL */
@@ -69,7 +72,7 @@ static const char *const usual_places[] = {
         "/home/kubernetes/bin/nvidia/bin",
 };
 
-/* |path|, or this process's own if that is NULL, or "" if there is none. */
+/* |path|; if NULL, the PATH of this process; "" if that is not set. */
 static const char *path_or_own(const char *path)
 {
         const char *own = path ? path : getenv("PATH");
@@ -77,7 +80,7 @@ static const char *path_or_own(const char *path)
         return own ? own : "";
 }
 
-/* |path| and the usual places below |root|; the caller frees. */
+/* |path| and the usual installation folders below |root|; the caller frees. */
 static char *join_places(const char *path, const char *root)
 {
         struct strbuf text = STRBUF_INIT;
@@ -88,7 +91,7 @@ static char *join_places(const char *path, const char *root)
         return strbuf_take(&text);
 }
 
-/* |path| with the folder of |program| before it; the caller frees. */
+/* |path| with the folder of |program| in front; the caller frees. */
 static char *join_folder(const char *program, const char *path)
 {
         _free_ char *folder = file_folder(program);
@@ -114,7 +117,10 @@ static enum found check_answer(const char *path)
         return S_ISREG(status.st_mode) && access(path, X_OK) == 0 ? FOUND_PROGRAM : FOUND_NO_PROGRAM;
 }
 
-/* The first program |name| in |places|; else the first thing of that name, which is none. The caller frees |*ret|. */
+/*
+ * The first executable |name| in |places|; if there is none, the first file of that name that is not executable. The
+ * caller frees |*ret|.
+ */
 static enum found look_up(char **ret, const char *name, const char *places)
 {
         char *first = NULL;
@@ -202,7 +208,7 @@ int mps_control_find(char **ret, const char *program, const char *path, const ch
 
 static void free_question(struct question *question)
 {
-        struct arena arena = question->arena; /* the question lies in it */
+        struct arena arena = question->arena; /* the queue entry of the question */
 
         arena_done(&arena);
 }
@@ -216,8 +222,8 @@ static void go_on(struct mps_control *control)
 }
 
 /*
- * The question is over. It leaves the queue and the next one is on its way before anybody hears of it, since |done| may
- * ask anew, or close the control.
+ * Ends a question. It leaves the queue and the next one is scheduled before |done| is called, since |done| may ask
+ * again or close the control.
  */
 static void control_finish(struct mps_control *control, const struct error *err, const char *answer)
 {
@@ -231,7 +237,7 @@ static void control_finish(struct mps_control *control, const struct error *err,
 
 /* ---- answers ---- */
 
-/* What was said to the program, for errors. */
+/* The command that was sent, for error messages. */
 static char *words_of(const struct question *question)
 {
         struct strbuf text = STRBUF_INIT;
@@ -251,7 +257,7 @@ static bool is_percentage(const char *line)
                !line[digits + 2];
 }
 
-/* Cuts the answer to PROOF off the end. False: there is none. */
+/* Removes the answer to PROOF from the end. False: there is none. */
 static bool take_proof(char *answer)
 {
         char *last = strrchr(answer, '\n');
@@ -263,8 +269,9 @@ static bool take_proof(char *answer)
 }
 
 /*
- * The daemon closed the connection of the front end because it has another one. The front end says so, or prints nothing, whatever its
- * status. An answer without the proof counts: the daemon ended after it.
+ * True if the daemon closed the front end's connection because it serves another front end. The front end then prints
+ * an error or nothing, whatever its exit status. If there is an answer but no proof, the daemon did accept the command
+ * and ended after it.
  */
 static bool is_refused(const struct question *question, const struct child_result *result, char *answer)
 {
@@ -278,7 +285,7 @@ static bool is_refused(const struct question *question, const struct child_resul
                                    : strcmp(question->command, PROOF) == 0 && !*answer;
 }
 
-/* What the end of the front end means; 0: |answer| is one. */
+/* Interprets the end of the front end; 0: |answer| is the answer. */
 static int control_judge(const struct mps_control *control, const char *words, const struct child_result *result,
         const char *answer, bool refused, struct error *err)
 {
@@ -431,7 +438,7 @@ void mps_control_run(struct mps_control *control, const char *const *arguments, 
         go_on(control);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 static const char *const *make_environment(struct arena *arena, const struct mps_control_options *options)
 {

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-#define SHOWN 120 /* bytes of an answer in an error */
+#define SHOWN 120 /* bytes of an answer that an error shows */
 #define PARTITION_MAX ((size_t)255)
 
 /* ---- commands ---- */
@@ -30,14 +30,14 @@ void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, co
         strbuf_printf(text, "sm_partition rm %s %s", gpu_uuid, id);
 }
 
-/* ---- pieces of answers ---- */
+/* ---- parsing ---- */
 
 static int dialogue_fail(const char *what, const char *answer, struct error *err)
 {
         return error_set(err, ERROR_INVALID, "MPS control daemon: '%.*s' is no %s", SHOWN, answer, what);
 }
 
-/* The lines of an answer, one after the other; false when there are no more. */
+/* Iterates over the lines of an answer; false at the end. */
 static bool next_line(struct arena *arena, const char **at, const char **ret)
 {
         size_t length = strcspn(*at, "\n");
@@ -147,7 +147,7 @@ int dialogue_read_device_clients(
 {
         size_t lines = count_lines(answer);
         struct dialogue_device *devices = ARENA_ARRAY(arena, struct dialogue_device, lines);
-        pid_t *clients = ARENA_ARRAY(arena, pid_t, lines); /* of all devices, one after the other */
+        pid_t *clients = ARENA_ARRAY(arena, pid_t, lines); /* the clients of all devices, in one array */
         const char *at = answer;
         const char *line;
         size_t n_clients = 0;
@@ -173,7 +173,7 @@ int dialogue_read_device_clients(
         return 0;
 }
 
-/* It becomes a variable of a container, and a word of a later command. */
+/* The id becomes a variable of a container and a word of a later command, so only safe characters are accepted. */
 static bool is_partition(const char *id, size_t length)
 {
         static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_.:-";
@@ -181,7 +181,7 @@ static bool is_partition(const char *id, size_t length)
         return length > 0 && length <= PARTITION_MAX && strspn(id, allowed) >= length;
 }
 
-/* What stands between |before| and |after| in a line that is nothing else. */
+/* The text between |before| and |after|, if the line contains nothing else. */
 static const char *between(struct arena *arena, const char *line, const char *before, const char *after)
 {
         size_t length = strlen(line);
@@ -242,7 +242,7 @@ bool dialogue_is_unknown_option(int status, const char *output)
         return status == 1 && strstr(output, "Cannot find MPS control daemon process");
 }
 
-/* ---- what a program can do ---- */
+/* ---- capabilities ---- */
 
 unsigned int dialogue_capabilities(const char *driver_version)
 {
@@ -252,8 +252,8 @@ unsigned int dialogue_capabilities(const char *driver_version)
                 unsigned int can;
         } table[] = {
                 {535, MPS_CAN_TERMINATE},     /* recorded */
-                {550, MPS_CAN_SERVER_STATUS}, /* recorded; 535 has not */
-                {580, MPS_CAN_MULTI_USER},    /* told by others; 550 has not (recorded) */
+                {550, MPS_CAN_SERVER_STATUS}, /* recorded; 535 does not have it */
+                {580, MPS_CAN_MULTI_USER},    /* reported by others; 550 does not have it (recorded) */
                 {590, MPS_CAN_PARTITION},     /* manual */
                 {615, MPS_CAN_NAMESPACE},     /* manual */
         };
@@ -272,10 +272,10 @@ unsigned int dialogue_capabilities(const char *driver_version)
         return can;
 }
 
-/* Without the arguments that they need these commands do nothing. */
+/* Without their arguments these commands change nothing. */
 static const struct {
         const char *command;
-        unsigned int can; /* if it is known */
+        unsigned int can; /* what is proved if the program knows the command */
 } probes[] = {
         {"get_server_status", MPS_CAN_SERVER_STATUS},
         {"terminate_client", MPS_CAN_TERMINATE},

@@ -1,10 +1,10 @@
 /*
- * What is said to an MPS control daemon through the interface of all releases (v2: one line a command), and what its
- * answers mean. Pure text: no process, no time. mps/control/dialogue_v3.h has the interface of r615.
+ * The commands to an MPS control daemon in the interface that all releases have (v2: one line per command), and the
+ * parsers of its answers. Pure text: no process, no time. mps/control/dialogue_v3.h has the interface of r615.
  *
- * Every parser takes whatever a broken or hostile daemon may print: numbers out of range, lines without end, text in
- * place of numbers; what cannot be understood is an error that shows it. Facts: recorded from 535 and 550 in
- * test/fixtures/mps-control, from NVIDIA's MPS manual (r615) where said.
+ * Every parser accepts any output of a broken or hostile daemon: numbers out of range, endless lines, text instead of
+ * numbers. An answer that cannot be parsed is an error that shows the answer. Sources: recordings of 535 and 550 in
+ * test/fixtures/mps-control, and NVIDIA's MPS manual (r615) where stated.
  */
 #pragma once
 
@@ -16,9 +16,12 @@
 
 /* |permille| as the percentage with one decimal that the daemon prints: 333 is "33.3", 1000 is "100.0". */
 void dialogue_put_percentage(struct strbuf *text, unsigned int permille);
-/* "set_default_device_pinned_mem_limit 0 1630M"; 0 MiB clears. |device|: a number; up to 550 a UUID is read as 0. */
+/*
+ * "set_default_device_pinned_mem_limit 0 1630M"; 0 MiB clears the limit. |device| is a number: up to 550 a UUID is read
+ * as 0.
+ */
 void dialogue_put_default_limit(struct strbuf *text, const char *device, uint64_t mib);
-/* "sm_partition add <uuid> <chunks>": daemons of r590 and newer that were started with -S. */
+/* "sm_partition add <uuid> <chunks>", for daemons of r590 and newer that were started with -S. */
 void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsigned int chunks);
 /* "sm_partition rm <uuid> <id>" */
 void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id);
@@ -28,13 +31,12 @@ void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, co
 /* "100.0" → 1000. */
 int dialogue_read_percentage(const char *answer, unsigned int *ret_permille, struct error *err) MUST_USE;
 /*
- * "2G" → 2048, "" → 0. What is kept is exact, but what is shown from 1 GiB on is whole GiB, rounded down: a limit of
- * 1630M is shown as "1G" (535, 550). So what is read back is to be compared with dialogue_limit_shown() of what was
- * set.
+ * "2G" → 2048, "" → 0. The daemon stores the exact value, but from 1 GiB on it shows whole GiB, rounded down: it shows
+ * a limit of 1630M as "1G" (535, 550). So compare the answer with dialogue_limit_shown() of the value that was set.
  */
 int dialogue_read_limit(const char *answer, uint64_t *ret_mib, struct error *err) MUST_USE;
 uint64_t dialogue_limit_shown(uint64_t mib);
-/* One PID a line; an empty answer is an empty list. 0 is a client without a number in the daemon's PID namespace. */
+/* One PID per line; an empty answer is an empty list. 0 is a client that has no PID in the daemon's PID namespace. */
 int dialogue_read_pids(const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct error *err) MUST_USE;
 
 /* get_device_client_list: each device's UUID with its clients. */
@@ -52,33 +54,33 @@ int dialogue_read_device_clients(const char *answer, struct arena *arena, struct
  */
 int dialogue_read_partition(const char *answer, struct arena *arena, const char **ret, struct error *err) MUST_USE;
 
-/* True where the answer is that of a program that does not know the command. */
+/* True if a program that does not know the command answers like this. */
 bool dialogue_is_unknown_command(const char *answer);
-/* "Server 4711 not found" and its like. */
+/* True for "Server 4711 not found" and similar answers. */
 bool dialogue_is_not_found(const char *answer);
 /*
- * True where a program that was to become a daemon ended like this: it does not know one of its options, took itself
- * for a front end and found no daemon. How -multiuser-server, -S and -p 3 are tried.
+ * True if a program that was started as a daemon ended because it does not know one of its options: it then ran as a
+ * front end and found no daemon. This is how support of -multiuser-server, -S and -p 3 is detected.
  */
 bool dialogue_is_unknown_option(int status, const char *output);
 
-/* ---- what a program can do ---- */
+/* ---- capabilities ---- */
 
 /*
- * From the driver's version ("580.105.08"; NULL unknown) what its control program should know, MPS_CAN_*: a guess, for
- * a choice of options to try. What the daemon really can is asked by a probe.
+ * The MPS_CAN_* that a control program of this driver version ("580.105.08"; NULL: unknown) probably has. This is a
+ * guess, used to choose the options to try; a probe finds out what the daemon really supports.
  */
 unsigned int dialogue_capabilities(const char *driver_version);
 
 /*
- * The questions whose answers prove what a daemon can, one at a time: while dialogue_probe_next() has a command, ask it
- * and give the answer. They change nothing, so that a daemon can be asked at any time: one that is adopted may get a
- * client at this moment. Proves SERVER_STATUS, TERMINATE and PARTITION; MULTI_USER and NAMESPACE are proved by a start
- * (dialogue_is_unknown_option()).
+ * A probe finds out what a daemon supports. While dialogue_probe_next() returns a command, send it and pass the answer
+ * to dialogue_probe_answer(). The commands change nothing, so a daemon can be probed at any time, even an adopted one
+ * that gets a client at this moment. A probe proves SERVER_STATUS, TERMINATE and PARTITION; MULTI_USER and NAMESPACE
+ * are proved by a start (dialogue_is_unknown_option()).
  */
 struct dialogue_probe {
         unsigned int step;
-        unsigned int can; /* MPS_CAN_*: proved so far */
+        unsigned int can; /* MPS_CAN_*: what is proved so far */
 };
 const char *dialogue_probe_next(const struct dialogue_probe *probe);
 void dialogue_probe_answer(struct dialogue_probe *probe, const char *answer);

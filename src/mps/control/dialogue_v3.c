@@ -8,7 +8,7 @@
 #include "mps/control/dialogue.h"
 
 #define NAME_MAX_LENGTH 64U
-#define SHOWN 120 /* bytes of a line in an error */
+#define SHOWN 120 /* bytes of a line that an error shows */
 #define FORMAT "--format=csv,noheader"
 #define MAX_FIELDS 8U
 
@@ -24,7 +24,7 @@ bool dialogue_v3_is_name(const char *name)
 
 #define MAX_WORDS 6U
 
-/* At most MAX_WORDS of them, the first NULL ends the list. */
+/* At most MAX_WORDS words; the first NULL ends the list. */
 static const char *const *words_of(struct arena *arena, const char *const words[MAX_WORDS])
 {
         const char **copy = ARENA_ARRAY(arena, const char *, MAX_WORDS + 1);
@@ -62,7 +62,7 @@ unsigned int dialogue_v3_threads_set(unsigned int permille)
         return MAX(permille / 10, 1U) * 10;
 }
 
-/* Behind the |count| words that are there. */
+/* Appends to the |count| words that are there. */
 static const char *const *with_limits(
         struct arena *arena, const char *words[MAX_WORDS], size_t count, unsigned int permille, uint64_t limit_mib)
 {
@@ -138,7 +138,7 @@ const char *const *dialogue_v3_client_terminate(struct arena *arena, pid_t pid)
 
 /* ---- answers ---- */
 
-/* Legacy daemons show whole gigabytes; whether these do is not known. */
+/* Daemons with the older interface show whole gigabytes; whether v3 daemons do so is not known. */
 int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error *err)
 {
         uint64_t mib;
@@ -172,8 +172,8 @@ static int dialogue_v3_fail(const char *what, const char *line, struct error *er
 }
 
 /*
- * The first |count| fields of a line; the last of them is all the rest, commas too: a command, or a list of devices.
- * False when there are fewer.
+ * Splits a line into |count| fields. The last field is the rest of the line with its commas: a command, or a list of
+ * devices. False if there are fewer fields.
  */
 static bool split(struct arena *arena, const char *line, size_t count, const char *fields[MAX_FIELDS])
 {
@@ -202,10 +202,10 @@ static bool read_id(const char *field, uint64_t max, uint64_t *ret)
         return true;
 }
 
-/* One line's values go into |element|. */
+/* Parses one line into |element|. */
 typedef bool read_line_fn(struct arena *arena, const char *line, void *element);
 
-/* |what| NULL: lines that are none are left out. */
+/* |what| NULL: lines that cannot be parsed are skipped. */
 static int read_lines(const char *answer, struct arena *arena, const char *what, read_line_fn *read_line,
         size_t element_size, void **ret, size_t *ret_n, struct error *err)
 {
@@ -231,7 +231,7 @@ static int read_lines(const char *answer, struct arena *arena, const char *what,
         return 0;
 }
 
-/* Of the rest "<devices>,<context ids>" the devices. In the manual's example neither has a comma; both are lists. */
+/* From "<devices>,<context ids>" the devices. In the manual's example neither has a comma, though both are lists. */
 static const char *devices_of(struct arena *arena, const char *rest)
 {
         const char *comma = strrchr(rest, ',');

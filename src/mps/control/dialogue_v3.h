@@ -1,70 +1,70 @@
 /*
- * The MPS interface of r615 and newer (v3: `nvidia-cuda-mps-control <module> <verb> …`): the arguments to give to
- * mps_control_run(), and what its lists mean. Pure, as mps/control/dialogue.h. It is there when the daemon was started with "-p
- * 3" and did not take that for an unknown option.
+ * The MPS interface of r615 and newer (v3: `nvidia-cuda-mps-control <module> <verb> …`): the arguments for
+ * mps_control_run(), and the parsers of its lists. Pure, like mps/control/dialogue.h. The daemon has it if it was
+ * started with "-p 3" and knows that option.
  *
- * All of it is from NVIDIA's MPS manual (r615, "MPS v3 Interface"), whose examples the tests have; no program that
- * speaks it was at hand. Lists are asked for as "csv,noheader".
+ * The source is NVIDIA's MPS manual (r615, "MPS v3 Interface"); the tests use its examples. It was never tried with a
+ * real program of r615. Lists are requested as "csv,noheader".
  */
 #pragma once
 
 #include "base/error.h"
 #include "mps/wire/status.h"
 
-/* Servers and namespaces: [a-z0-9_]{1,64}. */
+/* Names of servers and namespaces: [a-z0-9_]{1,64}. */
 bool dialogue_v3_is_name(const char *name);
 
 /* ---- arguments: NULL-terminated, in |arena| ---- */
 
-/* |devices|: UUIDs with commas between them; clients of |uid| alone. */
+/* |devices|: UUIDs separated by commas. The server serves clients of |uid| only. */
 const char *const *dialogue_v3_server_create(struct arena *arena, const char *name, uid_t uid, const char *devices);
 const char *const *dialogue_v3_server_list(struct arena *arena);
-/* The limits of its namespace "default", where clients are that name none; as with dialogue_v3_namespace_set(). */
+/*
+ * The limits of the namespace "default", which clients without a namespace use; parameters as for
+ * dialogue_v3_namespace_set().
+ */
 const char *const *dialogue_v3_server_set(
         struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib);
 const char *const *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name);
 /*
- * The limits of a namespace, which hold for each of its clients, whatever their variables say. One of them at least.
- * |permille| goes in as whole percent, rounded down, but not to 0; 0: not set. |limit_mib| 0: not set.
+ * The limits of a namespace. They hold for each of its clients, whatever the client's variables say. At least one must
+ * be set. |permille| is passed as whole percent, rounded down, but at least 1; 0: not set. |limit_mib| 0: not set.
  */
 const char *const *dialogue_v3_namespace_set(
         struct arena *arena, const char *server, const char *name, unsigned int permille, uint64_t limit_mib);
-/* With |force| its clients are ended; else it is refused while there are any. */
+/* With |force| the clients are ended. Without it the command fails while the namespace has clients. */
 const char *const *dialogue_v3_namespace_delete(struct arena *arena, const char *server, const char *name, bool force);
 const char *const *dialogue_v3_namespace_list(struct arena *arena, const char *server);
-/* One field of it, without format. */
+/* One field of the namespace, as a bare value. */
 #define DIALOGUE_V3_LIMIT "pinned-memory-limit"
 #define DIALOGUE_V3_THREADS "active-thread-percentage"
 const char *const *dialogue_v3_namespace_get(
         struct arena *arena, const char *server, const char *name, const char *field);
-/* Of all servers. */
+/* The clients of all servers. */
 const char *const *dialogue_v3_client_list(struct arena *arena);
-/* The answer is one field of it; status 1 where there is no such client. */
+/* The answer is one field of the client; exit status 1 if there is no such client. */
 #define DIALOGUE_V3_SERVER "server"
 #define DIALOGUE_V3_NAMESPACE "maws-ns"
 const char *const *dialogue_v3_client_get(struct arena *arena, pid_t pid, const char *field);
 const char *const *dialogue_v3_client_terminate(struct arena *arena, pid_t pid);
-/* The daemon, and with it all servers. */
+/* Ends the daemon with all its servers. */
 const char *const *dialogue_v3_quit(struct arena *arena);
 
-/*
- * The server that a client gets which names none: "uid_<number>". In multi-user mode there is that of root alone, for
- * everybody.
- */
+/* The server of a client that names none: "uid_<number>". In multi-user mode root's server serves all users. */
 const char *dialogue_v3_own_server(struct arena *arena, uid_t uid);
 
 /* ---- answers ---- */
 
-/* That a field is what was set; a difference is an error with both. */
+/* Checks that a field has the value that was set; if not, the error shows both. */
 int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error *err) MUST_USE;
 int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct error *err) MUST_USE;
-/* Whole percent, as they are set. */
+/* In whole percent, as it was set. */
 unsigned int dialogue_v3_threads_set(unsigned int permille);
 
 struct dialogue_v3_server {
         const char *name;
         uid_t uid;
-        pid_t pid; /* 0: it does not run */
+        pid_t pid; /* 0: the server does not run */
         const char *status;
         const char *pipe_directory;
         const char *devices;
@@ -83,7 +83,9 @@ struct dialogue_v3_namespace {
 int dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret,
         size_t *ret_n, struct error *err) MUST_USE;
 
-/* The command is the tenant's, line breaks and all: believe a line no more than one of "ps" (mps/control/dialogue.h). */
+/*
+ * The tenant controls the command, even line breaks: a line may be forged. Check it with "ps" (mps/control/dialogue.h).
+ */
 struct dialogue_v3_client {
         pid_t pid;
         const char *server;

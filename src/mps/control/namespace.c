@@ -9,14 +9,14 @@ static void on_undone(const struct error *err UNUSED, const char *answer UNUSED,
         wanted->done(&wanted->problem, wanted->data);
 }
 
-/* It is not deleted while it has clients: then it was somebody's before. */
+/* It is deleted only if it has no clients; if it has some, it existed before and is in use. */
 static void undo(struct mps_namespace *wanted)
 {
         mps_control_run(wanted->control,
                 dialogue_v3_namespace_delete(wanted->arena, wanted->server, wanted->name, false), on_undone, wanted);
 }
 
-/* The steps: what is said, and what its answer has to be. */
+/* The steps: the command, and the expected answer. */
 
 static const char *const *say_create(const struct mps_namespace *wanted)
 {
@@ -72,7 +72,7 @@ static void on_namespace_answer(const struct error *err, const char *answer, voi
         struct error problem;
 
         if (err && wanted->step == 0 && err->kind == ERROR_UNAVAILABLE) {
-                wanted->problem = *err; /* it may be there already: the next step tells */
+                wanted->problem = *err; /* it may exist already; the next step finds out */
         } else if (err) {
                 if (wanted->problem.kind == ERROR_NONE)
                         wanted->problem = *err;

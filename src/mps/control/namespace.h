@@ -1,15 +1,18 @@
 /*
- * Makes one namespace of the v3 interface (mps/control/dialogue_v3.h): creates it, sets its limits and reads them back. One that
- * was there already, as after a crash between its making and the record, gets the limits all the same. Where a limit
- * is refused or reads back otherwise nothing stays.
+ * Creates one namespace of the v3 interface (mps/control/dialogue_v3.h), sets its limits and reads them back. A
+ * namespace that exists already, for example after a crash between its creation and its record, gets the limits too. If
+ * a limit is refused or reads back differently, the namespace is deleted.
  */
 #pragma once
 
 #include "mps/control/control.h"
 
-/* Of whoever has it made, who keeps it until |done|, or until |control| is closed: then nobody is called. */
+/*
+ * Owned by the caller, who keeps it until |done| is called or |control| is closed; in the latter case |done| is not
+ * called.
+ */
 struct mps_namespace {
-        struct arena *arena; /* for what is said and heard */
+        struct arena *arena; /* for commands and answers */
         struct mps_control *control;
         const char *server;
         const char *name;
@@ -18,7 +21,7 @@ struct mps_namespace {
         void (*done)(const struct error *err, void *data);
         void *data;
 
-        size_t step; /* private, and what follows */
+        size_t step; /* private, like all that follow */
         struct error problem;
 };
 

@@ -1,9 +1,10 @@
 /*
- * What is made for containers, partitions and namespaces, and the one place that compares what is wanted with what is there. An
- * entry is wanted from the agent's request for it, or the agent's list of allocations, until its release, or until that list has it no
- * more; it is there if it was made in the current process of the daemon. The difference is reconciled as soon as the daemon can be asked:
- * what is missing is made, the rest removed. What fails is tried again after 1 s, then twice that, at most a minute; a new process of
- * the daemon is asked at once.
+ * Partitions and namespaces of containers. This is the only place that compares the wanted ones with the existing ones.
+ *
+ * An entry is wanted from the agent's request (or from the agent's list of allocations) until it is released, or until
+ * it is missing in that list. It exists if it was created in the current process of the daemon. As soon as the daemon
+ * accepts commands, the difference is reconciled: missing ones are created, the others are removed. A failure is
+ * retried after 1 s, then after twice the time, at most a minute; a new process of the daemon is asked at once.
  */
 #include "mps/supervisor/requests.h"
 
@@ -23,11 +24,11 @@
 struct allocation_entry {
         struct list link; /* supervisor->allocations */
         struct arena arena;
-        struct mps_record_allocation value; /* pid 0: not made yet */
+        struct mps_record_allocation value; /* pid 0: not created yet */
         unsigned int failures;              /* in a row, in one process of the daemon */
-        uint64_t asked_start;               /* of the process that was asked last */
+        uint64_t asked_start;               /* start time of the process that was asked last */
         uint64_t due_ms;
-        char *problem; /* why it cannot be made; NULL: it can, as far as is known */
+        char *problem; /* why it cannot be created; NULL: no problem known */
 };
 
 /* ---- allocations ---- */
@@ -52,7 +53,7 @@ static void free_entry(struct allocation_entry *entry)
         arena_done(&arena);
 }
 
-/* An entry of that id is replaced. */
+/* Replaces an entry of the same id. */
 static struct allocation_entry *put_entry(struct mps_supervisor *supervisor, const struct mps_record_allocation *value)
 {
         struct allocation_entry *old = find_entry(supervisor, value->request.id);
@@ -92,7 +93,7 @@ static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
         return unit->chunk_sms && sms > unit->chunk_sms ? sms / unit->chunk_sms : 1;
 }
 
-/* What was made is on record from now on, and the request answered. */
+/* Records what was created and answers the request. */
 static void keep_allocation(struct request *request, const struct mps_record_daemon *process, bool is_void)
 {
         const struct mps_record_allocation value = {
@@ -109,7 +110,7 @@ static void keep_allocation(struct request *request, const struct mps_record_dae
         supervisor_note(request->supervisor, true);
 }
 
-/* Its container has what an earlier process made. */
+/* The container still has the partition that an earlier process created. */
 static bool is_another(const struct allocation_entry *old, const char *partition)
 {
         return old && old->value.pid &&
@@ -172,7 +173,7 @@ static void on_namespace(const struct error *err, void *data)
                 request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
         } else {
                 request->allocation.tier = MPS_TIER_NAMESPACE;
-                keep_allocation(request, &process, false); /* it is in the same place again: containers find it */
+                keep_allocation(request, &process, false); /* it has the same path again, so containers find it */
         }
 }
 
@@ -212,7 +213,7 @@ static void make_namespace(struct request *request, struct mps_control *control)
 
 /* ---- both ---- */
 
-/* What is under way for it, or NULL; the others wait for that. */
+/* The running request for this entry, or NULL; other requests wait for it. */
 static struct request *find_request(const struct mps_supervisor *supervisor, const char *id)
 {
         LIST_FOR_EACH(link, &supervisor->requests) {
@@ -250,7 +251,7 @@ static void start_allocation(struct request *request)
         if (entry)
                 entry->value.is_over = false;
         if (!makes_parts(request->run)) {
-                request->allocation.tier = mps_run_tier(request->run); /* nothing has to be made */
+                request->allocation.tier = mps_run_tier(request->run); /* nothing needs to be created */
                 request_end(request, NULL);
         } else if (entry && is_current(request->run, &entry->value)) {
                 mps_allocation_copy(&request->allocation, &request->arena, &entry->value.allocation);
@@ -273,7 +274,7 @@ void mps_supervisor_allocation(struct mps_supervisor *supervisor, const struct m
                 start_allocation(request);
 }
 
-/* Those whose turn has come. */
+/* Entries whose retry is due. */
 static void start_waiting(struct mps_supervisor *supervisor)
 {
         LIST_FOR_EACH(link, &supervisor->requests) {
@@ -301,7 +302,7 @@ static void on_removed(const struct error *err, const char *answer, void *data)
         supervisor_note(request->supervisor, true);
 }
 
-/* What could not be deleted may be gone already; whether it is, its fields tell. */
+/* If the deletion failed, the namespace may be gone already: reading its fields shows whether it is. */
 static void on_still_there(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct request *request = data;
@@ -350,7 +351,7 @@ static void remove_part(struct request *request, const struct mps_record_allocat
         strbuf_done(&command);
 }
 
-/* The entry may be gone afterwards. |done| may be NULL. */
+/* May free the entry. |done| may be NULL. */
 static void allocations_release(
         struct mps_supervisor *supervisor, struct allocation_entry *entry, mps_done_fn *done, void *data)
 {
@@ -366,7 +367,7 @@ static void allocations_release(
                 remove_part(request, &entry->value, control);
                 return;
         }
-        free_entry(entry); /* what it was went with its process, or was never made */
+        free_entry(entry); /* what it had ended with the process, or was never created */
         request_end(request, NULL);
         supervisor_note(supervisor, true);
 }
@@ -381,7 +382,7 @@ void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, m
                 allocations_release(supervisor, entry, done, data);
                 return;
         }
-        /* It goes as soon as what is under way is over; or there is nothing. */
+        /* If a request is running for it, it is removed when that ends; otherwise there is nothing to remove. */
         if (entry)
                 entry->value.is_over = true;
         if (busy)
@@ -393,7 +394,7 @@ void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, m
         supervisor_note(supervisor, true);
 }
 
-/* ---- what is wanted against what is there ---- */
+/* ---- reconciling ---- */
 
 void mps_supervisor_hold(
         struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted)
@@ -432,7 +433,7 @@ static uint64_t now_ms(const struct mps_supervisor *supervisor)
         return uv_now(supervisor->options.loop);
 }
 
-/* Of its daemon, in the process of now, if that can be asked for it. */
+/* The entry's daemon, if its current process is ready for such commands. */
 static struct mps_run *find_ready_run(const struct mps_supervisor *supervisor, const struct allocation_entry *entry)
 {
         struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
@@ -441,8 +442,8 @@ static struct mps_run *find_ready_run(const struct mps_supervisor *supervisor, c
 }
 
 /*
- * A container finds its namespace by the place, whoever made it. A partition it knows by a number of its own, so one that was never
- * made here would be nobody's.
+ * A container finds its namespace by path, whoever created it. It finds a partition by an id, so a partition that was
+ * never created before belongs to no container.
  */
 static bool is_of_use(const struct mps_run *run, const struct allocation_entry *entry)
 {
@@ -460,7 +461,7 @@ static void make_missing(struct mps_supervisor *supervisor, const struct allocat
                 make_part(request, control);
 }
 
-/* The entry may be gone afterwards. */
+/* May free the entry. */
 static void reconcile_entry(struct mps_supervisor *supervisor, struct allocation_entry *entry)
 {
         struct mps_run *run = supervisor_find(supervisor, entry->value.request.daemon);
@@ -524,7 +525,7 @@ void supervisor_allocations_reconcile(struct mps_supervisor *supervisor)
         allocations_arm(supervisor);
 }
 
-/* A caller that asks gets the error and asks again itself, so there is an entry only for what was made before. */
+/* A caller gets the error and retries by itself, so only an entry that was created before is retried here. */
 void supervisor_allocations_note_outcome(const struct request *request)
 {
         struct mps_supervisor *supervisor = request->supervisor;
@@ -550,7 +551,7 @@ void supervisor_allocations_note_outcome(const struct request *request)
                                    "is removed later",
                         LOG_STR("daemon", entry->value.request.daemon), LOG_STR("allocation", entry->value.request.id),
                         LOG_ERR(&request->err));
-                supervisor_note(supervisor, true); /* that it is over */
+                supervisor_note(supervisor, true); /* so that others see when the problem is over */
         }
         if (request->kind == REQUEST_ALLOCATION) {
                 free(entry->problem);
@@ -611,7 +612,7 @@ size_t supervisor_allocations_list_namespaces(
         return count;
 }
 
-/* ---- life ---- */
+/* ---- end ---- */
 
 void supervisor_allocations_done(struct mps_supervisor *supervisor)
 {

@@ -1,4 +1,4 @@
-/* One function a state; an event that means nothing there changes nothing, its timer included. */
+/* One function per state. An event that a state does not expect changes nothing, not even the timer. */
 #include "mps/supervisor/daemon.h"
 
 #include <assert.h>
@@ -118,7 +118,7 @@ static struct mps_action step_starting(struct mps_machine *machine, enum mps_eve
 {
         switch (event) {
         case MPS_EVENT_ANSWERED:
-        case MPS_EVENT_ADOPTED: /* instead of a start: one was there already */
+        case MPS_EVENT_ADOPTED: /* instead of a start: a process existed already */
                 return configure(machine);
         case MPS_EVENT_EXITED:
                 return daemon_fail(machine, now_ms);
@@ -129,7 +129,7 @@ static struct mps_action step_starting(struct mps_machine *machine, enum mps_eve
                 return fail_and_kill(machine, now_ms);
         case MPS_EVENT_UNWANTED:
         case MPS_EVENT_CHANGED:
-                return kill_it(machine, MPS_DRAINING); /* nobody was told of it yet */
+                return kill_it(machine, MPS_DRAINING); /* not reported to others yet */
         default:
                 return ignore();
         }
@@ -197,7 +197,7 @@ static struct mps_action step_draining(struct mps_machine *machine, enum mps_eve
         }
 }
 
-/* There is no process. */
+/* Used when there is no process. */
 static struct mps_action step_waiting(struct mps_machine *machine, enum mps_event event)
 {
         switch (event) {

@@ -1,6 +1,6 @@
 /*
- * One control daemon, from wanted to gone: when to start, ask, give up, wait, end. The state machine is pure (events in,
- * actions out: no process, no clock); mps/supervisor/daemon_run.h carries it out.
+ * The state machine of one control daemon: when to start it, ask it, give up, wait and end it. It is pure (events in,
+ * actions out: no process, no clock); mps/supervisor/daemon_run.h executes the actions.
  *
  *   off ──WANTED──► starting ──ANSWERED──► configuring ──CONFIGURED──► ready ──SERVER_FAULT──► fault
  *    ▲                 │ EXITED, TIMEOUT      │ EXITED, REFUSED,         │ EXITED, SILENT,      │ SERVER_ACTIVE
@@ -11,14 +11,15 @@
  *    └──EXITED── draining ◄──UNWANTED, CHANGED── starting, configuring, ready, fault
  *                  └──EXITED, while it is wanted (with other settings)──► starting
  *
- * What is not drawn: a process that has to go before the next one comes is killed first, and fault and draining last until
- * it has EXITED; so there are never two. A daemon that drains waits for its clients (EMPTY), then is told to quit; one that has
- * not quit is killed. WANTED takes a daemon back that only waits for clients. REFUSED while ready (somebody else
- * changed a setting) configures again.
+ * Not drawn: before a new process starts, the old one is killed, and fault and draining last until it has EXITED; so
+ * there are never two processes. A draining daemon waits until its clients have left (EMPTY), then gets the command to
+ * quit; if it does not quit, it is killed. WANTED makes a daemon ready again that only waits for its clients. REFUSED
+ * while ready (somebody else changed a setting) configures it again.
  *
- * SERVER_FAULT is not the daemon's end: from Volta on the server recovers once every affected client has left (MPS manual,
- * "FAULT"). So the state is fault, and the way back is SERVER_ACTIVE; only a server that stays in FAULT with no client, or
- * longer than MPS_FAULT_PATIENCE_MS with some, is shut down, and where that does not help, the daemon is killed.
+ * SERVER_FAULT does not end the daemon: from Volta on the server recovers when every affected client has left (MPS
+ * manual, "FAULT"). So the state becomes fault, and SERVER_ACTIVE ends it. A server that stays in FAULT without a
+ * client, or with clients for longer than MPS_FAULT_PATIENCE_MS, is shut down; if that does not help, the daemon is
+ * killed.
  */
 #pragma once
 
@@ -28,42 +29,41 @@
 #include "mps/wire/status.h"
 
 enum mps_event {
-        MPS_EVENT_WANTED, /* with the settings that a process of it, if there is one, was started with */
+        MPS_EVENT_WANTED, /* with the settings of its present process, or without a process */
         MPS_EVENT_UNWANTED,
-        MPS_EVENT_CHANGED,    /* wanted, but with other settings than those */
-        MPS_EVENT_ADOPTED,    /* alive and answering: configuring without a start */
-        MPS_EVENT_ANSWERED,   /* the first round trip */
-        MPS_EVENT_CONFIGURED, /* everything reads back as it was set */
-        MPS_EVENT_REFUSED,    /* something does not */
+        MPS_EVENT_CHANGED,    /* wanted, but with other settings than its process has */
+        MPS_EVENT_ADOPTED,    /* a running process answers: configure it without a start */
+        MPS_EVENT_ANSWERED,   /* the first answer */
+        MPS_EVENT_CONFIGURED, /* every setting reads back as it was set */
+        MPS_EVENT_REFUSED,    /* a setting does not */
         MPS_EVENT_EXITED,     /* the process ended, or could not be started */
         MPS_EVENT_SILENT,     /* no answer within the deadline */
         MPS_EVENT_SERVER_FAULT,
         MPS_EVENT_SERVER_ACTIVE, /* no server is in FAULT (any more) */
-        MPS_EVENT_LOST,          /* its directory is gone or another one, or its GPU is lost */
-        MPS_EVENT_EMPTY,         /* it has no client; may be said again and again */
-        MPS_EVENT_HURRY,         /* draining: its clients have had their time */
+        MPS_EVENT_LOST,          /* its directory is gone or was replaced, or its GPU is lost */
+        MPS_EVENT_EMPTY,         /* it has no client; may be reported repeatedly */
+        MPS_EVENT_HURRY,         /* draining: the time for its clients is over */
         MPS_EVENT_TIMEOUT,
 };
 #define MPS_N_EVENTS (MPS_EVENT_TIMEOUT + 1)
 
 enum mps_command {
         MPS_DO_NOTHING,
-        MPS_DO_START,       /* directories, compute mode, process; ask until it answers */
-        MPS_DO_CONFIGURE,   /* set and read back */
-        MPS_DO_DRAIN,       /* look for clients: EMPTY follows when there are none */
-        MPS_DO_QUIT,        /* "quit": EXITED follows */
-        MPS_DO_END,         /* "quit" with a timeout: it ends with its clients */
-        MPS_DO_KILL,        /* server and daemon, however they are: EXITED follows */
-        MPS_DO_SHUT_SERVER, /* shutdown_server -f: the next client gets a new one */
-        MPS_DO_GONE,        /* nothing is left */
+        MPS_DO_START,       /* directories, compute mode, process; then ask until it answers */
+        MPS_DO_CONFIGURE,   /* set the limits and read them back */
+        MPS_DO_DRAIN,       /* poll for clients; EMPTY follows when there are none */
+        MPS_DO_QUIT,        /* send "quit"; EXITED follows */
+        MPS_DO_END,         /* send "quit" with a timeout, which ends its clients; EXITED follows */
+        MPS_DO_KILL,        /* kill server and daemon, whatever their state; EXITED follows */
+        MPS_DO_SHUT_SERVER, /* shutdown_server -f: the next client gets a new server */
+        MPS_DO_GONE,        /* the daemon is gone and leaves nothing */
 };
 
 #define MPS_TIMER_KEEP UINT64_MAX
 
 struct mps_action {
         enum mps_command command;
-        uint64_t
-                timeout_ms; /* until TIMEOUT is to be reported, instead of what was armed; 0: never; or MPS_TIMER_KEEP */
+        uint64_t timeout_ms; /* until TIMEOUT is reported, replaces the timer; 0: never; or MPS_TIMER_KEEP */
 };
 
 /* What a state waits for. */
@@ -97,7 +97,7 @@ struct mps_machine {
 
 struct mps_action mps_step(struct mps_machine *machine, enum mps_event event, int64_t now_ms);
 
-/* There is a process, or there may be: it was told to start and has not EXITED. */
+/* There may be a process: a start was requested and EXITED has not been reported. */
 bool mps_machine_is_alive(const struct mps_machine *machine);
-/* The server is in FAULT, and the daemon waits for it. */
+/* The server is in FAULT, and the daemon waits until it recovers. */
 bool mps_machine_is_server_fault(const struct mps_machine *machine);

@@ -1,6 +1,6 @@
 /*
- * One command after the other: what is set is read back, since the program exits 0 and may say nothing where it refuses. What a
- * new process can do is found out before.
+ * Sends one command after the other. Every setting is read back, since the program exits 0 and may print nothing when
+ * it refuses. A new process is probed for its capabilities first.
  */
 #include "mps/supervisor/daemon_parts.h"
 
@@ -11,19 +11,19 @@
 #include "mps/control/dialogue.h"
 #include "mps/control/dialogue_v3.h"
 
-/* What speaks the v3 interface has all of this. */
+/* A daemon with the v3 interface supports all of these. */
 #define V3_CAN (MPS_CAN_SERVER_STATUS | MPS_CAN_TERMINATE)
 
 struct step {
         const char *command;          /* or */
         const char *const *arguments; /* of the v3 interface */
         enum { STEP_SET, STEP_LIMIT, STEP_THREADS } kind;
-        bool may_fail;     /* what is to be made may be there already */
+        bool may_fail;     /* the namespace may exist already */
         uint64_t expected; /* MiB, permille */
-        const char *unit;  /* of a limit */
+        const char *unit;  /* a check of a limit */
 };
 
-/* Two steps a unit, and two for threads; v3, with one unit: five. */
+/* Two steps per unit and two for threads; with v3, which has one unit: five. */
 struct configure {
         struct arena arena;
         struct mps_run *run;
@@ -62,7 +62,10 @@ static void daemon_configure_add(struct configure *configure, struct step step)
         configure->steps[configure->count++] = step;
 }
 
-/* By ordinal: old programs read a UUID as device 0. The daemon numbers what its CUDA_VISIBLE_DEVICES names. */
+/*
+ * Limits are set by ordinal, because old programs read a UUID as device 0. The ordinals are the positions in the
+ * daemon's CUDA_VISIBLE_DEVICES.
+ */
 static void add_limit(struct configure *configure, size_t ordinal, const struct mps_unit *unit)
 {
         char device[24];
@@ -92,8 +95,8 @@ static void add_threads(struct configure *configure, unsigned int permille)
 }
 
 /*
- * The server to which clients come that name none: a container without a namespace has the limits of the largest share there,
- * as with a daemon of the older interface.
+ * The server for clients that name no server. A container without a namespace gets the limits of the largest share
+ * there, as with a daemon of the older interface.
  */
 static void add_server(struct configure *configure, const struct mps_daemon_wanted *settings)
 {
@@ -118,11 +121,11 @@ static void add_server(struct configure *configure, const struct mps_daemon_want
                 (struct step){.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_THREADS),
                         .kind = STEP_THREADS,
                         .expected = settings->threads_permille});
-        /* It is asked again and again later. */
+        /* This value is polled later. */
         daemon_configure_add(configure, (struct step){.arguments = dialogue_v3_client_list(arena), .kind = STEP_SET});
 }
 
-/* ---- what comes back ---- */
+/* ---- checking the answers ---- */
 
 static void check_field(struct configure *configure, const struct step *step, const char *answer)
 {
@@ -201,7 +204,7 @@ static bool ask_next(struct configure *configure)
         if (!command && configure->is_probing) {
                 configure->is_probing = false;
                 run->can = configure->probe.can | run->options;
-                run_notify(run, true); /* for the record: the next of us need not ask again */
+                run_notify(run, true); /* for the record, so that the next supervisor does not probe again */
         }
         if (!command && configure->at == configure->count)
                 return false;
@@ -220,7 +223,7 @@ static bool is_there_already(const struct configure *configure, const struct err
         return !configure->is_probing && configure->steps[configure->at].may_fail && err->kind == ERROR_UNAVAILABLE;
 }
 
-/* What a check reports may have ended all of this. */
+/* A report may end |configure|. */
 static void on_daemon_configure_answer(const struct error *err, const char *answer, void *data)
 {
         struct mps_run *run = data;
@@ -263,7 +266,7 @@ void run_configure(struct mps_run *run)
                 run->can = V3_CAN | run->options;
                 add_server(configure, settings);
         } else {
-                configure->is_probing = run->can == 0; /* a process that was probed stays as it is */
+                configure->is_probing = run->can == 0; /* a process that was probed before keeps its capabilities */
                 for (size_t i = 0; i < settings->n_units; i++)
                         add_limit(configure, i, &settings->units[i]);
                 add_threads(configure, settings->threads_permille);

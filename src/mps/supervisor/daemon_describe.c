@@ -1,4 +1,4 @@
-/* What one daemon is, for the others. */
+/* The status of one daemon. */
 #include "mps/supervisor/daemon_parts.h"
 
 #include <string.h>

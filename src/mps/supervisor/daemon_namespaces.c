@@ -1,7 +1,8 @@
 /*
- * Whether the namespaces that were made in a daemon that serves still have their limits (mps/control/namespace.h): whoever may speak to it as
- * its user may change them. One list has all of them; what differs is set back and listed again. One that does not follow is told, and
- * left alone, since the daemon serves others. One that is not there was released meanwhile.
+ * Checks whether the namespaces of a serving daemon still have their limits (mps/control/namespace.h), since every
+ * process that may send commands as the daemon's user can change them. One list shows them all. A limit that differs is
+ * set again, and the list is read again. If the limit still differs, this is reported and the namespace is left as it
+ * is, since the daemon serves others. A namespace that is missing was released meanwhile.
  */
 #include "mps/supervisor/daemon_parts.h"
 
@@ -20,7 +21,7 @@ struct namespaces {
         struct mps_allocation_request *wanted;
         size_t count;
         size_t at;
-        char difference[256]; /* of wanted[at], which is being set back; "": is not */
+        char difference[256]; /* of wanted[at], which is being restored; "": nothing is */
 };
 
 void run_stop_verifying_namespaces(struct mps_run *run)
@@ -43,7 +44,7 @@ static const struct dialogue_v3_namespace *daemon_namespaces_find(const struct d
         return NULL;
 }
 
-/* Whether limits are shown exactly or as legacy daemons show them is not known: see dialogue_v3_check_limit(). */
+/* It is not known whether v3 shows limits exactly or rounded as older daemons do: see dialogue_v3_check_limit(). */
 static bool is_other(
         const struct dialogue_v3_namespace *found, const struct mps_allocation_request *wanted, char *ret, size_t size)
 {
@@ -69,7 +70,7 @@ static void ask_for_list(struct namespaces *namespaces)
                 on_list, namespaces->run);
 }
 
-/* A refusal is no end: the list tells what it means. */
+/* A refusal does not stop the check: the next list shows the result. */
 static void on_daemon_namespaces_set(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct mps_run *run = data;
@@ -90,7 +91,7 @@ static void set_back(struct namespaces *namespaces)
                 on_daemon_namespaces_set, namespaces->run);
 }
 
-/* Up to the first that is to be set back; true: none is left. */
+/* Checks up to the first one that must be restored; true: none is left. */
 static bool daemon_namespaces_judge(
         struct namespaces *namespaces, const struct dialogue_v3_namespace *listed, size_t n_listed)
 {
@@ -115,7 +116,7 @@ static bool daemon_namespaces_judge(
         return true;
 }
 
-/* Without an answer it is for the next look to say what that means. */
+/* Without an answer, the next poll finds out what is wrong. */
 static void on_list(const struct error *err, const char *answer, void *data)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;

@@ -1,9 +1,10 @@
 /*
  * Closes connections that keep a daemon from serving others (supervisor/peer.h).
  *
- * A blocked daemon is looked for when an answer takes longer than MPS_SLOW_MS, and then until no peer blocks it any longer, whether or not
- * the supervisor has another question: clients wait behind the same peers. A front end that occupies the daemon looks like any other
- * connection, so one connection after the other is closed until a question gets through; those of known clients come last.
+ * The search for blocking connections starts when an answer takes longer than MPS_SLOW_MS. It goes on until no
+ * connection blocks the daemon, even if the supervisor has no question of its own, because clients wait behind the same
+ * connections. A front end that occupies the daemon looks like any other connection, so connections are closed one by
+ * one until a question is answered; those of known clients come last.
  */
 #include "mps/supervisor/daemon_parts.h"
 
@@ -14,12 +15,12 @@
 #define PATIENCE_MS UINT64_C(2000)
 #define POLL_MS UINT64_C(50)
 #define BRIEF_POLL_MS UINT64_C(10)
-#define REFUSED_GAP_MS UINT64_C(250) /* refusals further apart belong to different front ends */
+#define REFUSED_GAP_MS UINT64_C(250) /* refusals with more time between them come from different front ends */
 #define IDLE_POLLS 20U               /* after so many in a row the search ends */
 
 static const struct peer_patience patience = {.first_ms = PATIENCE_MS, .again_ms = 20};
 
-/* Reported once for all peers that come one after the other. */
+/* Reported once for all blocking connections that follow each other. */
 static void report_closed(struct mps_run *run, const char *who)
 {
         if (run->closed_peers++)

@@ -1,6 +1,4 @@
-/*
- * What is asked again and again: first whether the daemon answers at all, then, while it serves, what goes on in it.
- */
+/* Polls a daemon: whether it answers at all, and, while it serves, its servers and clients. */
 #include "mps/supervisor/daemon_parts.h"
 
 #include <string.h>
@@ -11,15 +9,18 @@
 
 #define FIRST_ASK_MS UINT64_C(20)
 #define LAST_ASK_MS UINT64_C(500)
-#define FLOOD_MS INT64_C(60000) /* a log that has to be cut twice in that time is being flooded */
+#define FLOOD_MS INT64_C(60000) /* a log that must be cut twice within this time is being flooded */
 #define POLLS_BETWEEN_VERIFICATIONS 5U
 #define MISSES 3U /* of MPS_COMMAND_TIMEOUT_MS each, then the daemon hangs */
 #define FAILURES                                                                                                       \
-        2U /* in a row: a daemon that is being killed breaks off an answer a moment before its process is gone */
+        2U /* in a row; a daemon that is being killed can break off an answer shortly before its process is gone */
 
 static void on_poll_turn(uv_timer_t *turn);
 
-/* True when it was reported. Containers have the directory mounted, not its name. */
+/*
+ * True if it was reported. Containers have mounted the directory itself, so a new one of the same name does not reach
+ * them.
+ */
 static bool is_lost(struct mps_run *run)
 {
         if (mps_folder_is_same(&run->folder))
@@ -31,7 +32,7 @@ static bool is_lost(struct mps_run *run)
         return true;
 }
 
-/* True when it was reported. Who connects would come to somebody else, and so would we. */
+/* True if it was reported. Clients and the supervisor would connect to a process of somebody else. */
 static bool is_changed(struct mps_run *run)
 {
         const char *door = mps_folder_changed_door(&run->folder);
@@ -44,7 +45,7 @@ static bool is_changed(struct mps_run *run)
 
 bool run_is_silent(struct mps_run *run, const struct error *err)
 {
-        if (run->closed_peers) /* the daemon works: it was blocked by one peer after the other */
+        if (run->closed_peers) /* the daemon works: connections blocked it, one after the other */
                 return true;
         if (run->launch && !identity_is_alive(mps_launch_pid(run->launch), mps_launch_start_time(run->launch)))
                 return false;
@@ -88,7 +89,7 @@ void run_on_log(void *data)
         run->trimmed_at = MAX(now, 1);
 }
 
-/* What is worth telling though the daemon serves. */
+/* Problems to report although the daemon serves. */
 static void note_observation(struct mps_run *run)
 {
         const unsigned int most = run_most_clients(run);
@@ -179,7 +180,7 @@ static void run_poll(struct mps_run *run)
 
 /* ---- the first answer ---- */
 
-/* A daemon that was started with the v3 interface and does not speak it has not answered. */
+/* A daemon that was started with the v3 interface but answers without it does not count as answering. */
 static bool is_answer(const struct mps_run *run, const char *answer)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;

@@ -1,6 +1,6 @@
 /*
- * Everything that happens becomes an event; what the machine answers is done here. An action that fails at once reports so as the last
- * thing that it does.
+ * Everything that happens becomes an event of the state machine, and its action is executed here. An action that fails
+ * at once reports this as its last step.
  */
 #include "mps/supervisor/daemon_parts.h"
 
@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "mps/control/dialogue_v3.h"
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static int64_t now_s(void)
 {
@@ -135,7 +135,7 @@ static void ignore_answer(const struct error *err UNUSED, const char *answer UNU
 {
 }
 
-/* The v3 interface can only delete a server, with all its namespaces; so its process is ended. */
+/* The v3 interface can delete a server only with all its namespaces, so the server's process is ended instead. */
 static void shut_servers(struct mps_run *run)
 {
         for (size_t i = 0; run->seen && i < run->seen->n_servers; i++) {
@@ -149,7 +149,9 @@ static void shut_servers(struct mps_run *run)
         }
 }
 
-/* Without a process, as while it waits for its units, its end is reported all the same: from the timer, not from in here. */
+/*
+ * Without a process (for example, it waits for its units) the exit is reported too, but from the timer, not from here.
+ */
 static void kill_process(struct mps_run *run)
 {
         run_stop_preparing(run);
@@ -232,7 +234,7 @@ static void on_daemon_run_deadline(uv_timer_t *timer)
         run_report(timer->data, MPS_EVENT_TIMEOUT, NULL);
 }
 
-/* A retry comes up to a tenth later than said, so that daemons that failed together do not start together. */
+/* A retry is delayed by up to a tenth, so that daemons that failed together do not start together. */
 static uint64_t with_jitter(const struct mps_run *run, uint64_t ms)
 {
         if (run->machine.state != MPS_FAULT || run->machine.phase != MPS_PHASE_PLAIN)
@@ -260,7 +262,7 @@ static const char *reason_for_timeout(const struct mps_run *run)
         }
 }
 
-/* Rather the lesser tier than no service: the next start of each daemon is one without. */
+/* A lower tier is better than no service: daemons that start from now on do not use v3. */
 static void give_up_v3(const struct mps_run *run)
 {
         if (!(run->context->unknown_options & MPS_CAN_NAMESPACE))
@@ -280,7 +282,7 @@ void run_report(struct mps_run *run, enum mps_event event, const char *format, .
         if (run->is_closing)
                 return;
         action = mps_step(&next, event, (int64_t)uv_now(run->context->loop));
-        /* An event that means nothing now leaves no trace, its reason included. */
+        /* An event that changes nothing leaves the reason unchanged, too. */
         if (action.command == MPS_DO_NOTHING && action.timeout_ms == MPS_TIMER_KEEP && next.state == before) {
                 run->machine = next;
                 return;
@@ -307,7 +309,7 @@ void run_report(struct mps_run *run, enum mps_event event, const char *format, .
         carry_out(run, action.command);
 }
 
-/* ---- what others want ---- */
+/* ---- requests from outside ---- */
 
 void mps_run_want(struct mps_run *run, const struct mps_daemon_wanted *wanted)
 {
@@ -356,7 +358,7 @@ void mps_run_poke(struct mps_run *run)
         run_start(run);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 int mps_run_check_name(const struct mps_run_context *context, const char *name, struct error *err)
 {

@@ -1,9 +1,10 @@
 /*
- * Carries out mps/supervisor/daemon.h for one control daemon: processes, folders, commands, timers. It knows no other daemon; what it has
- * to ask about the others, and what has to be remembered beyond the process, goes through the functions of its context.
+ * Executes the actions of mps/supervisor/daemon.h for one control daemon: processes, folders, commands, timers. It
+ * knows no other daemon: it asks about other daemons, and records what must survive this process, through the functions
+ * of its context.
  *
- * A process that is there already is taken over instead of a start: the one on record, or the one that holds the lock in the pipe
- * directory. So there are never two on one directory.
+ * A running process is adopted instead of starting a new one: the process on record, or the one that holds the lock in
+ * the pipe directory. So one directory never has two.
  */
 #pragma once
 
@@ -24,45 +25,45 @@ struct mps_run_context {
         const char *path;
         const char *driver_root;
         const char *system_root;        /* mps/supervisor/process.h */
-        const char *const *environment; /* more of it for the daemons, NULL-terminated, or NULL */
-        const char *enter_shm; /* mps/supervisor/supervisor.h; NULL: daemons have no shared memory of their own */
+        const char *const *environment; /* more variables for the daemons, NULL-terminated; or NULL */
+        const char *enter_shm; /* mps/supervisor/supervisor.h; NULL: all daemons use the node's shared memory */
         bool sets_compute_mode;
         uint64_t poll_ms;
         uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
         struct nvml_queue *nvml;
-        unsigned int unknown_options; /* MPS_CAN_*: the program ended when it was given them */
+        unsigned int unknown_options; /* MPS_CAN_*: options with which the program ended at once */
 
         /* The name of another daemon that still serves one of the units, or NULL. */
         const char *(*blocker)(const struct mps_run *run, void *data);
-        /* The compute mode of a unit is about to be changed, and was |before|. An error: it must stay as it is. */
+        /* Called before the compute mode of a unit is changed; it was |before|. An error: do not change it. */
         int (*mode_before)(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err);
-        /* How large its own shared memory may become. */
+        /* The largest size of the daemon's own shared memory. */
         uint64_t (*shm_kib)(const struct mps_run *run, void *data);
-        /* What was made for containers in its process as namespaces, with the limits: copies, in |arena|. */
+        /* The namespaces that were created in its process for containers, with their limits: copies, in |arena|. */
         size_t (*namespaces)(
                 const struct mps_run *run, struct arena *arena, struct mps_allocation_request **ret, void *data);
-        /* There is something new to tell; |is_process|: a process came or went, for the record. */
+        /* The status has changed. |is_process|: a process started or ended, so the record must be written. */
         void (*changed)(struct mps_run *run, bool is_process, void *data);
         void *data;
 };
 
-/* |recorded|: the process that it had, or NULL. Nothing happens before it is wanted or adopted. */
+/* |recorded|: the process that it had, or NULL. Nothing starts before mps_run_want() or mps_run_adopt(). */
 int mps_run_new(struct mps_run **ret, struct mps_run_context *context, const char *name,
         const struct mps_record_daemon *recorded, struct error *err) MUST_USE;
 
 /* ERROR_INVALID: its paths would be too long. */
 int mps_run_check_name(const struct mps_run_context *context, const char *name, struct error *err) MUST_USE;
 
-/* From now on these settings; copied. */
+/* Sets the settings; copied. */
 void mps_run_want(struct mps_run *run, const struct mps_daemon_wanted *wanted);
 void mps_run_drop(struct mps_run *run);
-/* Takes over the process on record, if it is there, so that it can be dropped in peace. */
+/* Adopts the process on record, if it runs, so that it can be drained. */
 void mps_run_adopt(struct mps_run *run);
-/* Its clients have had their time. */
+/* The time for its clients is over. */
 void mps_run_hurry(struct mps_run *run);
 /* One of its units is lost. */
 void mps_run_lose(struct mps_run *run, const char *reason);
-/* Another daemon's process ended: the units may be free now. */
+/* Another daemon's process ended, so the units may be free now. */
 void mps_run_poke(struct mps_run *run);
 
 const char *mps_run_name(const struct mps_run *run);
@@ -70,25 +71,27 @@ bool mps_run_is_wanted(const struct mps_run *run);
 /* Neither wanted nor alive: it can be closed. */
 bool mps_run_is_gone(const struct mps_run *run);
 bool mps_run_is_ready(const struct mps_run *run);
-/* The settings of its process, or of the next one. */
+/* The settings of its present process, or of the next one. */
 const struct mps_daemon_wanted *mps_run_settings(const struct mps_run *run);
-/* True where the process, if there is one, has the unit. */
+/* True if the process, if there is one, serves the unit. */
 bool mps_run_holds(const struct mps_run *run, const char *uuid);
 /* False: there is no process. */
 bool mps_run_record(const struct mps_run *run, struct mps_record_daemon *ret);
 
-/* What is known of it; texts that can change are copied into |arena|, the rest is borrowed. */
+/* Its status. Texts that can change are copied into |arena|, the rest is borrowed. */
 void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps_daemon_status *ret);
 
-/* Looks at its own shared memory, if it has that, and removes what ended containers left there. True: there is news of it. */
+/*
+ * Polls its own shared memory, if it has that, and removes what ended containers left there. True: something changed.
+ */
 bool mps_run_poll_shm(struct mps_run *run);
 
-/* For questions of others; it stays until mps_run_close(), whatever becomes of the process. NULL: there is no process. */
+/* For requests of others. It stays valid until mps_run_close(), even if the process ends. NULL: there is no process. */
 struct mps_control *mps_run_control(struct mps_run *run);
 /* MPS_CAN_*: the options that its process was started with. */
 unsigned int mps_run_options(const struct mps_run *run);
 enum mps_tier mps_run_tier(const struct mps_run *run);
 bool mps_run_has_clients(const struct mps_run *run);
 
-/* The process, if there is one, goes on. |closed| may be NULL. */
+/* Does not end the process. |closed| may be NULL. */
 void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data);

@@ -1,7 +1,8 @@
 /*
- * A daemon's own /dev/shm, or that of the node. Which of the two it is, is decided when its folder is made, and holds as long as the folder:
- * containers have it mounted for as long as they live, and kubelet gives a container that restarts what it had before. A supervisor that may not
- * mount, or is told not to, takes that of the node all the same, and says whom it cuts off.
+ * Chooses a /dev/shm for a daemon: its own, or the node's. The choice is made when the daemon's folder is created, and
+ * holds as long as the folder: containers have it mounted for their whole life, and kubelet gives a restarted container
+ * the same mount. If the supervisor may not mount, or is configured not to, it changes an existing choice to the node's
+ * shared memory and logs which containers lose theirs.
  */
 #include "mps/supervisor/daemon_parts.h"
 
@@ -11,7 +12,7 @@
 #include "mps/supervisor/shm_left.h"
 #include "mps/supervisor/shm_mount.h"
 
-#define POLLS_BETWEEN_REMOVALS 30U /* a minute, as a rule */
+#define POLLS_BETWEEN_REMOVALS 30U /* a minute with the default interval */
 
 int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err)
 {
@@ -45,7 +46,7 @@ void run_find_shm(struct mps_run *run)
         run->has_own_shm = mps_shm_is_of(mps_launch_pid(run->launch), run->folder.shm);
 }
 
-/* Its own folder counts as a file. */
+/* Its own folder counts as one file. */
 static void remove_left(struct mps_run *run)
 {
         size_t count;

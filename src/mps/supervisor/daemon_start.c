@@ -1,7 +1,7 @@
 /*
- * From wanted to a process: folders, a process that is there already, NVML (is the unit there, which compute mode has it, what can
- * the driver), then the start. An option that the program does not know makes it a front end which finds no daemon and ends
- * with status 1; it is started again without.
+ * From wanted to a running process: create the folders, adopt a process that runs already, ask NVML (does the unit
+ * exist, its compute mode, the capabilities of the driver), then start. With an option that the program does not know,
+ * it runs as a front end, finds no daemon and exits with status 1; it is then started again without that option.
  */
 #include "mps/supervisor/daemon_parts.h"
 
@@ -18,9 +18,9 @@
 #define PREPARE_MS UINT64_C(10000)
 #define MODE_STAYS "the compute mode stays as it is: processes that are no MPS clients can use the GPU, too"
 #define PROTOCOL "CUDA_MPS_PROTOCOL_VERSION"
-#define ENTER_WORDS ((size_t)5) /* before the program's path, where it gets a /dev/shm of its own */
+#define ENTER_WORDS ((size_t)5) /* inserted before the program's path, if it gets a /dev/shm of its own */
 
-/* ---- the process that is there already ---- */
+/* ---- adopting a running process ---- */
 
 static void put_units(struct strbuf *text, const struct mps_daemon_wanted *settings)
 {
@@ -52,16 +52,16 @@ static void remember_settings(struct mps_run *run, const struct mps_daemon_wante
 
 static void on_process_exit(int status, int signal, void *data);
 
-/* How it has to be spoken to, at least. */
+/* Whether it uses the v3 interface; no other option can be seen from outside. */
 static unsigned int options_of(pid_t pid)
 {
         return identity_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
 }
 
-/* Its settings are those on record; else they can only be guessed from the units that it sees. */
+/* The settings are those on record. Without a record they can only be guessed from the units that the process sees. */
 static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_recorded, bool *ret_same)
 {
-        /* One that is wanted no longer has only what is on record. */
+        /* A daemon that is no longer wanted has only the settings on record. */
         const struct mps_daemon_wanted *wanted = run->wanted.name ? &run->wanted : &run->recorded.settings;
         struct error err;
 
@@ -81,13 +81,13 @@ static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_r
         run_find_shm(run);
         run->log_start = mps_folder_log_size(&run->folder);
         mps_folder_note_doors(&run->folder, pid);
-        if (run->log_start) /* it writes there */
+        if (run->log_start) /* the process writes to the log there */
                 mps_log_watch_follow(run->log_watch, run->folder.control_log);
         log_info("MPS daemon adopted", LOG_STR("name", run->name), LOG_INT("pid", pid));
         return true;
 }
 
-/* Its servers live on where it was killed together with the supervisor. */
+/* If it was killed together with the supervisor, its servers may still run. */
 static void end_orphans(const struct mps_run *run, const struct mps_record_daemon *recorded)
 {
         const unsigned int count = identity_end_orphans(recorded->pid, recorded->start_time, run->folder.pipe);
@@ -105,8 +105,9 @@ static void note_stranger(struct mps_run *run, const struct error *err)
 }
 
 /*
- * Whoever has the lock, if it is a control daemon of this node; 0: nobody, or a stranger, whose lock counts for nothing: the
- * file is made anew before the start. |*ret_blocked|: a privileged one, perhaps NVIDIA's, has to be ended by those who run it.
+ * The PID that holds the lock, if it is a control daemon of this node; 0: nobody, or a process whose lock does not
+ * count, since the file is created anew before the start. |*ret_blocked|: it is a privileged process, perhaps NVIDIA's
+ * daemon; only the admin may end it.
  */
 static pid_t find_by_lock(struct mps_run *run, uint64_t *ret_start_time, bool *ret_blocked, struct error *err)
 {
@@ -153,7 +154,7 @@ enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *
         if (!adopt(run, pid, start_time, pid == recorded.pid, ret_same))
                 return RUN_NONE;
         if (pid == recorded.pid && recorded.inode)
-                run->folder.inode = recorded.inode; /* the next look compares */
+                run->folder.inode = recorded.inode; /* the next poll compares it */
         run_notify(run, true);
         return RUN_TAKEN_OVER;
 }
@@ -168,18 +169,18 @@ struct prepare_unit {
         struct error err;
 };
 
-/* Orphaned (run NULL) when the daemon does not wait any longer. */
+/* |run| is NULL if the daemon does not wait for it any more. */
 struct prepare {
         struct nvml_job job;
         struct mps_run *run;
         struct arena arena;
         struct prepare_unit *units;
         size_t n_units;
-        bool sets; /* modes are to be set, not read */
+        bool sets; /* set the modes, instead of reading them */
         bool has_nvml;
         struct error err;
         char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE];
-        int major; /* the least compute capability; 0 unknown */
+        int major; /* the lowest compute capability; 0 unknown */
 };
 
 static void free_prepare(struct prepare *prepare)
@@ -245,7 +246,10 @@ void run_stop_preparing(struct mps_run *run)
 
 /* ---- the start ---- */
 
-/* Each with the bits that say whether it is to be used. The first is the one to be dropped where the option is not known. */
+/*
+ * An option is used if |bit| and |with| are set and |without| is not. If the program does not know it, |bit| is
+ * cleared.
+ */
 static const struct {
         unsigned int bit;
         unsigned int with;
@@ -266,8 +270,8 @@ static bool is_used(size_t position, unsigned int bits)
 }
 
 /*
- * One namespace holds for one unit here, as the interface has one memory limit. Without the multi-user server root's
- * server would have no place for containers of other users.
+ * A namespace is used for one unit only, since the interface has one memory limit. It needs the multi-user server:
+ * otherwise root's server could not serve containers of other users.
  */
 static bool is_for_namespaces(const struct mps_run *run, unsigned int chosen)
 {
@@ -285,8 +289,8 @@ static bool has_mig(const struct mps_daemon_wanted *wanted)
 }
 
 /*
- * Before Volta clients of other users are refused by a multi-user server. Partitions need Ampere and a whole GPU
- * (share/capability.h), and are a must for every client once they are on.
+ * Before Volta a multi-user server refuses clients of other users. Partitions need Ampere and a whole GPU
+ * (share/capability.h); once enabled, every client must use one.
  */
 static unsigned int choose_options(const struct mps_run *run, const struct prepare *prepare)
 {
@@ -332,7 +336,7 @@ static int launch(struct mps_run *run, const char *program, struct error *err)
         environment[3] = arena_printf(&arena, "CUDA_MPS_LOG_DIRECTORY=%s", run->folder.log);
         for (size_t i = 0; i < count; i++)
                 environment[4 + i] = context->environment[i];
-        if (run_is_v3(run)) /* so that it can be told by, whoever finds it; else the option alone decides */
+        if (run_is_v3(run)) /* shows others that it uses v3; NVIDIA's program only looks at the option */
                 environment[4 + count] = PROTOCOL "=3";
         strbuf_done(&units);
         run->log_start = mps_folder_log_size(&run->folder);
@@ -360,7 +364,7 @@ static void spawn(struct mps_run *run)
         run_notify(run, true);
 }
 
-/* The last line of what the process said, for people. */
+/* The last line that the process printed, for messages. */
 static char *last_words(const struct mps_run *run)
 {
         struct strbuf text = STRBUF_INIT;
@@ -376,7 +380,7 @@ static char *last_words(const struct mps_run *run)
         return words;
 }
 
-/* The newest option that it was given, if it ended because of one; 0: it did not. */
+/* The newest of its options, if it ended because of one; 0: it did not. */
 static unsigned int unknown_option(const struct mps_run *run, int status, const char *words)
 {
         if (run->machine.state != MPS_STARTING || !dialogue_is_unknown_option(status, words))
@@ -387,7 +391,10 @@ static unsigned int unknown_option(const struct mps_run *run, int status, const 
         return 0;
 }
 
-/* The servers outlive a daemon that was killed, and would keep the next one's from the GPU, whether somebody has seen them or not. */
+/*
+ * Servers survive a daemon that was killed, and would block the GPU for the next daemon's servers; so they are ended
+ * even if no poll has seen them.
+ */
 static void kill_servers(const struct mps_run *run)
 {
         identity_end_orphans(mps_launch_pid(run->launch), mps_launch_start_time(run->launch), run->folder.pipe);
@@ -443,7 +450,7 @@ static void on_daemon_start_set(struct nvml_job *job)
         spawn(run);
 }
 
-/* Those whose mode from before is on file. */
+/* The units whose previous mode is recorded. */
 static bool must_set_modes(struct prepare *prepare)
 {
         const struct mps_run_context *context = prepare->run->context;

@@ -1,10 +1,10 @@
 /*
- * Whether a daemon that serves still has the settings that it was given. 535 lets every user change its defaults, and whoever is the
- * user of a server may change that server's. What differs is set back and read again, without a moment of not serving; clients that
- * connected meanwhile keep what they got, which is the guard's matter.
+ * Checks whether a serving daemon still has the settings that it was given. With 535 every user may change its
+ * defaults, and the user of a server may change that server's settings. A setting that differs is set again and read
+ * again, while the daemon serves. Clients that connected meanwhile keep what they got; the limit monitor handles those.
  *
- * What a server says of itself was never seen on hardware, so it is believed less: a rounding is let pass, and one that does
- * not follow is left alone.
+ * What a server reports about itself was never seen on hardware, so the check is tolerant: a rounded value is accepted,
+ * and a server that does not take the setting is left alone.
  */
 #include "mps/supervisor/daemon_parts.h"
 
@@ -18,7 +18,7 @@
 
 #define ROUNDING_PERMILLE 10U
 
-/* One setting: how it is asked for and set, as a line, or as arguments of the v3 interface. */
+/* One setting, with the commands that read and set it: a line, or arguments of the v3 interface. */
 struct check {
         const char *get;
         const char *set;
@@ -36,7 +36,7 @@ struct verify {
         struct check *checks;
         size_t count;
         size_t at;
-        char difference[256]; /* of the setting that is being set back; "": none is */
+        char difference[256]; /* of the setting that is being restored; "": none is */
 };
 
 void run_stop_verifying(struct mps_run *run)
@@ -50,7 +50,7 @@ void run_stop_verifying(struct mps_run *run)
         }
 }
 
-/* ---- what is asked ---- */
+/* ---- the checks ---- */
 
 static char *percentage(struct arena *arena, unsigned int permille)
 {
@@ -119,7 +119,7 @@ static void add_v3(struct verify *verify)
                 };
 }
 
-/* Partitions go by no percentage, and what servers say of theirs is not known. */
+/* Partitions do not use the percentage, and it is not known what their servers report. */
 static void add_servers(struct verify *verify)
 {
         const struct mps_run *run = verify->run;
@@ -136,7 +136,7 @@ static void add_servers(struct verify *verify)
         }
 }
 
-/* ---- what comes back ---- */
+/* ---- judging the answers ---- */
 
 enum verdict { IS_SAME, IS_OTHER, IS_UNCLEAR };
 
@@ -226,7 +226,10 @@ static void go_on(struct verify *verify)
                 run_verify_namespaces(run);
 }
 
-/* From 1 GiB on what is shown is rounded, so a small change is not to be seen: it is undone unseen. */
+/*
+ * From 1 GiB on the daemon shows a rounded limit, which hides a small change. So such a limit is set again without a
+ * report.
+ */
 static bool is_blurred(const struct check *check)
 {
         return !check->is_threads && !check->get_arguments && dialogue_limit_shown(check->expected) != check->expected;
@@ -274,7 +277,7 @@ static void on_other(struct verify *verify, const struct check *check, const str
         }
 }
 
-/* Without an answer it is for the next look to say what that means. */
+/* Without an answer, the next poll finds out what is wrong. */
 static void on_get(const struct error *err, const char *answer, void *data)
 {
         struct mps_run *run = data;

@@ -47,7 +47,7 @@ void mps_folder_done(struct mps_folder *folder)
         free(folder->started);
 }
 
-/* A folder that is there already keeps its mode, unless nobody else could get through. */
+/* An existing folder keeps its mode, unless other users could not traverse it. */
 static int make_one(const char *path, struct error *err)
 {
         struct stat status;
@@ -76,7 +76,10 @@ static int make_path(const char *root, const char *path, struct error *err)
         return make_one(path, err);
 }
 
-/* chcon -t container_file_t. It is refused where the policy has no such type, or the file system no labels: no reason to stop. */
+/*
+ * Like chcon -t container_file_t. If the policy has no such type or the file system has no labels, this fails, and the
+ * daemon works without it.
+ */
 void mps_folder_label(const char *path)
 {
         if (access(SELINUX, F_OK) < 0 || access(path, F_OK) < 0)
@@ -86,7 +89,7 @@ void mps_folder_label(const char *path)
                         LOG_STR("context", SELINUX_CONTEXT), LOG_STR("error", strerror(errno)));
 }
 
-/* Keeps hold of the pipe directory that is there now. */
+/* Keeps a descriptor of the present pipe directory. */
 static int pin(struct mps_folder *folder, struct error *err)
 {
         const int fd = open(folder->pipe, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -125,7 +128,7 @@ static const struct {
         mode_t type;
 } doors[MPS_DOORS] = {{"control", S_IFSOCK}, {"control_privileged", S_IFSOCK}, {"control_lock", S_IFREG}};
 
-/* All zeros: there is none of that kind and of our user. */
+/* All zeros: there is no file of that kind and of our user. */
 static struct mps_door check_door(const struct mps_folder *folder, size_t position)
 {
         struct mps_door door = {0};
@@ -137,7 +140,10 @@ static struct mps_door check_door(const struct mps_folder *folder, size_t positi
         return door;
 }
 
-/* False: somebody else does, or nobody. Not to be told, as when very many connect at this moment: true. */
+/*
+ * False: another process listens, or none. True if it cannot be found out, for example when very many clients connect
+ * now.
+ */
 static bool is_listener(const struct mps_folder *folder, const char *name, pid_t daemon)
 {
         _close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); /* NVIDIA's kind */
@@ -156,7 +162,7 @@ static bool is_listener(const struct mps_folder *folder, const char *name, pid_t
 void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon)
 {
         static const struct mps_door nobodys = {
-                .inode = (ino_t)-1}; /* what is there differs from it, and so does nothing */
+                .inode = (ino_t)-1}; /* differs from every file, and from a missing one */
 
         for (size_t i = 0; i < MPS_DOORS; i++) {
                 folder->doors[i] = check_door(folder, i);
@@ -223,7 +229,9 @@ off_t mps_folder_log_size(const struct mps_folder *folder)
         return stat(folder->control_log, &status) == 0 ? status.st_size : 0;
 }
 
-/* The daemon keeps writing to the same file: it is copied, then cut. A line that comes between is lost. */
+/*
+ * The daemon keeps writing to the same file, so the file is copied, then truncated. A line written in between is lost.
+ */
 bool mps_folder_trim_log(const struct mps_folder *folder)
 {
         _free_ char *old = xasprintf("%s.1", folder->control_log);

@@ -1,10 +1,10 @@
 /*
- * The folder of one control daemon: <root>/<name>/pipe, <root>/<name>/log, <root>/<name>/shm where it has shared memory of its own, and what NVIDIA's components leave and look for
- * there. Files only: no process.
+ * The folder of one control daemon: <root>/<name>/pipe, <root>/<name>/log, <root>/<name>/shm where it has shared memory
+ * of its own, and the files that NVIDIA's components write and expect there. It handles files only, no process.
  *
- * The pipe directory is never removed: it is mounted into tenants, and a new one of the same name would be another one. What is in it
- * may be a tenant's work, unless it is mounted read-only. Folders are 0755 whatever the umask, since the MPS server runs under the tenant's user and has to reach its
- * control socket through all of them.
+ * The pipe directory is never removed: containers have mounted it, and would not see a new directory of the same name.
+ * Unless it is mounted read-only, tenants can write into it. Folders are 0755 whatever the umask, since the MPS server
+ * runs under the tenant's user and has to reach its control socket through all of them.
  */
 #pragma once
 
@@ -14,22 +14,22 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 
-/* What a daemon makes in its pipe directory and keeps while it serves: two sockets and the file of its lock. */
+/* The files that a daemon creates in its pipe directory and keeps while it serves: two sockets and the lock file. */
 #define MPS_DOORS 3U
 struct mps_door {
         dev_t device;
-        ino_t inode; /* 0: it is not there */
+        ino_t inode; /* 0: it does not exist */
 };
 
 struct mps_folder {
         char *path; /* <root>/<name> */
         char *pipe;
         char *log;
-        char *shm; /* mps/supervisor/daemon_shm.c decides if it is made */
+        char *shm; /* mps/supervisor/daemon_shm.c decides whether it is created */
         char *control_log;
         char *started;
-        int pin;      /* |pipe| itself: while it is open, no other directory gets its number; -1: not made yet */
-        dev_t device; /* of |pipe|, since mps_folder_make() */
+        int pin;      /* a descriptor of |pipe|: while it is open, its inode number is not reused; -1: none yet */
+        dev_t device; /* inode of |pipe|, since mps_folder_make() */
         ino_t inode;
         struct mps_door doors[MPS_DOORS]; /* since mps_folder_note_doors() */
 };
@@ -37,19 +37,24 @@ struct mps_folder {
 void mps_folder_init(struct mps_folder *folder, const char *root, const char *name);
 void mps_folder_done(struct mps_folder *folder);
 
-/* Makes what is missing, with the SELinux type that containers may use where that is on; learns the pipe directory's inode. */
+/*
+ * Creates what is missing, with the SELinux type that containers may use if SELinux is on; stores the inode of the pipe
+ * directory.
+ */
 int mps_folder_make(struct mps_folder *folder, const char *root, struct error *err) MUST_USE;
 
 /*
- * Takes away what a daemon makes in its pipe directory: before a start, so that it opens no file, follows no link and waits for no
- * lock that somebody else has left there. What cannot be removed, as a folder with something in it, gets another name.
+ * Removes the files that a daemon creates in its pipe directory. Done before a start, so that the daemon does not open
+ * a file, follow a link or wait for a lock that somebody else left there. What cannot be removed, for example a
+ * non-empty folder, is renamed.
  */
 int mps_folder_clear(const struct mps_folder *folder, struct error *err) MUST_USE;
 
 /*
- * Remembers the sockets and the lock that the process |daemon| has made. They are the same for its life, so another one is somebody else's:
- * mps_folder_changed_door() names the first that is not the one of then, of another kind or owner, or gone; NULL: none. One that was
- * not the daemon's from the start (the kernel tells who listens at a socket) is named, too.
+ * mps_folder_note_doors() stores which sockets and lock file the process |daemon| has created. They stay the same for
+ * its life, so a different one is somebody else's. mps_folder_changed_door() returns the name of the first that is
+ * missing, was replaced or has another type or owner; NULL: none. It also returns one that was not the daemon's from
+ * the start (the kernel says who listens on a socket).
  */
 void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon);
 const char *mps_folder_changed_door(const struct mps_folder *folder);
@@ -57,15 +62,18 @@ const char *mps_folder_changed_door(const struct mps_folder *folder);
 /* Gives it the SELinux type that containers may use, where that is on. Refusals are told by the log. */
 void mps_folder_label(const char *path);
 
-/* The pipe directory is the one that mps_folder_make() saw. */
+/* The pipe directory is still the one that mps_folder_make() saw. */
 bool mps_folder_is_same(const struct mps_folder *folder);
 
-/* For the daemon's standard output; appending, so that it can be cut while the daemon writes. -1 with |err|. */
+/*
+ * Opens the log for the daemon's standard output, in append mode, so that it can be truncated while the daemon writes.
+ * -1 with |err|.
+ */
 int mps_folder_open_log(const struct mps_folder *folder, struct error *err) MUST_USE;
 
 /*
- * Each command that is asked leaves up to six lines in control.log: one that has grown over 8 MiB is cut to nothing, and its last MiB becomes
- * control.log.1. True: that was done.
+ * Each command adds up to six lines to control.log. If it has more than 8 MiB, its last MiB is copied to control.log.1
+ * and it is truncated to nothing. True: that was done.
  */
 bool mps_folder_trim_log(const struct mps_folder *folder);
 
@@ -73,5 +81,5 @@ bool mps_folder_trim_log(const struct mps_folder *folder);
 void mps_folder_read_log(const struct mps_folder *folder, off_t offset, struct strbuf *text);
 off_t mps_folder_log_size(const struct mps_folder *folder);
 
-/* As NVIDIA's daemon leaves it while it serves. */
+/* Creates .started, which NVIDIA's daemon has while it serves. */
 void mps_folder_set_started(const struct mps_folder *folder, bool started);

@@ -13,11 +13,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "mps/supervisor/process.h"
 
 #define STAT_MAX ((size_t)4096)
-#define ENVIRON_MAX ((size_t)1024 * 1024)
-#define CGROUP_MAX ((size_t)64 * 1024)
 #define CAPABILITY_SYS_ADMIN 21
 
 static bool read_proc(pid_t pid, const char *name, size_t limit, struct strbuf *content)
@@ -68,7 +67,7 @@ bool identity_has_variable(pid_t pid, const char *variable, const char *value)
         size_t length = strlen(variable);
         bool is_same = false;
 
-        if (read_proc(pid, "environ", ENVIRON_MAX, &content))
+        if (read_proc(pid, "environ", PROCESS_ENVIRONMENT_MAX, &content))
                 for (const char *at = content.data; at < content.data + content.size; at += strlen(at) + 1)
                         if (strncmp(at, variable, length) == 0 && at[length] == '=') {
                                 is_same = strcmp(at + length + 1, value) == 0;
@@ -96,7 +95,7 @@ void identity_children(pid_t pid, void (*found)(pid_t child, void *data), void *
         strbuf_done(&content);
 }
 
-/* ---- whose process it is ---- */
+/* ---- who runs a process ---- */
 
 pid_t identity_parent(pid_t pid)
 {
@@ -116,8 +115,8 @@ static bool has_same_cgroups(pid_t a, pid_t b)
 {
         struct strbuf of_a = STRBUF_INIT;
         struct strbuf of_b = STRBUF_INIT;
-        const bool is_same = read_proc(a, "cgroup", CGROUP_MAX, &of_a) && read_proc(b, "cgroup", CGROUP_MAX, &of_b) &&
-                             strcmp(of_a.data, of_b.data) == 0;
+        const bool is_same = read_proc(a, "cgroup", PROCESS_CGROUP_MAX, &of_a) &&
+                             read_proc(b, "cgroup", PROCESS_CGROUP_MAX, &of_b) && strcmp(of_a.data, of_b.data) == 0;
 
         strbuf_done(&of_a);
         strbuf_done(&of_b);
@@ -158,7 +157,7 @@ static bool has_executable(pid_t pid, const char *program)
                wanted.st_ino == found.st_ino;
 }
 
-/* It has CAP_SYS_ADMIN, and not only in a user namespace of its own. */
+/* It has CAP_SYS_ADMIN outside any user namespace of its own. */
 static bool may_do_everything(pid_t pid)
 {
         struct strbuf content = STRBUF_INIT;
@@ -176,11 +175,6 @@ static bool may_do_everything(pid_t pid)
                stat(path, &its) == 0 && ours.st_ino == its.st_ino;
 }
 
-static bool is_text_same(const char *a, const char *b)
-{
-        return a && b && strcmp(a, b) == 0;
-}
-
 enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint64_t *ret_start_time, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -192,7 +186,7 @@ enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint6
         if (process_read(&ours, &arena, "", getpid(), err) < 0 || process_read(&its, &arena, "", pid, err) < 0)
                 return IDENTITY_GONE;
         is_ours = its.uid == geteuid() && its.pid_namespace && its.pid_namespace == ours.pid_namespace &&
-                  (!its.pod_uid || is_text_same(its.pod_uid, ours.pod_uid)) && has_executable(pid, program);
+                  (!its.pod_uid || text_is_same(its.pod_uid, ours.pod_uid)) && has_executable(pid, program);
         is_privileged = may_do_everything(pid);
         if (!identity_is_alive(pid, its.start_time)) {
                 error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
@@ -207,7 +201,7 @@ enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint6
         return is_privileged ? IDENTITY_PRIVILEGED : IDENTITY_STRANGER;
 }
 
-/* ---- what a daemon leaves ---- */
+/* ---- servers that a daemon left ---- */
 
 static bool end_orphan(pid_t pid, pid_t group, uint64_t start_time, const char *pipe_directory)
 {
@@ -225,7 +219,7 @@ unsigned int identity_end_orphans(pid_t daemon, uint64_t start_time, const char 
         DIR *processes;
 
         if (daemon <= 1 || !start_time || identity_start_time(daemon))
-                return 0; /* a process with that number leads no group that its predecessor led */
+                return 0; /* the PID was reused: the new process does not lead the old group */
         processes = opendir("/proc");
         while (processes && (entry = readdir(processes))) {
                 const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);

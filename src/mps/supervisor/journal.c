@@ -6,11 +6,11 @@
 #include "mps/supervisor/identity.h"
 #include "mps/supervisor/server_log.h"
 
-/* A client as the logs know it. */
+/* A client, as far as the logs know it. */
 struct known {
         pid_t pid;
         uid_t uid;
-        bool is_waiting; /* it came, and no server has it yet; the daemon's words do not tell whose server it waits for */
+        bool is_waiting; /* it has no server yet; the log does not say whose server it waits for */
         bool has_limits;
         struct server_log_limits limits;
 };
@@ -25,10 +25,10 @@ struct mps_journal {
         struct known *known;
         size_t n_known;
         size_t capacity;
-        pid_t server_pid; /* the last that was started */
+        pid_t server_pid; /* the server that was started last */
         uid_t server_uid;
-        char *problem;  /* why it does not start, or NULL */
-        bool is_broken; /* told once */
+        char *problem;  /* why the server does not start, or NULL */
+        bool is_broken; /* logged once */
 };
 
 /* ---- clients ---- */
@@ -46,7 +46,7 @@ static void journal_forget(struct mps_journal *journal, struct known *known)
         *known = journal->known[--journal->n_known];
 }
 
-/* NULL: without a number it cannot be told from others, or there are too many. */
+/* NULL: it has no PID, so it cannot be told from others; or there are too many. */
 static struct known *journal_remember(struct mps_journal *journal, pid_t pid)
 {
         struct known *known = journal_find(journal, pid);
@@ -136,7 +136,7 @@ static void on_journal_event(const struct server_log_event *event, void *data)
         }
 }
 
-/* ---- looking ---- */
+/* ---- reading the logs ---- */
 
 static void read_one(
         struct mps_journal *journal, struct server_log_file *file, const char *path, struct server_log *log)
@@ -173,7 +173,7 @@ static void add_limits(
                         client->limit_mib = known->limits.bytes[i] >> 20;
 }
 
-/* A server of its own user comes when the present one has lost its last client. */
+/* A server for its user starts when the present server has lost its last client. */
 static const char *explain_waiting(const struct mps_journal *journal, struct mps_observation *seen)
 {
         for (size_t i = 0; i < journal->n_known && seen->n_servers; i++) {
@@ -214,7 +214,7 @@ bool mps_journal_names(struct mps_journal *journal, pid_t pid)
         return journal_find(journal, pid) != NULL;
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 struct mps_journal *mps_journal_new(const char *log_folder)
 {

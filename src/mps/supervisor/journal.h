@@ -1,26 +1,27 @@
 /*
- * What the logs of one daemon add to what it can be asked: whose server it is, which client waits for one of another user, what
- * a server allowed a client, and why a server does not start. Kept from look to look; reads files, decides nothing.
+ * What the logs of one daemon add to its answers: which user its server belongs to, which client waits because of
+ * another user's server, what limits a server allowed a client, and why a server does not start. The facts are kept
+ * from poll to poll. It reads files and decides nothing.
  *
- * The logs can be made to say things by whoever reaches the control socket (mps/supervisor/server_log.h): so this explains, fills in what nothing else tells, and
- * is never a reason to end anybody.
+ * Every process that reaches the control socket can write such lines into the logs (mps/supervisor/server_log.h). So
+ * these facts only explain, and fill in what no other source has. They are never a reason to end a process.
  */
 #pragma once
 
 #include "mps/supervisor/observe.h"
 #include "share/mps_wanted.h"
 
-#define MPS_JOURNAL_CLIENTS_MAX ((size_t)1024) /* those beyond are not remembered */
+#define MPS_JOURNAL_CLIENTS_MAX ((size_t)1024) /* more clients are not remembered */
 
 struct mps_journal;
 
 struct mps_journal *mps_journal_new(const char *log_folder);
 struct mps_journal *mps_journal_free(struct mps_journal *journal); /* accepts NULL, returns NULL */
 
-/* A new process begins: what is there is of others. */
+/* A new process starts: skips what earlier processes wrote. */
 void mps_journal_skip(struct mps_journal *journal);
 
-/* Reads what is new, and adds it to what was seen. |units|: UUIDs by the daemon's ordinals. */
+/* Reads what is new and adds it to the known facts. |units|: UUIDs, in the order of the daemon's ordinals. */
 void mps_journal_explain(
         struct mps_journal *journal, struct mps_observation *seen, const struct mps_unit *units, size_t n_units);
 

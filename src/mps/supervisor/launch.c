@@ -1,6 +1,6 @@
 /*
- * A child is watched by libuv. Another process is watched by its pidfd, which becomes readable when it ends, and through which it is
- * signalled: a PID could be somebody else's by then.
+ * A child is watched by libuv. Another process is watched by its pidfd, which becomes readable when it ends. Signals go
+ * through the pidfd, since its PID may belong to another process by then.
  */
 #include "mps/supervisor/launch.h"
 
@@ -15,11 +15,11 @@
 
 struct mps_launch {
         uv_process_t process; /* a child */
-        uv_poll_t poll;       /* an adopted one */
+        uv_poll_t poll;       /* for an adopted process */
         int pidfd;            /* -1: a child */
         pid_t pid;
         uint64_t start_time;
-        mps_exit_fn *exited; /* NULL: nobody wants to know, or it has ended */
+        mps_exit_fn *exited; /* NULL: the owner has closed it, or the process has ended */
         void *data;
 };
 
@@ -37,7 +37,7 @@ static uv_handle_t *handle_of(struct mps_launch *launch)
         return launch->pidfd >= 0 ? (uv_handle_t *)&launch->poll : (uv_handle_t *)&launch->process;
 }
 
-/* The owner forgets it in here or later. */
+/* The owner closes |launch| in this callback or later. */
 static void launch_report(struct mps_launch *launch, int status, int signal)
 {
         mps_exit_fn *exited = launch->exited;
@@ -45,7 +45,7 @@ static void launch_report(struct mps_launch *launch, int status, int signal)
         launch->exited = NULL;
         if (exited)
                 exited(status, signal, launch->data);
-        launch->pid = 0; /* it is freed by the loop, not in there */
+        launch->pid = 0; /* the loop frees it later, not this call */
 }
 
 static void on_child_exit(uv_process_t *process, int64_t status, int signal)
@@ -89,7 +89,7 @@ int mps_launch_adopt(struct mps_launch **ret, uv_loop_t *loop, pid_t pid, uint64
 
         if (pidfd < 0)
                 return error_errno(err, errno, "watch the MPS control daemon with PID %d", (int)pid);
-        /* The descriptor may be that of a later process with this number. */
+        /* The descriptor may belong to a later process with this PID. */
         if (!identity_is_alive(pid, start_time))
                 return error_set(err, ERROR_NOT_FOUND, "the MPS control daemon with PID %d has ended", (int)pid);
         launch = xcalloc(1, sizeof(*launch));
@@ -133,7 +133,7 @@ void mps_launch_kill(struct mps_launch *launch)
 {
         if (!launch->pid)
                 return;
-        /* A stopped parent reaps nothing, so the numbers of its children stay theirs until it is gone. */
+        /* A stopped parent does not reap, so the PIDs of its children are not reused before it is gone. */
         if (launch->pidfd >= 0)
                 syscall(SYS_pidfd_send_signal, launch->pidfd, SIGSTOP, NULL, 0);
         else

@@ -1,6 +1,6 @@
 /*
- * A call is a request that the supervisor answers later. It knows its client for as long as there is one, so that an answer
- * that comes too late goes nowhere.
+ * A call is a request that the supervisor answers later. It keeps its client while that is connected; an answer that
+ * comes after the client has left is dropped.
  */
 #include "mps/supervisor/listener.h"
 
@@ -22,11 +22,11 @@ struct mps_listener {
         struct mps_supervisor *supervisor;
         char *own_plan;
         char *path;
-        dev_t device; /* of the socket file that was bound */
+        dev_t device; /* inode of the socket file that was bound */
         ino_t inode;
         struct list clients;
         size_t n_clients;
-        char *status; /* the line for those who watch, NULL: to be made */
+        char *status; /* the status line for clients that watch; NULL: must be made */
         void (*closed)(void *data);
         void *data;
 };
@@ -38,14 +38,14 @@ struct client {
         struct list calls;
         size_t n_calls;
         bool watches;
-        bool is_behind; /* it has not got the last status */
+        bool is_behind; /* has not been sent the newest status */
 };
 
 struct call {
         struct list in_client;
         struct client *client; /* NULL: gone */
         uint64_t id;
-        struct arena arena; /* of the request */
+        struct arena arena; /* id of the request */
 };
 
 /* ---- answers ---- */
@@ -111,7 +111,7 @@ static const char *status_text(struct mps_listener *listener)
         struct mps_answer answer = {.is_status = true};
 
         if (!listener->status) {
-                /* It is only read, but an answer that was read owns its status. */
+                /* The status is only read here, though the answer that a reader parses owns its status. */
                 answer.status = (struct mps_status *)(uintptr_t)mps_supervisor_status(listener->supervisor);
                 listener->status = mps_answer_write(&answer);
         }
@@ -151,7 +151,7 @@ static void listener_apply(struct client *client, const struct mps_request *requ
         struct mps_listener *listener = client->listener;
         struct error err;
 
-        if (request->has_allocations) /* whoever says which daemons are wanted */
+        if (request->has_allocations) /* the client that applies the wanted daemons */
                 mps_supervisor_hold(listener->supervisor, request->allocations, request->n_allocations);
         if (listener->own_plan) {
                 error_raise(&err, ERROR_UNSUPPORTED, "%s", listener->own_plan);
@@ -164,7 +164,7 @@ static void listener_apply(struct client *client, const struct mps_request *requ
         }
 }
 
-/* What the supervisor answers later, and perhaps at once. */
+/* Requests that the supervisor answers later, though its callback may come at once. */
 static void call_supervisor(struct client *client, const struct mps_request *request, struct arena *arena)
 {
         struct mps_supervisor *supervisor = client->listener->supervisor;
@@ -275,7 +275,7 @@ static void on_connection(uv_stream_t *stream, int status)
         struct error err;
 
         if (status < 0 || lines_accept(&client->lines, stream, &options, &err) < 0) {
-                free(client); /* out of descriptors, or gone before it was accepted; libuv goes on listening */
+                free(client); /* out of descriptors, or the client left before it was accepted; libuv keeps listening */
                 return;
         }
         if (!is_welcome(listener, client->lines)) {
@@ -303,7 +303,7 @@ static void on_listener_closed(uv_handle_t *handle)
         free(listener);
 }
 
-/* Only our own: somebody else's socket may have its name by now. */
+/* Removes only our own socket: another supervisor may have created one of the same name. */
 static void remove_socket(const struct mps_listener *listener)
 {
         struct stat status;

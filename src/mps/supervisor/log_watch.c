@@ -21,11 +21,11 @@ static void on_pause_over(uv_timer_t *pause)
 {
         struct mps_log_watch *watch = container_of(pause, struct mps_log_watch, pause);
 
-        log_watch_begin(watch); /* before it is looked at: what comes in between is another event */
+        log_watch_begin(watch); /* before |changed|: a write in between is then another event */
         watch->changed(watch->data);
 }
 
-/* A flood of lines is not one of events: until the pause is over, nobody listens. */
+/* During a flood of lines, only one event counts per pause: watching stops until the pause is over. */
 static void on_log_watch_event(uv_fs_event_t *event, const char *name UNUSED, int events UNUSED, int status UNUSED)
 {
         struct mps_log_watch *watch = container_of(event, struct mps_log_watch, event);

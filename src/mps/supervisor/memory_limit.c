@@ -1,15 +1,24 @@
+/* Memory limits of containers: mps/supervisor/memory_limits.h says which, NVML's thread sets them, and all are read back now and then. */
 #include "mps/supervisor/memory_limit.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "base/log.h"
+#include "mps/supervisor/parts.h"
+
+#define CGROUPS "/sys/fs/cgroup"
+
+/* ---- NVML ---- */
 
 static bool is_unsupported(nvmlReturn_t code)
 {
         return code == NVML_ERROR_FUNCTION_NOT_FOUND || code == NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* A folder that goes while it is asked about is gone, whatever NVML calls it. */
+/* If the folder was removed during the call, the result is "gone", whatever error NVML returns. */
 static enum memory_limit_outcome memory_limit_fail(
         const struct nvml *nvml, nvmlReturn_t code, const char *call, const char *folder, struct error *err)
 {
@@ -32,7 +41,7 @@ static enum memory_limit_outcome memory_limit_find(
                                     : memory_limit_fail(nvml, code, "nvmlDeviceGetHandleByUUID", folder, err);
 }
 
-/* Where none is set some drivers say so, and some that they do not know any, or do not support it. */
+/* Without a limit, some drivers report that none is set, others that limits are not known or not supported. */
 static nvmlReturn_t read_limits(
         const struct nvml *nvml, nvmlDevice_t device, const char *folder, nvmlGetMemoryLimits_v1_t *limits)
 {
@@ -40,13 +49,14 @@ static nvmlReturn_t read_limits(
         return NVML_CALL(nvml, device_get_memory_limits, device, limits);
 }
 
-enum memory_limit_outcome memory_limit_set(const struct nvml *nvml, const char *uuid, const char *folder, uint64_t mib,
-        bool *ret_changed, struct error *err)
+/* *ret_changed: the limit was not there before. */
+static enum memory_limit_outcome memory_limit_set(const struct nvml *nvml, const struct mps_container_limit *limit,
+        const char *folder, bool *ret_changed, struct error *err)
 {
-        nvmlSetMemoryLimits_v1_t wanted = {.nameSpace = folder, .hardLimit = mib << 20};
+        nvmlSetMemoryLimits_v1_t wanted = {.nameSpace = folder, .hardLimit = limit->limit_mib << 20};
         nvmlGetMemoryLimits_v1_t limits;
         nvmlDevice_t device;
-        enum memory_limit_outcome outcome = memory_limit_find(nvml, uuid, folder, &device, err);
+        enum memory_limit_outcome outcome = memory_limit_find(nvml, limit->unit, folder, &device, err);
         nvmlReturn_t code;
 
         *ret_changed = false;
@@ -65,7 +75,7 @@ enum memory_limit_outcome memory_limit_set(const struct nvml *nvml, const char *
                 error_raise(err, ERROR_INVALID,
                         "memory limit of a cgroup: %" PRIu64
                         " MiB were set, the driver reports %llu MiB, of which %llu MiB reserved",
-                        mib, limits.hardLimit >> 20, limits.softLimit >> 20);
+                        limit->limit_mib, limits.hardLimit >> 20, limits.softLimit >> 20);
                 return MEMORY_LIMIT_FAILED;
         }
         *ret_changed = true;
@@ -73,22 +83,217 @@ enum memory_limit_outcome memory_limit_set(const struct nvml *nvml, const char *
 }
 
 enum memory_limit_outcome memory_limit_clear(
-        const struct nvml *nvml, const char *uuid, const char *folder, uint64_t mib, struct error *err)
+        const struct nvml *nvml, const struct mps_container_limit *limit, const char *folder, struct error *err)
 {
         nvmlSetMemoryLimits_v1_t none = {.nameSpace = folder, .hardLimit = NVML_DEVICE_MEMORY_LIMIT_MAX};
         nvmlGetMemoryLimits_v1_t limits;
         nvmlDevice_t device;
-        enum memory_limit_outcome outcome = memory_limit_find(nvml, uuid, folder, &device, err);
+        enum memory_limit_outcome outcome = memory_limit_find(nvml, limit->unit, folder, &device, err);
         nvmlReturn_t code;
 
         if (outcome != MEMORY_LIMIT_DONE)
                 return outcome;
         code = read_limits(nvml, device, folder, &limits);
         if (is_unsupported(code) || code == NVML_ERROR_NOT_FOUND ||
-                (code == NVML_SUCCESS && limits.hardLimit != mib << 20))
+                (code == NVML_SUCCESS && limits.hardLimit != limit->limit_mib << 20))
                 return MEMORY_LIMIT_DONE;
         if (code == NVML_SUCCESS)
                 code = NVML_CALL(nvml, device_set_memory_limits, device, &none);
         return code == NVML_SUCCESS ? MEMORY_LIMIT_DONE
                                     : memory_limit_fail(nvml, code, "nvmlDeviceSetMemoryLimits", folder, err);
+}
+
+/* ---- on NVML's thread ---- */
+
+/* One limit, for it. */
+struct limit_work {
+        struct mps_container_limit limit; /* as it was when the job was made */
+        const char *folder;
+        bool is_void;
+        bool is_changed;
+        enum memory_limit_outcome outcome;
+        struct error err;
+};
+
+struct limits_job {
+        struct nvml_job job;
+        struct mps_supervisor *supervisor;
+        struct arena arena;
+        struct limit_work *works; /* one for each of supervisor->limits, in its order */
+        size_t n_works;
+};
+
+static void work_limits(struct nvml_job *job, const struct nvml *nvml, const struct error *err)
+{
+        struct limits_job *limits = container_of(job, struct limits_job, job);
+
+        for (size_t i = 0; i < limits->n_works; i++) {
+                struct limit_work *work = &limits->works[i];
+
+                work->err = *err;
+                if (nvml && work->is_void)
+                        work->outcome = memory_limit_clear(nvml, &work->limit, work->folder, &work->err);
+                else if (nvml)
+                        work->outcome =
+                                memory_limit_set(nvml, &work->limit, work->folder, &work->is_changed, &work->err);
+        }
+}
+
+/* ---- on the loop ---- */
+
+/* What is new of it, once. */
+static void limits_report(const struct mps_container_limit *limit, const struct limit_work *work)
+{
+        const struct mps_container_limit *before = &work->limit;
+        bool is_new = !before->problem || !limit->problem || strcmp(before->problem, limit->problem) != 0;
+
+        if (work->outcome == MEMORY_LIMIT_DONE && work->is_void)
+                log_info("memory limit of a container removed", LOG_STR("unit", limit->unit),
+                        LOG_STR("allocation", limit->allocation), LOG_STR("cgroup", limit->cgroup));
+        else if (work->outcome == MEMORY_LIMIT_DONE && work->is_changed && before->is_in_force)
+                log_warn("the memory limit of a container was changed from outside (configuration drift) and is "
+                         "restored",
+                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->allocation),
+                        LOG_STR("cgroup", limit->cgroup), LOG_UINT("mib", limit->limit_mib));
+        else if (work->outcome == MEMORY_LIMIT_DONE && !before->is_in_force)
+                log_info("memory limit of a container", LOG_STR("unit", limit->unit),
+                        LOG_STR("allocation", limit->allocation), LOG_STR("cgroup", limit->cgroup),
+                        LOG_UINT("mib", limit->limit_mib));
+        else if (limit->problem && is_new && work->outcome == MEMORY_LIMIT_CANNOT)
+                log_info("the memory of a container as a whole is not limited here", LOG_STR("unit", limit->unit),
+                        LOG_STR("allocation", limit->allocation), LOG_ERR(&work->err));
+        else if (limit->problem && is_new)
+                log_warn(work->is_void ? "the memory limit of a container cannot be removed"
+                                       : "the memory of a container as a whole is not limited",
+                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->allocation), LOG_ERR(&work->err));
+}
+
+static struct mps_memory_limit *limits_find(struct mps_memory_limits *limits, const struct mps_container_limit *wanted)
+{
+        for (size_t i = 0; i < limits->n_items; i++)
+                if (strcmp(limits->items[i].told.unit, wanted->unit) == 0 &&
+                        strcmp(limits->items[i].told.cgroup, wanted->cgroup) == 0)
+                        return &limits->items[i];
+        return NULL;
+}
+
+static void on_limits(struct nvml_job *job)
+{
+        struct limits_job *done = container_of(job, struct limits_job, job);
+        struct mps_supervisor *supervisor = done->supervisor;
+        struct mps_memory_limits *limits = &supervisor->limits;
+        struct arena arena = done->arena;
+        bool *keeps = ARENA_ARRAY(&arena, bool, limits->n_items);
+        bool is_shorter = false;
+
+        for (size_t i = 0; i < limits->n_items; i++)
+                keeps[i] = true;
+        for (size_t i = 0; job->has_worked && i < done->n_works; i++) {
+                struct mps_memory_limit *limit = limits_find(limits, &done->works[i].limit);
+
+                if (!limit) /* none was taken away meanwhile: that is done here alone */
+                        continue;
+                keeps[limit - limits->items] = mps_memory_limit_take(
+                        limit, &limits->arena, done->works[i].is_void, done->works[i].outcome, done->works[i].err.text);
+                is_shorter |= !keeps[limit - limits->items];
+                limits_report(&limit->told, &done->works[i]);
+        }
+        if (is_shorter)
+                mps_memory_limits_keep(limits, keeps);
+        supervisor->limits_job = NULL;
+        arena_done(&arena);
+        supervisor_note(supervisor, is_shorter);
+        supervisor_check_end(supervisor);
+}
+
+/* ---- what is to be done ---- */
+
+static void limits_start(struct mps_supervisor *supervisor, const struct mps_record *granted)
+{
+        struct arena arena = ARENA_INIT;
+        struct limits_job *job = ARENA_NEW(&arena, struct limits_job);
+
+        job->works = ARENA_ARRAY(&arena, struct limit_work, supervisor->limits.n_items);
+        for (size_t i = 0; i < supervisor->limits.n_items; i++) {
+                const struct mps_memory_limit *limit = &supervisor->limits.items[i];
+                struct limit_work *work = &job->works[job->n_works++];
+
+                *work = (struct limit_work){
+                        .folder = arena_printf(&arena, "%s" CGROUPS "%s", supervisor->system_root, limit->told.cgroup),
+                        .is_void = mps_memory_limit_is_void(limit, granted->allocations, granted->n_allocations),
+                        .outcome = MEMORY_LIMIT_FAILED};
+                mps_container_limit_copy(&work->limit, &arena, &limit->told);
+        }
+        job->job.work = work_limits;
+        job->job.done = on_limits;
+        job->supervisor = supervisor;
+        job->arena = arena;
+        supervisor->limits_job = job;
+        nvml_queue_add(supervisor->nvml, &job->job);
+}
+
+static bool is_any_due(const struct mps_supervisor *supervisor, const struct mps_record *granted)
+{
+        for (size_t i = 0; i < supervisor->limits.n_items; i++)
+                if (mps_memory_limit_is_due(
+                            &supervisor->limits.items[i], mps_memory_limit_is_void(&supervisor->limits.items[i],
+                                                                  granted->allocations, granted->n_allocations)))
+                        return true;
+        return false;
+}
+
+static void limits_follow(struct mps_supervisor *supervisor, bool checks_all)
+{
+        const struct mps_status *status = supervisor->status;
+        struct mps_record granted = {0};
+        bool is_longer = false;
+        struct error err;
+
+        if (supervisor->is_closing || supervisor->limits_job || !status)
+                return;
+        supervisor_allocations_fill_record(supervisor, &granted);
+        for (size_t i = 0; i < status->n_daemons; i++)
+                is_longer |= mps_memory_limits_add(
+                        &supervisor->limits, &status->daemons[i], granted.allocations, granted.n_allocations);
+        /* Before it is set, so that a crash does not leave it to nobody; a write that failed is made good, and comes here again. */
+        if (is_longer && supervisor_write_record(supervisor, &err) < 0)
+                log_debug("limits of containers wait for the record", LOG_ERR(&err));
+        if (!supervisor->record_failures && supervisor->limits.n_items &&
+                (checks_all || is_any_due(supervisor, &granted)))
+                limits_start(supervisor, &granted);
+        arena_done(&granted.arena);
+}
+
+void supervisor_follow_limits(struct mps_supervisor *supervisor)
+{
+        limits_follow(supervisor, false);
+}
+
+void supervisor_check_limits(struct mps_supervisor *supervisor)
+{
+        limits_follow(supervisor, true);
+}
+
+/* ---- the record, and others ---- */
+
+void supervisor_fill_limits(const struct mps_supervisor *supervisor, struct mps_record *record)
+{
+        const struct mps_memory_limits *limits = &supervisor->limits;
+
+        record->limits = ARENA_ARRAY(&record->arena, struct mps_container_limit, limits->n_items);
+        for (size_t i = 0; i < limits->n_items; i++)
+                record->limits[record->n_limits++] = limits->items[i].told;
+}
+
+void supervisor_describe_limits(
+        const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon)
+{
+        const struct mps_memory_limits *all = &supervisor->limits;
+        struct mps_container_limit *limits = ARENA_ARRAY(arena, struct mps_container_limit, all->n_items);
+
+        for (size_t i = 0; i < all->n_items; i++)
+                for (size_t j = 0; j < daemon->n_units; j++)
+                        if (strcmp(all->items[i].told.unit, daemon->units[j]) == 0)
+                                mps_container_limit_copy(&limits[daemon->n_limits++], arena, &all->items[i].told);
+        daemon->limits = limits;
 }

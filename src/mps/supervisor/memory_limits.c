@@ -11,14 +11,13 @@ void mps_memory_limits_done(struct mps_memory_limits *limits)
         *limits = (struct mps_memory_limits){0};
 }
 
-static void memory_limits_copy(struct mps_memory_limit *ret, struct arena *arena, const struct mps_memory_limit *limit)
+static void memory_limits_copy(struct mps_memory_limits *ret, const struct mps_memory_limit *limit)
 {
-        *ret = *limit;
-        ret->unit = arena_strdup(arena, limit->unit);
-        ret->cgroup = arena_strdup(arena, limit->cgroup);
-        ret->allocation = arena_strdup(arena, limit->allocation);
-        ret->problem = arena_strdup(arena, limit->problem);
-        ret->room = NULL;
+        struct mps_memory_limit *copy = &ret->items[ret->n_items++];
+
+        *copy = *limit;
+        mps_container_limit_copy(&copy->told, &ret->arena, &limit->told);
+        copy->room = NULL;
 }
 
 static void copy_all(struct mps_memory_limits *limits, const bool *keeps, size_t room)
@@ -28,7 +27,7 @@ static void copy_all(struct mps_memory_limits *limits, const bool *keeps, size_t
         all.items = ARENA_ARRAY(&all.arena, struct mps_memory_limit, limits->n_items + room);
         for (size_t i = 0; i < limits->n_items; i++)
                 if (!keeps || keeps[i])
-                        memory_limits_copy(&all.items[all.n_items++], &all.arena, &limits->items[i]);
+                        memory_limits_copy(&all, &limits->items[i]);
         arena_done(&limits->arena);
         *limits = all;
 }
@@ -36,6 +35,14 @@ static void copy_all(struct mps_memory_limits *limits, const bool *keeps, size_t
 void mps_memory_limits_keep(struct mps_memory_limits *limits, const bool *keeps)
 {
         copy_all(limits, keeps, 0);
+}
+
+void mps_memory_limits_restore(
+        struct mps_memory_limits *limits, const struct mps_container_limit *recorded, size_t n_recorded)
+{
+        limits->items = ARENA_ARRAY(&limits->arena, struct mps_memory_limit, n_recorded);
+        for (size_t i = 0; i < n_recorded; i++)
+                memory_limits_copy(limits, &(struct mps_memory_limit){.told = recorded[i]});
 }
 
 /* ---- who is to have one ---- */
@@ -53,7 +60,7 @@ static const struct mps_record_allocation *find_allocation(
 static bool has(const struct mps_memory_limits *limits, const char *unit, const char *cgroup)
 {
         for (size_t i = 0; i < limits->n_items; i++)
-                if (strcmp(limits->items[i].unit, unit) == 0 && strcmp(limits->items[i].cgroup, cgroup) == 0)
+                if (strcmp(limits->items[i].told.unit, unit) == 0 && strcmp(limits->items[i].told.cgroup, cgroup) == 0)
                         return true;
         return false;
 }
@@ -84,11 +91,11 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
                 if (!has_room)
                         copy_all(limits, NULL, daemon->n_clients);
                 has_room = true;
-                limit = (struct mps_memory_limit){.unit = daemon->units[0],
-                        .cgroup = client->cgroup,
-                        .allocation = allocation->request.id,
-                        .limit_mib = allocation->request.limit_mib};
-                memory_limits_copy(&limits->items[limits->n_items++], &limits->arena, &limit);
+                limit = (struct mps_memory_limit){.told = {.unit = daemon->units[0],
+                                                          .cgroup = client->cgroup,
+                                                          .allocation = allocation->request.id,
+                                                          .limit_mib = allocation->request.limit_mib}};
+                memory_limits_copy(limits, &limit);
         }
         return limits->n_items > before;
 }
@@ -96,12 +103,12 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
 bool mps_memory_limit_is_void(
         const struct mps_memory_limit *limit, const struct mps_record_allocation *allocations, size_t n_allocations)
 {
-        return !find_allocation(allocations, n_allocations, limit->allocation, limit->unit);
+        return !find_allocation(allocations, n_allocations, limit->told.allocation, limit->told.unit);
 }
 
-/* ---- what came of it ---- */
+/* ---- outcomes ---- */
 
-/* In the same room each time: problems may come and go for as long as the container runs. */
+/* Always in the same buffer: problems may come and go many times while the container runs. */
 static void set_problem(struct mps_memory_limit *limit, struct arena *arena, const char *problem)
 {
         const size_t size = sizeof(((struct error *)0)->text);
@@ -109,7 +116,7 @@ static void set_problem(struct mps_memory_limit *limit, struct arena *arena, con
         if (!limit->room)
                 limit->room = arena_alloc(arena, size, 1);
         snprintf(limit->room, size, "%s", problem);
-        limit->problem = limit->room;
+        limit->told.problem = limit->room;
 }
 
 bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, bool was_void,
@@ -117,10 +124,10 @@ bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, 
 {
         limit->was_tried = true;
         limit->was_void = was_void;
-        limit->is_in_force = outcome == MEMORY_LIMIT_DONE && !was_void;
+        limit->told.is_in_force = outcome == MEMORY_LIMIT_DONE && !was_void;
         if (outcome == MEMORY_LIMIT_DONE)
-                limit->problem = NULL;
-        else if (problem && (!limit->problem || strcmp(limit->problem, problem) != 0))
+                limit->told.problem = NULL;
+        else if (problem && (!limit->told.problem || strcmp(limit->told.problem, problem) != 0))
                 set_problem(limit, arena, problem);
         return outcome != MEMORY_LIMIT_GONE && !(was_void && outcome != MEMORY_LIMIT_FAILED);
 }

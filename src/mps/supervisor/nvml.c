@@ -1,4 +1,4 @@
-/* What the supervisor asks of NVML: compute modes put back, memory of clients, and whether units are still there. */
+/* The supervisor's NVML calls: restoring compute modes, memory of clients, and whether units still exist. */
 #include "mps/supervisor/parts.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "mps/supervisor/compute_mode.h"
 
-#define POLLS_BETWEEN_LIMITS 15U /* of containers: whether they are still in force */
-#define POLLS_WITHOUT_CLIENTS 5U /* of which one asks NVML where no client is */
+#define POLLS_BETWEEN_LIMITS 15U /* containers' limits are checked once in so many polls */
+#define POLLS_WITHOUT_CLIENTS 5U /* without clients NVML is asked once in so many polls */
 
 /* ---- compute modes ---- */
 
@@ -35,7 +35,7 @@ static void remove_mode(struct mps_supervisor *supervisor, const char *uuid)
                 *mode = supervisor->modes[--supervisor->n_modes];
 }
 
-/* What is in memory is on file: what could not be put there is forgotten. */
+/* Modes in memory are also on file; one that could not be written is forgotten. */
 int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err)
 {
         struct mps_supervisor *supervisor = data;
@@ -97,7 +97,7 @@ static void on_mode(struct nvml_job *job)
         else
                 log_info("compute mode restored", LOG_STR("unit", mode->uuid),
                         LOG_STR("mode", compute_mode_name(mode->before)));
-        /* A unit that is wanted again keeps what it had before all this. */
+        /* A unit that is wanted again keeps its recorded mode. */
         if (is_mode_needed(supervisor, mode->uuid) && find_mode(supervisor, mode->uuid))
                 find_mode(supervisor, mode->uuid)->is_going_back = false;
         else
@@ -108,7 +108,10 @@ static void on_mode(struct nvml_job *job)
         supervisor_check_end(supervisor);
 }
 
-/* The unit may be wanted again before NVML gets to it: its mode is then read before it is set, in this order, so all is well. */
+/*
+ * The unit may be wanted again before NVML restores the mode. Then its mode is read and set again after that, since
+ * jobs run in order.
+ */
 void supervisor_restore_modes(struct mps_supervisor *supervisor)
 {
         for (size_t i = 0; i < supervisor->n_modes; i++) {
@@ -182,7 +185,7 @@ static void add_units(struct mps_usage *usage, const struct mps_daemon_wanted *s
                 usage->units[usage->n_units++].uuid = arena_strdup(&usage->arena, settings->units[i].uuid);
 }
 
-/* Without a client there is no memory to ask for, only whether the unit is still there. */
+/* Without a client there is no memory to ask for; only check that the unit still exists. */
 void supervisor_on_poll(uv_timer_t *timer)
 {
         struct mps_supervisor *supervisor = timer->data;
@@ -197,7 +200,7 @@ void supervisor_on_poll(uv_timer_t *timer)
         supervisor->polls++;
         supervisor_poll_shm(supervisor);
         if (supervisor->usage_job && supervisor->usage && !mps_usage_is_fresh(supervisor->usage, now))
-                supervisor_note(supervisor, false); /* NVML hangs: no old figures are reported */
+                supervisor_note(supervisor, false); /* NVML hangs: do not report old figures */
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 if (mps_run_record(supervisor->runs[i], &process)) {
                         units += process.settings.n_units;

@@ -1,6 +1,6 @@
 /*
- * The lock guards the lists and the flags. The struct belongs to the loop until it is closed with the thread ended; a thread
- * that hangs in NVML keeps it, and what it was working on, for as long as the process lives.
+ * The lock protects the lists and the flags. The struct belongs to the loop until it is closed after the thread has
+ * ended. A thread that hangs in NVML keeps the struct and its job until the process ends.
  */
 #include "mps/supervisor/nvml_queue.h"
 
@@ -19,14 +19,14 @@ struct nvml_queue {
         struct list finished;
         bool stop;
         bool has_ended;
-        bool has_returned; /* a call that hung */
+        bool has_returned; /* the call that hung has returned */
         struct call_trace trace;
         uv_thread_t thread;
         char *library;
         char *driver_root;
 
         int timer;
-        uv_poll_t poll; /* |timer|: a call has lasted for too long */
+        uv_poll_t poll; /* for |timer|: a call takes too long */
         bool is_hung;
         struct call_info hung;
         uv_async_t async;
@@ -40,7 +40,7 @@ struct nvml_queue {
 
 /* ---- the thread ---- */
 
-/* The next job; NULL: it is time to end. */
+/* The next job; NULL: end the thread. */
 static struct nvml_job *next_job(struct nvml_queue *queue)
 {
         struct nvml_job *job = NULL;
@@ -56,7 +56,7 @@ static struct nvml_job *next_job(struct nvml_queue *queue)
         return job;
 }
 
-/* True when the loop is still there to be told. */
+/* False: the loop has left the thread behind and does not want results. */
 static bool give_back(struct nvml_queue *queue, struct nvml_job *job)
 {
         bool is_left;
@@ -241,7 +241,7 @@ int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library
         uv_timer_init(loop, &queue->patience);
         if (uv_poll_init(loop, &queue->poll, queue->timer) < 0 ||
                 uv_poll_start(&queue->poll, UV_READABLE, on_nvml_queue_timer) < 0)
-                abort(); /* a descriptor that epoll always takes: as out of memory */
+                abort(); /* a descriptor that epoll always accepts; handled like out of memory */
         queue->async.data = queue->patience.data = queue->poll.data = queue;
         queue->open_handles = 3;
         call_trace_init(&queue->trace, queue->timer, hang_ms, on_nvml_queue_call_ended, queue);
@@ -253,7 +253,7 @@ int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library
         queue->driver_root = xstrdup(driver_root ? driver_root : "");
         rc = uv_thread_create(&queue->thread, nvml_queue_run, queue);
         if (rc < 0)
-                abort(); /* as out of memory */
+                abort(); /* handled like out of memory */
         uv_unref((uv_handle_t *)&queue->async);
         uv_unref((uv_handle_t *)&queue->poll);
         *ret = queue;

@@ -1,12 +1,13 @@
 /*
- * NVML for the supervisor: calls block, sometimes for seconds and sometimes for ever, so they are made on a thread of its own,
- * one job after the other. NVML is opened when the first job comes, and anew after one that asks for it.
+ * NVML for the supervisor. Calls block, sometimes for seconds and sometimes for ever, so a separate thread makes them,
+ * one job after the other. NVML is opened for the first job, and again after a job that asks for it.
  *
- * A call that has not returned after ten seconds is told in the log, and by nvml_queue_hang(); the jobs behind it wait, since each of them
- * would hang as well or is about a daemon whose order counts. A job says by call_trace_ask() which GPU it asks.
+ * A call that has not returned after ten seconds is logged, and nvml_queue_hang() reports it. The jobs behind it wait:
+ * each would hang as well, or belongs to a daemon whose jobs must run in order. A job calls call_trace_ask() to say
+ * which GPU it asks.
  *
- * A job is embedded in what its owner knows of it. |work| runs on the thread, |done| on the loop; between nvml_queue_add()
- * and |done| the job belongs to the queue.
+ * A job is embedded in a struct of its owner. |work| runs on the thread, |done| on the loop; from nvml_queue_add()
+ * until |done| the job belongs to the queue.
  */
 #pragma once
 
@@ -17,10 +18,10 @@
 
 struct nvml_job {
         struct list link;
-        /* |nvml| is NULL where there is no NVML; |err| says why then. */
+        /* |nvml| is NULL if NVML is missing; |err| says why. */
         void (*work)(struct nvml_job *job, const struct nvml *nvml, const struct error *err);
         void (*done)(struct nvml_job *job);
-        bool has_worked; /* for |done|: else the queue was closed before */
+        bool has_worked; /* for |done|; false: the queue was closed before it ran */
         bool reopen;     /* set by |work|: the library has lost its driver or a GPU */
 };
 
@@ -31,12 +32,12 @@ int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library
         uint64_t hang_ms, struct error *err) MUST_USE;
 void nvml_queue_add(struct nvml_queue *queue, struct nvml_job *job);
 
-/* The call that hangs now, if one does. */
+/* The call that hangs now, if any. */
 bool nvml_queue_hang(const struct nvml_queue *queue, struct call_info *ret);
 
 /*
- * |done| is called for every job before |closed|. Where NVML hangs, its thread is left alone after |patience_ms| with its job, and |closed|
- * is called without it (|is_left|): then |done| of that job is not.
+ * |done| is called for every job before |closed|. If NVML hangs, the thread and its job are left behind after
+ * |patience_ms|; then |is_left| is true, and |done| of that job is not called.
  */
 void nvml_queue_close(
         struct nvml_queue *queue, uint64_t patience_ms, void (*closed)(bool is_left, void *data), void *data);

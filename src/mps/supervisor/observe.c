@@ -60,15 +60,15 @@ void mps_observation_kill_server(const struct mps_observation *observation, size
         identity_kill(observation->server_fds[position]);
 }
 
-/* ---- one look ---- */
+/* ---- one poll ---- */
 
 struct mps_poll {
         struct mps_poll_options options;
         struct mps_observation *seen;
-        size_t at;       /* the server that is being asked about */
+        size_t at;       /* the server that the current question is about */
         size_t capacity; /* of seen->clients */
 
-        const char **names; /* v3: of the servers */
+        const char **names; /* v3: names of the servers */
         struct dialogue_v3_client *listed;
         size_t n_listed;
         size_t n_confirmed; /* or dropped */
@@ -98,7 +98,7 @@ static void observe_end(struct mps_poll *poll, const struct error *err)
 
 static void ask_about_next(struct mps_poll *poll);
 
-/* Where the daemon has several units; else the one is known. */
+/* Used if the daemon has several units; with one, the unit is known. */
 static void on_devices(const struct error *err, const char *answer, void *data)
 {
         struct mps_poll *poll = data;
@@ -122,7 +122,7 @@ static void on_devices(const struct error *err, const char *answer, void *data)
         observe_end(poll, NULL);
 }
 
-/* A client that has ended meanwhile stays without facts; the next look does not have it. */
+/* A client that has ended meanwhile gets no facts; the next poll does not list it. */
 static void read_processes(struct mps_poll *poll)
 {
         struct mps_observation *seen = poll->seen;
@@ -295,7 +295,7 @@ static const struct mps_client *find_known(const struct mps_observation *known, 
         return NULL;
 }
 
-/* |name_space| NULL: the daemon does not say. */
+/* |name_space| NULL: the daemon did not say. */
 static void add_confirmed(struct mps_poll *poll, const char *name_space)
 {
         struct mps_observation *seen = poll->seen;
@@ -318,7 +318,7 @@ static void on_namespace(const struct error *err, const char *answer, void *data
         confirm_next(poll);
 }
 
-/* The server that the daemon says, or none: it has left, or never was. */
+/* Checks that the daemon names the same server; if not, the client has left or the line was forged. */
 static void on_confirmed(const struct error *err, const char *answer, void *data)
 {
         struct mps_poll *poll = data;
@@ -336,7 +336,7 @@ static void on_confirmed(const struct error *err, const char *answer, void *data
         }
 }
 
-/* The position of the server in what was seen; n_servers: it is not there. */
+/* The index of the server in |seen|; n_servers: it is not there. */
 static size_t find_server(const struct mps_poll *poll, const char *name)
 {
         size_t i = 0;
@@ -347,8 +347,8 @@ static size_t find_server(const struct mps_poll *poll, const char *name)
 }
 
 /*
- * Each client once for its life: the list has the command lines of tenants, who can write lines that look like
- * other clients.
+ * Asks about each client once in its life: the list contains command lines of tenants, who can write lines that look
+ * like other clients.
  */
 static void confirm_next(struct mps_poll *poll)
 {
@@ -388,7 +388,7 @@ static void on_listed_clients(const struct error *err, const char *answer, void 
         confirm_next(poll);
 }
 
-/* What a server in FAULT is called here is not known: anything that begins so. */
+/* It is not known how v3 names a server in FAULT, so every state that begins with "FAULT" counts. */
 static void add_server(struct mps_poll *poll, const struct dialogue_v3_server *server)
 {
         struct mps_observation *seen = poll->seen;
@@ -460,7 +460,7 @@ static bool is_lost(nvmlReturn_t code)
         return code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_GPU_NOT_FOUND;
 }
 
-/* A driver that cannot list the processes says nothing of the GPU by that; the memory every driver has to tell. */
+/* A driver that cannot list processes may still have the GPU, so ask for its memory, which every driver can report. */
 static nvmlReturn_t read_processes_of(
         const struct nvml *nvml, nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos)
 {

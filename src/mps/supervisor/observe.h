@@ -1,6 +1,6 @@
 /*
- * What goes on in a daemon, as facts: one look asks it for its servers and their clients, then the kernel for what each client's
- * process is. And what NVML accounts to processes on units. It judges nothing.
+ * Collects facts about a daemon. A poll asks the daemon for its servers and their clients, then asks the kernel about
+ * each client's process. Memory of processes on units comes from NVML. This module judges nothing.
  */
 #pragma once
 
@@ -9,14 +9,17 @@
 #include "mps/wire/status.h"
 
 #define MPS_OBSERVED_CLIENTS_MAX ((size_t)4096)
-/* A daemon has one server for each user. A list with more of them is an error: each costs a descriptor and a question a look. */
+/*
+ * A daemon has one server per user. A list with more is an error, since each costs a descriptor and a question per
+ * poll.
+ */
 #define MPS_OBSERVED_SERVERS_MAX ((size_t)256)
 
 struct mps_observation {
         struct arena arena;
         struct mps_server *servers;
         size_t n_servers;
-        int *server_fds; /* a pidfd of each, or -1: nothing proves that it is a server of this daemon (mps/supervisor/identity.h) */
+        int *server_fds; /* a pidfd of each; -1: not proven to be this daemon's (mps/supervisor/identity.h) */
         struct mps_client *clients;
         size_t n_clients;
         bool has_fault;      /* one of the servers is in FAULT */
@@ -25,28 +28,28 @@ struct mps_observation {
 struct mps_observation *mps_observation_free(struct mps_observation *observation); /* accepts NULL, returns NULL */
 
 bool mps_observation_is_same(const struct mps_observation *a, const struct mps_observation *b); /* either may be NULL */
-/* If it is proven to be one. */
+/* Only if it is proven to be a server of this daemon. */
 void mps_observation_kill_server(const struct mps_observation *observation, size_t position);
 
 struct mps_poll;
-/* One of the two is NULL. The observation is the receiver's. */
+/* One of the two is NULL. The receiver owns the observation. */
 typedef void mps_poll_fn(struct mps_observation *observation, const struct error *err, void *data);
 
 struct mps_poll_options {
         struct mps_control *control;
-        pid_t daemon; /* the process that |control| asks, by its start time; 0: servers are not proven */
+        pid_t daemon; /* start time of the process that |control| asks; 0: do not prove servers */
         uint64_t daemon_start;
         unsigned int can; /* MPS_CAN_SERVER_STATUS */
         bool is_v3;       /* the daemon speaks the v3 interface */
         const struct mps_observation
-                *known;          /* v3: the clients of the last look, which are not asked for again; or NULL */
-        const char *unit;        /* the one that all clients are on; NULL: the daemon has several */
+                *known;          /* v3: the clients of the last poll, which are not asked about again; or NULL */
+        const char *unit;        /* the unit of all clients; NULL: the daemon has several */
         const char *system_root; /* mps/supervisor/process.h */
         mps_poll_fn *done;
         void *data;
 };
 struct mps_poll *mps_poll_start(const struct mps_poll_options *options);
-/* Nobody is called; to be used when |control| was closed, too. Accepts NULL, returns NULL. */
+/* Stops a poll; |done| is not called. Must also be called after |control| was closed. Accepts NULL, returns NULL. */
 struct mps_poll *mps_poll_cancel(struct mps_poll *poll);
 
 /* ---- memory ---- */
@@ -57,25 +60,25 @@ struct mps_usage_process {
 };
 struct mps_usage_unit {
         const char *uuid;
-        const char *lost; /* why the unit is no longer there, or NULL */
+        const char *lost; /* why the unit does not exist any more, or NULL */
         struct mps_usage_process *processes;
         size_t n_processes;
 };
-/* A call of NVML that hangs leaves the figures of before: older than that they are nobody's. */
+/* If an NVML call hangs, the last figures stay; older than this they are dropped. */
 #define MPS_USAGE_FRESH_MS INT64_C(10000)
-/* Of one moment. */
+/* Figures of one moment. */
 struct mps_usage {
         struct arena arena;
-        int64_t asked_at; /* when NVML began to be asked, in milliseconds of a clock that never goes back */
+        int64_t asked_at; /* when NVML was asked, in milliseconds of the monotonic clock */
         struct mps_usage_unit *units;
         size_t n_units;
 };
-/* Asks NVML on its thread for |units|; |lost| and |processes| are filled. Only what is certain is "lost". */
+/* Asks NVML about |units| on its thread; fills |lost| and |processes|. A unit is "lost" only if that is certain. */
 void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_reopen);
 struct mps_usage *mps_usage_free(struct mps_usage *usage); /* accepts NULL, returns NULL */
 static inline bool mps_usage_is_fresh(const struct mps_usage *usage, int64_t now)
 {
         return usage && now - usage->asked_at <= MPS_USAGE_FRESH_MS;
 }
-/* UINT64_MAX: not known, or not fresh. |uuid| NULL: on whichever unit. */
+/* UINT64_MAX: unknown, or too old. |uuid| NULL: on any unit. */
 uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, const char *uuid, pid_t pid);

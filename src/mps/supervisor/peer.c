@@ -18,7 +18,7 @@
 #include "mps/supervisor/process.h"
 
 #define SYSCALL_MAX ((size_t)512)
-#define REMEMBERED_MS UINT64_C(60000) /* so long an owner is known by the connection that was closed */
+#define REMEMBERED_MS UINT64_C(60000) /* how long the owner of a closed connection is remembered */
 
 /* The descriptor on which the main thread of |pid| is blocked in recvmsg() or sendmsg(); -1: it is not. */
 static int descriptor_waited_for(pid_t pid)
@@ -54,7 +54,7 @@ static ino_t socket_of(int fd)
         return fd >= 0 && fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
-/* |fd| is a connection that may be closed. */
+/* Whether the connection |fd| may be closed. */
 static bool may_be_closed(int fd, pid_t daemon, uint64_t start_time, struct ucred *ret_peer)
 {
         _close_ int server = -1;

@@ -17,22 +17,22 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The connection that blocked the daemon at the last look. Zeroed: none did. */
+/* The connection that blocked the daemon when it was last checked. Zeroed: none did. */
 struct peer_wait {
         ino_t socket;
         uint64_t since_ms;
         bool is_closed;
-        char *owner;        /* whose it is; NULL: not looked up, or closed */
-        char *closed_owner; /* whose connection was closed last: a pod, or a user if it was of no pod; NULL: none was */
+        char *owner;        /* its owner; NULL: not determined, or closed */
+        char *closed_owner; /* owner of the connection closed last: a pod, or a user if it had no pod; NULL: none */
         uint64_t closed_ms; /* when */
 };
 
 void peer_wait_done(struct peer_wait *wait);
 
 /*
- * How long a peer may block the daemon, in milliseconds. A program whose CPU quota is used up between connecting and sending blocks it, too,
- * and means no harm: |first_ms| is for it. |again_ms| is for the owner whose connection was closed last, less than a minute
- * ago: it may have a thousand of them.
+ * How long a peer may block the daemon, in milliseconds. A program whose CPU quota is used up between connecting and
+ * sending also blocks it, without intent: |first_ms| is for that. |again_ms| is for the owner whose connection was
+ * closed last, less than a minute ago: it may have a thousand more.
  */
 struct peer_patience {
         uint64_t first_ms;
@@ -40,19 +40,19 @@ struct peer_patience {
 };
 
 enum peer_found {
-        PEER_NONE,   /* the daemon is not blocked, or by nobody who may be closed */
+        PEER_NONE,   /* the daemon is not blocked, or by a connection that must not be closed */
         PEER_WAITS,  /* a peer blocks it, but not for long enough */
         PEER_CLOSED, /* a peer blocked it for too long; the connection was closed */
 };
 /*
- * Looks at |now_ms| at what blocks |daemon|, which began at |start_time|; |wait| remembers it for the next look. After PEER_CLOSED
- * |*ret_who| describes the peer and what it did, for the caller to free.
+ * Checks at |now_ms| what blocks |daemon|, which started at |start_time|; |wait| keeps the state for the next check.
+ * After PEER_CLOSED |*ret_who| describes the peer and what it did, for the caller to free.
  */
 enum peer_found peer_poll(struct peer_wait *wait, pid_t daemon, uint64_t start_time, uint64_t now_ms,
         const struct peer_patience *patience, char **ret_who);
 
-/* The order in which connections are closed: those of the |pid| with the lowest rank first. */
+/* The order in which connections are closed: the |pid| with the lowest rank first. */
 typedef unsigned int peer_rank_fn(pid_t pid, void *data);
 
-/* Closes the one of the daemon's connections with the lowest rank. False: there is none. |*ret_who| as above. */
+/* Closes the daemon's connection with the lowest rank. False: there is none. |*ret_who| as above. */
 bool peer_close_one(pid_t daemon, uint64_t start_time, peer_rank_fn *rank, void *data, char **ret_who);

@@ -13,8 +13,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-
-#define ALLOCATION_MAX ((size_t)64)
+#include "share/allocations.h"
 
 /* ---- cgroups ---- */
 
@@ -24,8 +23,8 @@ static bool is_hex(char c)
 }
 
 /*
- * A pod's UID: 8-4-4-4-12 hexadecimal digits, the groups parted by |dash|; or, of a static pod, 32 digits without.
- * NULL: |text| is none, up to its end or |suffix|.
+ * A pod's UID: 8-4-4-4-12 hexadecimal digits, the groups separated by |dash|; or, of a static pod, 32 digits without a
+ * separator. NULL: |text| up to |suffix| is not one.
  */
 static const char *read_pod_uid(const char *text, char dash, const char *suffix, struct arena *arena)
 {
@@ -48,7 +47,10 @@ static const char *read_pod_uid(const char *text, char dash, const char *suffix,
         return NULL;
 }
 
-/* The pod of one folder of the path: "pod<uid>", "kubepods-burstable-pod<uid>.slice", in kind "kubelet-kubepods-…". */
+/*
+ * The pod in one folder name of the path: "pod<uid>", "kubepods-burstable-pod<uid>.slice", in kind
+ * "kubelet-kubepods-…".
+ */
 static const char *pod_of(const char *name, struct arena *arena)
 {
         const char *slice = strstr(name, "kubepods-");
@@ -59,7 +61,9 @@ static const char *pod_of(const char *name, struct arena *arena)
         return slice ? read_pod_uid(slice + strlen("-pod"), '_', ".slice", arena) : NULL;
 }
 
-/* The container of one folder: "<id>", "cri-containerd-<id>.scope", "crio-<id>". Not of CRI-O's "crio-conmon-<id>". */
+/*
+ * The container in one folder name: "<id>", "cri-containerd-<id>.scope", "crio-<id>". Not CRI-O's "crio-conmon-<id>".
+ */
 static const char *container_of_name(const char *name, struct arena *arena)
 {
         static const char *const runtimes[] = {"cri-containerd-", "crio-", "docker-", ""};
@@ -79,8 +83,8 @@ static const char *container_of_name(const char *name, struct arena *arena)
 }
 
 /*
- * One path. The outermost pod counts, with the container right below it: what is further down the tenant may have made,
- * and named as he liked. In a nested node (kind) the outermost is that of the node itself, but there is no kubelet
+ * Parses one path. The outermost pod counts, with the container directly below it, since a tenant may create and name
+ * folders below that. In a nested node (kind) the outermost folder is that of the node itself, but no kubelet runs
  * outside of it.
  */
 static bool read_path(const char *path, bool is_v2, struct arena *arena, struct process *ret)
@@ -123,7 +127,7 @@ void process_parse_cgroup(const char *text, struct arena *arena, struct process 
 
 /* ---- /proc ---- */
 
-/* Opens <root>/proc/<pid> itself: as long as it is open, what is read below it is of that process or fails. */
+/* Opens <root>/proc/<pid> itself: while it is open, reads below it are of that process or fail. */
 static int open_process(const char *root, pid_t pid, struct error *err)
 {
         _free_ char *path = xasprintf("%s/proc/%d", root, (int)pid);
@@ -136,7 +140,7 @@ static int open_process(const char *root, pid_t pid, struct error *err)
         return fd;
 }
 
-/* At most |limit| bytes of the file, whatever it has; empty where it cannot be read. */
+/* At most |limit| bytes of the file; empty if it cannot be read. */
 static void read_start(int folder, const char *name, size_t limit, struct strbuf *content)
 {
         _close_ int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -174,7 +178,10 @@ static uint64_t read_start_time(int folder)
         return process_parse_stat(text.data, &stat) ? stat.start_time : 0;
 }
 
-/* The second number of "Uid:". Not the owner of the folder: a process can make that root by not being dumpable. */
+/*
+ * The second number of "Uid:" (the effective one). The owner of the folder does not count: a process can make it root
+ * by being not dumpable.
+ */
 static uid_t read_uid(int folder)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -183,7 +190,7 @@ static uid_t read_uid(int folder)
         uint64_t value;
 
         read_start(folder, "status", 8192, &text);
-        at = strstr(text.data, "\nUid:\t"); /* the name in the first line has its line breaks escaped */
+        at = strstr(text.data, "\nUid:\t"); /* the kernel escapes line breaks of the name in the first line */
         at = at ? strchr(at + strlen("\nUid:\t"), '\t') : NULL;
         if (!at || strcspn(at + 1, "\t\n") >= sizeof(number))
                 return (uid_t)-1;
@@ -198,14 +205,6 @@ static uint64_t read_namespace(int folder)
         return fstatat(folder, "ns/pid", &status, 0) == 0 ? (uint64_t)status.st_ino : 0;
 }
 
-static bool is_allocation(const char *value)
-{
-        static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
-        size_t length = strlen(value);
-
-        return length > 0 && length <= ALLOCATION_MAX && strspn(value, allowed) == length;
-}
-
 /* "35" or "33.3", above 0 and at most 100, as CUDA takes it; 0: nothing of that kind. */
 static unsigned int read_percentage(const char *value)
 {
@@ -217,7 +216,7 @@ static unsigned int read_percentage(const char *value)
         return MAX((unsigned int)(percentage * 10 + 0.5), 1U);
 }
 
-/* The first of several counts, as for getenv(). */
+/* The first of several counts, as with getenv(). */
 static const char *find_variable(const struct strbuf *environment, const char *prefix)
 {
         for (const char *at = environment->data; at < environment->data + environment->size; at += strlen(at) + 1)
@@ -234,7 +233,7 @@ static void read_environment(int folder, struct arena *arena, struct process *pr
         read_start(folder, "environ", PROCESS_ENVIRONMENT_MAX, &text);
         process->has_environment = text.size > 0 && text.size < PROCESS_ENVIRONMENT_MAX;
         value = find_variable(&text, PROCESS_ALLOCATION_VARIABLE "=");
-        process->allocation = value && is_allocation(value) ? arena_strdup(arena, value) : NULL;
+        process->allocation = value && allocations_is_id(value) ? arena_strdup(arena, value) : NULL;
         value = find_variable(&text, PROCESS_THREADS_VARIABLE "=");
         process->asked_permille = value ? read_percentage(value) : 0;
 }
@@ -252,7 +251,7 @@ int process_read(struct process *ret, struct arena *arena, const char *root, pid
         read_start(folder, "cgroup", PROCESS_CGROUP_MAX, &cgroup);
         process_parse_cgroup(cgroup.data, arena, &process);
         read_environment(folder, arena, &process);
-        process.start_time = read_start_time(folder); /* last: it could not be read if the process had gone meanwhile */
+        process.start_time = read_start_time(folder); /* last: fails if the process ended meanwhile */
         if (process.start_time == 0)
                 return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
         *ret = process;

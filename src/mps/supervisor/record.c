@@ -50,12 +50,12 @@ static const struct json_field allocation_fields[] = {
 static const struct json_shape allocation_shape = JSON_SHAPE(struct mps_record_allocation, allocation_fields);
 
 static const struct json_field limit_fields[] = {
-        JSON_TEXT("unit", struct mps_record_limit, unit, message_uuid, .is_needed = true),
-        JSON_TEXT("cgroup", struct mps_record_limit, cgroup, message_any, .is_needed = true),
-        JSON_TEXT("grant", struct mps_record_limit, allocation, message_allocation, .is_needed = true),
-        JSON_UINT("limitMib", struct mps_record_limit, limit_mib, 1, UINT32_MAX),
+        JSON_TEXT("unit", struct mps_container_limit, unit, message_uuid, .is_needed = true),
+        JSON_TEXT("cgroup", struct mps_container_limit, cgroup, message_any, .is_needed = true),
+        JSON_TEXT("grant", struct mps_container_limit, allocation, message_allocation, .is_needed = true),
+        JSON_UINT("limitMib", struct mps_container_limit, limit_mib, 1, UINT32_MAX),
 };
-static const struct json_shape limit_shape = JSON_SHAPE(struct mps_record_limit, limit_fields);
+static const struct json_shape limit_shape = JSON_SHAPE(struct mps_container_limit, limit_fields);
 
 static const struct json_field record_fields[] = {
         JSON_UINT("generation", struct mps_record, generation, 0, INT64_MAX),

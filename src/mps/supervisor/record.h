@@ -1,8 +1,9 @@
 /*
- * <root>/state.json: what has to survive `warpshare mps`. Values and one file; who decides with them is mps/supervisor/supervisor.h.
+ * <root>/state.json: what must survive a restart of `warpshare mps`. Values and one file; mps/supervisor/supervisor.h
+ * decides with them.
  *
- * A record lives in one arena; who changes it builds a new one. It is written whole, by rename. One that cannot be read is as
- * none: daemons are then found by the lock in their pipe directory.
+ * A record lives in one arena; to change it, build a new one. It is written as a whole, by rename. A record that cannot
+ * be read counts as empty: daemons are then found by the lock in their pipe directory.
  */
 #pragma once
 
@@ -14,13 +15,13 @@
 #define MPS_RECORD_FILE "state.json"
 #define MPS_RECORD_MAX ((size_t)8 * 1024 * 1024)
 
-/* A process, and what it was started with. */
+/* A process, and the settings with which it started. */
 struct mps_record_daemon {
         pid_t pid;
         uint64_t start_time;  /* mps/supervisor/identity.h */
         uint64_t inode;       /* of its pipe directory */
-        unsigned int options; /* MPS_CAN_*: those of its options that it took */
-        unsigned int can;     /* MPS_CAN_*: found out; 0 not yet */
+        unsigned int options; /* MPS_CAN_*: the options that it accepted */
+        unsigned int can;     /* MPS_CAN_*: what was probed; 0: not yet */
         struct mps_daemon_wanted settings;
 };
 
@@ -28,24 +29,16 @@ struct mps_record_daemon {
 struct mps_record_mode {
         const char *uuid;
         nvmlComputeMode_t before;
-        bool is_going_back; /* not on file: NVML has been asked for it, and it stays on record until that is done */
+        bool is_going_back; /* not on file: NVML is restoring it; it stays on record until that is done */
 };
 
 struct mps_record_allocation {
         struct mps_allocation_request request;
         struct mps_allocation allocation;
-        pid_t pid; /* the daemon's process that has it; 0: not made yet */
+        pid_t pid; /* the daemon's process that has it; 0: not created yet */
         uint64_t start_time;
         bool is_void; /* its container still has what an earlier process made */
-        bool is_over; /* nobody has it any more: it is to be removed */
-};
-
-/* What a container's cgroup was given, or was about to be. */
-struct mps_record_limit {
-        const char *unit; /* UUID */
-        const char *cgroup;
-        const char *allocation;
-        uint64_t limit_mib;
+        bool is_over; /* released: must be removed */
 };
 
 struct mps_record {
@@ -58,11 +51,11 @@ struct mps_record {
         size_t n_modes;
         struct mps_record_allocation *allocations;
         size_t n_allocations;
-        struct mps_record_limit *limits;
+        struct mps_container_limit *limits; /* what cgroups were given, or were about to be: without what came of it */
         size_t n_limits;
 };
 
-/* A file that is not there is an empty record. Release with mps_record_done(), also after an error. */
+/* A missing file is an empty record. Release with mps_record_done(), also after an error. */
 int mps_record_read(struct mps_record *ret, const char *path, struct error *err) MUST_USE;
 int mps_record_write(const struct mps_record *record, const char *path, struct error *err) MUST_USE;
 void mps_record_done(struct mps_record *record);

@@ -1,5 +1,6 @@
 /*
- * What somebody asks of a control daemon, and the end of single clients. An answer is delivered from the loop's next turn, never from within the question.
+ * Requests to a control daemon, and the termination of single clients. An answer is delivered in the loop's next turn,
+ * never from inside the call.
  */
 #include "mps/supervisor/requests.h"
 
@@ -90,7 +91,7 @@ void requests_fail_run(struct mps_supervisor *supervisor, const struct mps_run *
         }
 }
 
-/* Its process can be asked; else the request is over. */
+/* Gets the control of the daemon; ends the request if it has no process that can be asked. */
 struct mps_control *request_control(struct request *request, const char *daemon)
 {
         struct mps_run *run = supervisor_find(request->supervisor, daemon);
@@ -109,7 +110,7 @@ struct mps_control *request_control(struct request *request, const char *daemon)
         return control;
 }
 
-/* ---- the end of one client ---- */
+/* ---- terminating one client ---- */
 
 static bool run_speaks_v3(const struct request *request)
 {
@@ -143,7 +144,9 @@ static bool is_same_container(const char *a, const char *b)
         return a && b && strcmp(a, b) == 0;
 }
 
-/* Between this look and the command the PID could only be another client's if it had ended and was taken again at once. */
+/*
+ * The PID can belong to another client only if the client ends and the PID is reused between this poll and the command.
+ */
 static void on_polled(struct mps_observation *seen, const struct error *err, void *data)
 {
         struct request *request = data;
@@ -166,7 +169,7 @@ static void on_polled(struct mps_observation *seen, const struct error *err, voi
                 request_end(request, &problem);
         } else if (!control) {
                 request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
-        } else if (run_speaks_v3(request)) { /* its status says whether it worked */
+        } else if (run_speaks_v3(request)) { /* with v3, the exit status says whether it worked */
                 mps_control_run(
                         control, dialogue_v3_client_terminate(&request->arena, client->pid), on_terminated, request);
         } else {
@@ -196,7 +199,7 @@ void mps_supervisor_terminate(struct mps_supervisor *supervisor, const char *dae
                         .data = request});
 }
 
-/* ---- life ---- */
+/* ---- end ---- */
 
 void requests_done(struct mps_supervisor *supervisor)
 {

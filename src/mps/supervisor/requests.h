@@ -1,6 +1,6 @@
 /*
- * Private to mps/supervisor/requests.c and mps/supervisor/allocations.c: what somebody asked of a control daemon, until he has
- * his answer.
+ * Private to mps/supervisor/requests.c and mps/supervisor/allocations.c: a request to a control daemon, until its
+ * answer is delivered.
  */
 #pragma once
 
@@ -14,11 +14,11 @@ struct request {
         struct arena arena;
         enum request_kind kind;
         struct mps_supervisor *supervisor;
-        struct mps_run *run; /* NULL: nothing is under way */
+        struct mps_run *run; /* NULL: no command is running */
         bool is_over;
         bool is_waiting;  /* for another request for the same allocation */
-        bool is_unwanted; /* an allocation that was given back while it was being made */
-        struct error err; /* kind ERROR_NONE: it went well */
+        bool is_unwanted; /* an allocation that was released while it was being created */
+        struct error err; /* kind ERROR_NONE: success */
         struct mps_allocation allocation;
 
         struct mps_allocation_request wanted; /* release: only |id| */
@@ -32,9 +32,9 @@ struct request {
 };
 
 struct request *request_new(struct mps_supervisor *supervisor, enum request_kind kind, void *data);
-/* It is delivered from the loop's next turn. |err| NULL: it went well. */
+/* Ends the request; the answer is delivered in the loop's next turn. |err| NULL: success. */
 void request_end(struct request *request, const struct error *err);
 /* "MPS daemon '<daemon>' <what>" */
 void request_fail(struct request *request, enum error_kind kind, const char *what, const char *daemon);
-/* The control of the daemon, if its process can be asked; else the request is over. */
+/* The control of the daemon; NULL if it has no process that can be asked, and then the request has ended. */
 struct mps_control *request_control(struct request *request, const char *daemon);

@@ -11,7 +11,7 @@
 
 /* ---- lines by pattern ---- */
 
-/* Where a number of a pattern goes. */
+/* Which field of the event a number in a pattern fills. */
 enum field {
         FIELD_NONE,
         FIELD_PID,
@@ -26,9 +26,9 @@ enum field {
 
 #define MAX_FIELDS 2U
 
-/* In a pattern '%' is a number, '$' one in hexadecimal digits, '~' one with a decimal, which counts ten times. */
+/* In a pattern '%' is a number, '$' a hexadecimal number, '~' a number with one decimal, stored times ten. */
 static const struct pattern {
-        const char *text; /* the beginning of the line's text */
+        const char *text; /* how the line's text begins */
         enum server_log_kind kind;
         enum field fields[MAX_FIELDS];
 } patterns[] = {
@@ -57,7 +57,7 @@ static const struct pattern {
         {"Server encountered a fatal exception", SERVER_LOG_FATAL, {FIELD_NONE}},
 };
 
-/* Where these stand in the line is not known: only that CUDA's name of the error is in it. */
+/* The full lines are not known, only that they contain CUDA's name of the error. */
 static const char *const too_many[] = {"MPS_MAX_CLIENTS_REACHED", "MPS_MAX_CONNECTIONS_REACHED"};
 
 static int digit_value(char digit, unsigned int base)
@@ -69,7 +69,7 @@ static int digit_value(char digit, unsigned int base)
         return -1;
 }
 
-/* The digits at |*at|, which moves behind them; false for none, or too many. */
+/* Reads the digits at |*at| and moves it behind them; false if there are none, or too many. */
 static bool eat_number(const char **at, unsigned int base, uint64_t *ret)
 {
         const char *start = *at;
@@ -99,7 +99,7 @@ static bool eat_decimal(const char **at, uint64_t *ret)
         return true;
 }
 
-/* True when |text| begins as |pattern| says; its numbers are in |values|. */
+/* True if |text| begins like |pattern|; its numbers go into |values|. */
 static bool matches(const char *pattern, const char *text, uint64_t values[MAX_FIELDS])
 {
         size_t count = 0;
@@ -128,7 +128,7 @@ static bool matches(const char *pattern, const char *text, uint64_t values[MAX_F
         return true;
 }
 
-/* False when the number cannot be what it should be. */
+/* False if the number is out of its range. */
 static bool set_field(struct server_log_event *event, enum field field, uint64_t value)
 {
         switch (field) {
@@ -202,7 +202,7 @@ static bool is_time(const char *text)
         return true;
 }
 
-/* "[<time> <kind of process> <pid>] <text>": takes |line| apart in place. */
+/* Splits |line| in place: "[<time> <kind of process> <pid>] <text>". */
 static bool read_head(char *line, struct server_log_event *event, bool *ret_is_server)
 {
         char *end = strstr(line, "] ");
@@ -223,7 +223,7 @@ static bool read_head(char *line, struct server_log_event *event, bool *ret_is_s
         return true;
 }
 
-/* A server's limits are those that it has told since it started. */
+/* A server's limits are those that it has logged since its start. */
 static void keep_limits(struct server_log_limits *limits, const struct server_log_event *event)
 {
         if (limits->server != event->source)
@@ -277,7 +277,7 @@ void server_log_done(struct server_log *log)
 
 /* ---- files ---- */
 
-/* Where to go on in the file that |status| describes. */
+/* The offset at which to continue in the file that |status| describes. */
 static off_t find_place(const struct server_log_file *file, const struct stat *status)
 {
         bool is_same = file->device == status->st_dev && file->inode == status->st_ino;
@@ -307,7 +307,7 @@ static int read_on(int fd, off_t *offset, struct server_log *log)
 
 int server_log_poll(struct server_log_file *file, const char *path, struct server_log *log, struct error *err)
 {
-        /* A pipe in the file's place must not stop us. */
+        /* Must not block if somebody put a pipe in the file's place. */
         _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat status;
         off_t offset;

@@ -1,17 +1,16 @@
 /*
- * What MPS daemons and servers write into control.log and server.log: bytes in pieces go in, events come out. Pure; a
- * small follower of files stands below it.
+ * Parses what MPS daemons and servers write into control.log and server.log: bytes in pieces go in, events come out.
+ * Pure, except for a small reader of files at the end.
  *
- * Lines look like "[2026-11-20 10:06:00.123 Server  4711] Active Threads Percentage set to 33.0", in local time. The
- * texts are those of 535 (control.log: recorded) to 615 (server.log: as people have posted them); what is not known is
- * passed over.
+ * Lines look like "[2026-11-20 10:06:00.123 Server 4711] Active Threads Percentage set to 33.0", in local time. The
+ * texts are those of 535 (control.log: recorded) to 615 (server.log: from posts of users); unknown lines are skipped.
  *
- * What can be believed: whoever reaches the control socket has his command written into control.log as "Cmd:…", and
- * nobody promises that line breaks in it are removed. So events explain; they are no ground to hurt anybody.
+ * Trust: the daemon writes each command that it gets on its control socket into control.log as "Cmd:…", and may not
+ * remove line breaks, so a tenant can forge lines. Events only explain; they are never a reason to end a process.
  *
- * Limits: a server writes "set to" lines when it starts and when its own limits are changed; clients that connect
- * afterwards have them. A client may have lowered them for itself, which no log tells. So |limits| of an event are what
- * the server allowed, an upper bound of what is in force; and only if the log was followed from the server's start.
+ * Limits: a server writes "set to" lines when it starts and when its own limits change; they hold for clients that
+ * connect afterwards. A client may lower them for itself, which is not logged. So |limits| of an event are what the
+ * server allowed, an upper bound of the client's real limits, and only if the log was read from the server's start.
  */
 #pragma once
 
@@ -23,14 +22,15 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 
-#define SERVER_LOG_LINE_MAX ((size_t)4096) /* what is longer is cut */
+#define SERVER_LOG_LINE_MAX ((size_t)4096) /* longer lines are cut */
 #define SERVER_LOG_DEVICES 32U
 #define SERVER_LOG_POLL_MAX ((size_t)1024 * 1024)
 
 enum server_log_kind {
         /* control.log */
-        SERVER_LOG_CLIENT_WAITS,    /* pid, uid: no server for it yet; for long: one of another user is in the way */
-        SERVER_LOG_CLIENT_SENT,     /* pid, uid: to the server that there is */
+        SERVER_LOG_CLIENT_WAITS,    /* pid, uid: it has no server yet; if this lasts, a server of another user is in the
+                                     * way */
+        SERVER_LOG_CLIENT_SENT,     /* pid, uid: it goes to the server that runs */
         SERVER_LOG_SERVER_STARTING, /* pid, uid */
         SERVER_LOG_SERVER_READY,    /* pid */
         SERVER_LOG_SERVER_EXITED,   /* pid, status */
@@ -50,18 +50,18 @@ enum server_log_kind {
         SERVER_LOG_VERSION, /* 13030 is CUDA 13.3 */
 };
 
-/* What the server |server| allows its next client. */
+/* The limits that the server |server| gives its next client. */
 struct server_log_limits {
         pid_t server;
-        unsigned int threads_permille;      /* 0: not said */
-        uint64_t bytes[SERVER_LOG_DEVICES]; /* by the daemon's ordinals; 0: none said */
+        unsigned int threads_permille;      /* 0: not logged */
+        uint64_t bytes[SERVER_LOG_DEVICES]; /* by the daemon's ordinals; 0: none logged */
 };
 
 struct server_log_event {
         enum server_log_kind kind;
         const char *time; /* "2026-11-20 10:06:00.123" */
         const char *text; /* of the line, cut at SERVER_LOG_LINE_MAX */
-        pid_t source;     /* who wrote it, as it sees itself */
+        pid_t source;     /* the writer's PID, in its own namespace */
         pid_t pid;        /* 0 of a client: it has no number in the daemon's PID namespace */
         uid_t uid;
         int status;
@@ -70,7 +70,7 @@ struct server_log_event {
         uint64_t bytes;
         unsigned int permille;
         unsigned int version;
-        const struct server_log_limits *limits; /* of the server that wrote last */
+        const struct server_log_limits *limits; /* of the server that logged last */
 };
 
 struct server_log {
@@ -85,11 +85,11 @@ void server_log_init(
 void server_log_done(struct server_log *log);
 void server_log_feed(struct server_log *log, const char *bytes, size_t size);
 
-/* A file that is followed: another one in its place, or one that was cut, is read from its start. */
+/* A file that is read on. If it was replaced or truncated, it is read from its start. */
 struct server_log_file {
         dev_t device;
         ino_t inode;
-        off_t offset; /* 0: nothing was read yet */
+        off_t offset; /* 0: nothing read yet */
 };
 
 /*

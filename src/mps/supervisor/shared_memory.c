@@ -13,10 +13,10 @@
 #include "base/alloc.h"
 #include "base/macro.h"
 
-#define OWNERS_MAX ((size_t)1024) /* what further users have is told as nobody's */
+#define OWNERS_MAX ((size_t)1024) /* files of more users are counted as nameless */
 #define BLOCK UINT64_C(512)
 
-/* The tmpfs, or -1 without an error where there is none. */
+/* Opens the tmpfs; |*ret| is -1, without an error, if there is none. */
 static int open_tmpfs(const char *path, int *ret, struct error *err)
 {
         _close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -55,7 +55,7 @@ int mps_shm_poll(struct mps_shm *ret, const char *path, struct error *err)
         return 0;
 }
 
-/* ---- whose ---- */
+/* ---- owners ---- */
 
 struct count {
         struct mps_shm_owner *owners;
@@ -82,7 +82,7 @@ static void shared_memory_add(struct count *count, const struct stat *status)
         count->owners[position].files++;
 }
 
-/* Takes |fd|. What cannot be opened is not counted: who looks is root. */
+/* Takes |fd|. Folders that cannot be opened are not counted; the process runs as root, so that is rare. */
 static void walk(struct count *count, int fd, unsigned int depth)
 {
         DIR *folder = fdopendir(fd);
@@ -112,7 +112,7 @@ static void walk(struct count *count, int fd, unsigned int depth)
         closedir(folder);
 }
 
-/* By what each takes of the whole, bytes or files, whichever is more. */
+/* Sorts by the part that each uses of the total: bytes or files, whichever is larger. */
 static unsigned int weight(const struct mps_shm *shm, const struct mps_shm_owner *owner)
 {
         const struct mps_shm alone = {

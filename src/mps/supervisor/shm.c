@@ -1,4 +1,4 @@
-/* How full the shared memory is: that of the node, and that of each daemon which has its own. */
+/* How full the shared memory is: the node's, and that of each daemon which has its own. */
 #include "mps/supervisor/parts.h"
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ void supervisor_poll_shm(struct mps_supervisor *supervisor)
                 supervisor_note(supervisor, false);
 }
 
-/* All of them together may have what one for the node would have: each as much as its part of the units. */
+/* Together they may have as much as the node's shared memory would: each daemon gets a share by its units. */
 uint64_t supervisor_shm_kib(const struct mps_run *run, void *data)
 {
         const struct mps_supervisor *supervisor = data;

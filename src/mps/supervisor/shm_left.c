@@ -1,5 +1,6 @@
 /*
- * The order matters: first nobody has the tmpfs, then the files that are old are removed. A container that comes between makes new files, which stay.
+ * The order matters: first check that no container has the tmpfs, then remove the old files. A container that starts in
+ * between creates new files, which stay.
  */
 #include "mps/supervisor/shm_left.h"
 
@@ -21,8 +22,8 @@
 
 #define FIRST_PID_NAMESPACE 0xEFFFFFFCU /* include/linux/proc_ns.h: PROC_PID_INIT_INO */
 #define MAPS_MAX ((size_t)16 * 1024 * 1024)
-#define USED_MAX ((size_t)4096) /* files of the tmpfs that daemon and servers use; more than that is unknown */
-#define ASIDE ".left-%llu"      /* a folder that lay too deep, by its inode */
+#define USED_MAX ((size_t)4096) /* files that daemon and servers use; if there are more, nothing is removed */
+#define ASIDE ".left-%llu"      /* a folder that was too deep, by its inode */
 
 struct left {
         int folder; /* the tmpfs */
@@ -30,12 +31,12 @@ struct left {
         struct timespec changed_before;
         ino_t *used;
         size_t n_used;
-        bool is_known; /* all that is used */
+        bool is_known; /* |used| is complete */
         size_t entries;
         size_t removed;
 };
 
-/* ---- what daemon and servers use ---- */
+/* ---- files that daemon and servers use ---- */
 
 static void add_used(struct left *left, dev_t device, ino_t inode)
 {
@@ -95,7 +96,7 @@ static void add_process(struct left *left, pid_t pid)
         add_open(left, pid);
 }
 
-/* Daemon and servers have one mount namespace, and nobody else is in it. */
+/* Daemon and servers share one mount namespace, and no other process is in it. */
 static void add_processes(struct left *left, pid_t daemon)
 {
         const ino_t mounts = mps_shm_mounts_of(daemon);
@@ -130,7 +131,7 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
         return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
-/* A folder that lies deeper than is looked comes to the top, and is looked into the next time. */
+/* A folder that is too deep is moved to the top, so that the next run removes its content. */
 static void remove_folder(struct left *left, int above, const char *name, ino_t inode, unsigned int depth)
 {
         char aside[32];
@@ -188,7 +189,7 @@ size_t mps_shm_remove_left(const char *path, pid_t daemon, unsigned int age_s)
         struct left left = {.is_known = true};
         struct stat status;
 
-        clock_gettime(CLOCK_REALTIME_COARSE, &left.changed_before); /* by which the kernel dates files */
+        clock_gettime(CLOCK_REALTIME_COARSE, &left.changed_before); /* the clock by which the kernel dates files */
         left.changed_before.tv_sec -= (time_t)age_s;
         if (!sees_all_processes())
                 return 0;

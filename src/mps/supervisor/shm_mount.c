@@ -11,18 +11,18 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/mountinfo.h"
 #include "base/strbuf.h"
 
 #define FALLBACK_KIB UINT64_C(65536)
-#define FILES 65536U /* about 1 KiB of the kernel's memory each; servers and clients make a few each */
+#define FILES 65536U /* each takes about 1 KiB of kernel memory; servers and clients create a few each */
 #define PROC_FILE_MAX ((size_t)4 * 1024 * 1024)
 
-/* ---- what is there ---- */
+/* ---- what is mounted ---- */
 
 enum there { NOTHING, A_FOLDER, OUR_TMPFS, SOMETHING_ELSE };
 
@@ -79,7 +79,7 @@ static int set_size(const char *path, const char *options, struct error *err)
 {
         if (mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RELATIME, options) == 0)
                 return 0;
-        /* More is used than that, or another may mount here: it stays as it is. */
+        /* It already holds more than that, or this process may not change it: the size stays. */
         return errno == EINVAL || errno == EPERM ? 0 : error_errno(err, errno, "set the size of '%s'", path);
 }
 
@@ -113,35 +113,22 @@ int mps_shm_mount(const char *path, uint64_t kib, bool *ret_mounted, struct erro
         return error_errno(err, failure, "mount a tmpfs at '%s'", path);
 }
 
-/* ---- who sees it, and who has it ---- */
+/* ---- propagation and users ---- */
 
-/* A line of mountinfo: "id parent major:minor root mountpoint options [optional field…] - type …". */
 bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root, bool is_in_first_namespace)
 {
+        struct mountinfo_line mount;
         size_t longest = 0;
         bool is_seen = is_in_first_namespace;
 
-        for (const char *at = mountinfo; *at;) {
-                const char *end = strchrnul(at, '\n');
-                _free_ char *line = xasprintf("%.*s", (int)(end - at), at);
-                char *rest = strstr(line, " - ");
-                char *point = line;
-                size_t length;
+        while (mountinfo_next(&mountinfo, &mount)) {
+                const size_t length = mountinfo_is_at(&mount, "/") ? 0 : mount.length;
 
-                at = *end ? end + 1 : end;
-                if (rest)
-                        *rest = '\0';
-                for (unsigned int i = 0; i < 4 && point; i++)
-                        point = strchr(point + 1, ' ');
-                rest = point ? strchr(++point, ' ') : NULL;
-                if (!rest)
-                        continue;
-                *rest++ = '\0';
-                length = strcmp(point, "/") == 0 ? 0 : strlen(point);
-                if (strncmp(root, point, length) != 0 || (root[length] && root[length] != '/') || length < longest)
+                if (strncmp(root, mount.point, length) != 0 || (root[length] && root[length] != '/') ||
+                        length < longest)
                         continue;
                 longest = length; /* of two at one place the last one lies on top */
-                is_seen = strstr(rest, " shared:") || (root[length] && is_in_first_namespace);
+                is_seen = mount.is_shared || (root[length] && is_in_first_namespace);
         }
         return is_seen;
 }
@@ -150,7 +137,7 @@ int mps_shm_enter(const char *path, const char *pipe, struct error *err)
 {
         if (unshare(CLONE_NEWNS) < 0)
                 return error_errno(err, errno, "make a mount namespace, in which '%s' is to be /dev/shm", path);
-        /* What the host mounts later still comes, as the files of a driver; what is mounted here stays here. */
+        /* Later mounts of the host still arrive, for example files of a driver; mounts made here stay here. */
         if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
                 return error_errno(err, errno, "keep the mounts of a daemon to itself");
         if (mount(path, "/dev/shm", NULL, MS_BIND, NULL) < 0)
@@ -172,17 +159,13 @@ bool mps_shm_is_of(pid_t pid, const char *path)
         return stat(theirs, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* A line of mountinfo: "id parent major:minor root mountpoint …". */
 static bool has_as_shm(const char *mountinfo, dev_t device)
 {
-        _free_ char *mark = xasprintf(" %u:%u ", major(device), minor(device));
+        struct mountinfo_line mount;
 
-        for (const char *at = mountinfo; (at = strstr(at, mark)); at++) {
-                const char *point = strchr(at + strlen(mark), ' ');
-
-                if (point && strncmp(point, " /dev/shm ", 10) == 0)
+        while (mountinfo_next(&mountinfo, &mount))
+                if (mount.device == device && mountinfo_is_at(&mount, "/dev/shm"))
                         return true;
-        }
         return false;
 }
 

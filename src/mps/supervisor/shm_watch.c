@@ -24,7 +24,7 @@ bool mps_shm_watch_poll(struct mps_shm_watch *watch, const char *path, const cha
         struct error err;
 
         if (mps_shm_poll(&shm, path, &err) < 0)
-                return false; /* doctor tells why */
+                return false; /* doctor reports why */
         watch->polls++;
         mps_shm_judge(&shm, &before);
         if (shm.is_full && (!before.is_full || watch->polls - watch->counted >= POLLS_BETWEEN_COUNTS)) {

@@ -1,16 +1,16 @@
 /*
- * One tmpfs that is looked at again and again: how full it is at each look; whose files fill it, which takes longer, when it comes to be full
- * and then once in a while. What comes and goes is logged.
+ * Polls one tmpfs: how full it is at each poll. Counting whose files fill it takes longer, so that is done when it
+ * becomes full and then at longer intervals. Changes are logged.
  */
 #pragma once
 
 #include "mps/supervisor/shared_memory.h"
 
 struct mps_shm_watch {
-        struct mps_shm shm; /* as of the last look; all zeros: there is no such tmpfs */
+        struct mps_shm shm; /* of the last poll; all zeros: there is no such tmpfs */
         unsigned int polls;
-        unsigned int counted; /* at which look its owners were counted */
+        unsigned int counted; /* number of the poll at which its owners were counted */
 };
 
-/* |daemon| has it alone; NULL: all daemons of the node. True: mps_shm_is_same() does not hold any more. */
+/* |daemon| is its only user; NULL: all daemons of the node. True: it has changed, by mps_shm_is_same(). */
 bool mps_shm_watch_poll(struct mps_shm_watch *watch, const char *path, const char *daemon);

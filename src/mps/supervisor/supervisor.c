@@ -1,6 +1,6 @@
 /*
- * The list of daemons follows what is wanted; each of them looks after itself. What they tell is gathered here: one record, one
- * notice to the owner a turn of the loop.
+ * Keeps the list of daemons equal to the wanted ones; each daemon handles itself. Their changes are collected here: one
+ * write of the record and one call of on_change per turn of the loop.
  */
 #include "mps/supervisor/parts.h"
 
@@ -13,7 +13,7 @@
 
 #define POLL_MS UINT64_C(2000)
 #define NVML_PATIENCE_MS UINT64_C(5000)
-#define FILES_MIN ((rlim_t)16384) /* an MPS server with many clients needs them (MPS manual) */
+#define FILES_MIN ((rlim_t)16384) /* an MPS server with many clients needs many descriptors (MPS manual) */
 #define RECORD_RETRY_MS UINT64_C(1000)
 #define RECORD_RETRY_MAX_MS UINT64_C(60000)
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -33,7 +33,7 @@ static void on_again(uv_timer_t *timer)
         supervisor_note(timer->data, true);
 }
 
-/* Only the first failure is told; nobody waits for a disk at the end. */
+/* Only the first failure is logged. While closing there is no retry. */
 static void note_failure(struct mps_supervisor *supervisor, const struct error *err)
 {
         const uint64_t ms = RECORD_RETRY_MS << MIN(supervisor->record_failures, 6U);
@@ -78,7 +78,7 @@ int supervisor_write_record(struct mps_supervisor *supervisor, struct error *err
         return rc;
 }
 
-/* A failure is told and tried again where it is written. */
+/* supervisor_write_record() logs a failure and retries. */
 static void write_record(struct mps_supervisor *supervisor)
 {
         struct error err;
@@ -88,7 +88,7 @@ static void write_record(struct mps_supervisor *supervisor)
                 log_debug("the record of MPS daemons is written later", LOG_ERR(&err));
 }
 
-/* ---- what is known ---- */
+/* ---- the status ---- */
 
 static size_t position_of(const struct mps_supervisor *supervisor, const struct mps_run *run)
 {
@@ -116,7 +116,7 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
         struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, supervisor->n_runs);
         size_t count = 0;
 
-        /* In the order of what is wanted, then those on their way out. */
+        /* In the order of the wanted daemons, then those that are ending. */
         for (size_t place = 0; place <= supervisor->wanted.n_daemons; place++)
                 for (size_t i = 0; i < supervisor->n_runs; i++)
                         if (position_of(supervisor, supervisor->runs[i]) == place) {
@@ -148,7 +148,7 @@ const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supe
         return supervisor->status;
 }
 
-/* ---- what the daemons tell ---- */
+/* ---- changes of daemons ---- */
 
 static void on_run_closed(void *data)
 {
@@ -194,7 +194,7 @@ static void on_soon(uv_timer_t *timer)
         struct mps_supervisor *supervisor = timer->data;
 
         if (supervisor->has_record) {
-                for (size_t i = 0; i < supervisor->n_runs; i++) /* a start adds no daemon */
+                for (size_t i = 0; i < supervisor->n_runs; i++) /* poking a daemon adds none to the list */
                         mps_run_poke(supervisor->runs[i]);
                 close_what_is_gone(supervisor);
                 supervisor_restore_modes(supervisor);
@@ -226,7 +226,7 @@ static void on_run_changed(struct mps_run *run, bool is_process, void *data)
         supervisor_note(supervisor, is_process || mps_run_is_gone(run));
 }
 
-/* ---- what is wanted ---- */
+/* ---- the wanted daemons ---- */
 
 static int add_run(struct mps_supervisor *supervisor, const char *name, const struct mps_record_daemon *recorded,
         struct mps_run **ret, struct error *err)
@@ -286,22 +286,21 @@ int mps_supervisor_apply(
         keep_wanted(supervisor, wanted);
         supervisor->generation = generation;
         wanted = &supervisor->wanted;
-        for (size_t i = 0; i < supervisor->n_runs;
-                i++) /* those that go first, so that the units are free for the others */
+        for (size_t i = 0; i < supervisor->n_runs; i++) /* end the others first, so that their units become free */
                 if (!find_wanted(wanted, mps_run_name(supervisor->runs[i])))
                         mps_run_drop(supervisor->runs[i]);
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 struct mps_run *run = supervisor_find(supervisor, wanted->daemons[i].name);
 
                 if (!run && add_run(supervisor, wanted->daemons[i].name, NULL, &run, err) < 0)
-                        return -1; /* its name was checked: cannot be */
+                        return -1; /* cannot happen: its name was checked */
                 mps_run_want(run, &wanted->daemons[i]);
         }
         supervisor_note(supervisor, true);
         return 0;
 }
 
-/* ---- the beginning ---- */
+/* ---- start ---- */
 
 static void raise_file_limit(void)
 {
@@ -348,7 +347,7 @@ static void restore(struct mps_supervisor *supervisor)
         for (size_t i = 0; i < record.n_modes; i++)
                 supervisor_add_mode(supervisor, record.modes[i].uuid, record.modes[i].before);
         supervisor_allocations_read_record(supervisor, &record);
-        supervisor_read_limits(supervisor, &record);
+        mps_memory_limits_restore(&supervisor->limits, record.limits, record.n_limits);
         keep_wanted(supervisor, &record.wanted);
         supervisor->generation = record.generation;
         for (size_t i = 0; i < record.n_daemons; i++)
@@ -430,7 +429,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         return 0;
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
 static void free_supervisor(struct mps_supervisor *supervisor)
 {
@@ -493,7 +492,10 @@ static void on_modes_late(uv_timer_t *timer)
         close_nvml(timer->data, 0);
 }
 
-/* The end is there when all daemons are closed and every mode is back, or none has come back for too long: NVML hangs. */
+/*
+ * The supervisor has ended when all daemons are closed and every mode is restored, or when the patience for NVML, which
+ * hangs, is over.
+ */
 void supervisor_check_end(struct mps_supervisor *supervisor)
 {
         if (!supervisor->is_closing || supervisor->is_ended || supervisor->n_runs || supervisor->closing_runs ||

@@ -1,6 +1,7 @@
 /*
- * What agent and `warpshare mps` say to each other over <MPS root>/warpshare.sock: one JSON object a line, both ways. Pure:
- * texts and values. At most MPS_MESSAGE_MAX bytes a line; a longer one, or one that is no request, ends the connection.
+ * The messages between agent and `warpshare mps` over <MPS root>/warpshare.sock: one JSON object per line, in both
+ * directions. Pure: texts and values. A line has at most MPS_MESSAGE_MAX bytes; a longer line, or one that is not a
+ * request, ends the connection.
  *
  *   {"do":"watch"}                                  → {"status":{…}} now and at each change
  *   {"do":"apply","id":1,"generation":7,"daemons":[…]}
@@ -13,7 +14,7 @@
  *   {"do":"terminate","id":4,"daemon":"…","client":4711,"container":"…"}
  *                                                   → {"id":3,"ok":true} or {"id":3,"ok":false,"kind":"invalid","error":"…"}
  *
- * |id| is the caller's. Unknown members are ignored, so that an older side understands a newer one.
+ * The caller chooses |id|. Unknown members are ignored, so that an older side understands a newer one.
  */
 #pragma once
 
@@ -39,7 +40,7 @@ struct mps_request {
         uint64_t id;
         uint64_t generation;      /* apply */
         struct mps_wanted wanted; /* apply */
-        bool has_allocations;     /* apply: |allocations| is all that is granted */
+        bool has_allocations;     /* apply: |allocations| is the complete list */
         const struct mps_allocation_request *allocations;
         size_t n_allocations;
         struct mps_allocation_request allocation; /* allocation; release: only |allocation.id| */
@@ -56,10 +57,10 @@ char *mps_request_write(const struct mps_request *request);
 
 struct mps_answer {
         uint64_t id;
-        bool is_status;            /* else it is the answer to |id| */
-        struct mps_status *status; /* the reader's, to free */
+        bool is_status;            /* otherwise it is the answer to |id| */
+        struct mps_status *status; /* owned by the reader */
         bool ok;
-        struct error error; /* when not |ok| */
+        struct error error; /* if not |ok| */
         bool has_allocation;
         struct mps_allocation allocation;
 };
@@ -68,10 +69,10 @@ int mps_answer_read(
         struct mps_answer *ret, struct arena *arena, const char *line, size_t length, struct error *err) MUST_USE;
 char *mps_answer_write(const struct mps_answer *answer);
 
-/* The same values as files and for people: state.json, `warpshare mps status --output json`. The caller frees. */
+/* The same values for files and people: state.json, `warpshare mps status --output json`. The caller frees. */
 char *mps_status_print(const struct mps_status *status);
-/* Prometheus text: the daemons, their state, restarts, servers, clients and limits, by daemon and unit. The caller frees. */
+/* Prometheus text, per daemon and unit: daemons, states, restarts, servers, clients and limits. The caller frees. */
 char *mps_status_metrics(const struct mps_status *status);
-/* The same families as a part of a larger page. */
+/* The same families, as part of a larger page. */
 struct exposition;
 void mps_status_expose(struct exposition *to, const struct mps_status *status);

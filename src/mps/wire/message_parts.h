@@ -7,7 +7,7 @@
 #include "mps/wire/status.h"
 #include "share/mps_wanted.h"
 
-/* The largest numbers of daemons of a node, of units of a daemon, of clients and of servers of one. */
+/* The largest number of daemons of a node, of units of a daemon, and of clients and servers of a daemon. */
 #define MESSAGE_DAEMONS_MAX ((size_t)1024)
 #define MESSAGE_UNITS_MAX ((size_t)1024)
 #define MESSAGE_CLIENTS_MAX ((size_t)65536)

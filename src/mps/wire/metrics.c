@@ -1,6 +1,4 @@
-/*
- * The daemons as metrics: the text itself is metrics/exposition.h's matter, the meaning of each is in docs/metrics.md.
- */
+/* The daemons as metrics: metrics/exposition.h makes the text, docs/metrics.md explains each metric. */
 #include <string.h>
 
 #include "metrics/exposition.h"
@@ -16,7 +14,7 @@ static void put_sample(struct exposition *to, const struct mps_daemon_status *da
                 value);
 }
 
-/* ---- families with one value a daemon ---- */
+/* ---- families with one value per daemon ---- */
 
 static double value_restarts(const struct mps_daemon_status *daemon)
 {
@@ -101,9 +99,9 @@ static void put_container_limits(struct exposition *to, const struct mps_status 
                 }
 }
 
-/* ---- families with one value a unit ---- */
+/* ---- families with one value per unit ---- */
 
-/* Where the control daemon does not tell, a daemon of one unit leaves no doubt. */
+/* If the control daemon does not say, a client is on the daemon's only unit. */
 static bool is_on_unit(const struct mps_daemon_status *daemon, const struct mps_client *client, const char *unit)
 {
         return client->unit ? strcmp(client->unit, unit) == 0 : daemon->n_units == 1;

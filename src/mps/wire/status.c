@@ -64,3 +64,13 @@ void mps_allocation_copy(struct mps_allocation *ret, struct arena *arena, const 
         ret->pipe = arena_strdup(arena, allocation->pipe);
         ret->partition = arena_strdup(arena, allocation->partition);
 }
+
+void mps_container_limit_copy(
+        struct mps_container_limit *ret, struct arena *arena, const struct mps_container_limit *limit)
+{
+        *ret = *limit;
+        ret->allocation = arena_strdup(arena, limit->allocation);
+        ret->unit = arena_strdup(arena, limit->unit);
+        ret->cgroup = arena_strdup(arena, limit->cgroup);
+        ret->problem = arena_strdup(arena, limit->problem);
+}

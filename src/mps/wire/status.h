@@ -1,8 +1,8 @@
 /*
- * What is going on in the MPS daemons of this node: the facts that `warpshare mps` gathers and the agent judges. Values only.
+ * The status of the MPS daemons of this node: facts that `warpshare mps` collects and the agent judges. Values only.
  *
- * A snapshot lives in one arena. Numbers are as the kernel and the control daemon say; nothing in here is believed from a
- * container except |allocation|, which is marked so.
+ * A status lives in one arena. Its numbers come from the kernel and the control daemon. Only |allocation| and the
+ * thread percentage of a client come from its container, and are marked as claims.
  */
 #pragma once
 
@@ -23,19 +23,19 @@
  */
 enum mps_state {
         MPS_OFF,
-        MPS_STARTING,    /* the process is there, no command was answered yet */
+        MPS_STARTING,    /* the process runs, no command was answered yet */
         MPS_CONFIGURING, /* it answers; limits are being set and read back */
-        MPS_READY,       /* a command was answered, and all that was set reads back as it was set */
+        MPS_READY,       /* a command was answered, and every setting reads back as it was set */
         MPS_DRAINING,    /* no new clients; it ends when the last one has left */
-        MPS_FAULT,       /* dead, hung, refusing, or its server in FAULT; |reason| says which, a retry is due */
+        MPS_FAULT,       /* dead, hung, refusing, or its server in FAULT; |reason| says which; a retry is scheduled */
 };
 const char *mps_state_name(enum mps_state state); /* "off", "starting", … */
 
-/* What a control program can do: mps/control/control.h finds out. */
+/* What a control program supports: mps/control/control.h finds out. */
 enum {
         MPS_CAN_SERVER_STATUS = 1U << 0, /* get_server_status: r550 and newer */
         MPS_CAN_TERMINATE = 1U << 1,     /* terminate_client */
-        /* 1U << 2 was another: records of older versions may have it. */
+        /* 1U << 2 had another meaning: records of older versions may have it. */
         MPS_CAN_MULTI_USER = 1U << 3, /* -multiuser-server */
         MPS_CAN_PARTITION = 1U << 4,  /* -S and sm_partition: r590 */
         MPS_CAN_NAMESPACE = 1U << 5,  /* the v3 interface: r615 */
@@ -45,34 +45,36 @@ struct mps_client {
         pid_t pid; /* in the PID namespace of `warpshare mps`; 0: not visible from there */
         pid_t server;
         uid_t uid;                   /* (uid_t)-1 unknown */
-        const char *unit;            /* UUID, or NULL: the control daemon does not tell */
+        const char *unit;            /* UUID, or NULL: the control daemon does not say */
         const char *pod_uid;         /* of its cgroup, or NULL: not a pod's process */
         const char *container_id;    /* the same */
-        const char *cgroup;          /* the container's folder: mps/supervisor/process.h; not told to the agent */
-        const char *name_space;      /* v3: in which it is, as its control daemon says; or NULL */
-        const char *allocation;      /* WARPSHARE_GRANT of its environment: the tenant may have changed it; or NULL */
-        bool has_environment;        /* it could be read, so the next is known; the same caution */
+        const char *cgroup;          /* the container's folder: mps/supervisor/process.h; not sent to the agent */
+        const char *name_space;      /* v3: its namespace, according to its control daemon; or NULL */
+        const char *allocation;      /* WARPSHARE_GRANT of its environment, a claim that the tenant may have changed; or
+                                      * NULL */
+        bool has_environment;        /* the environment could be read, so the next field is known; also a claim */
         unsigned int asked_permille; /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE when the program started; 0: none */
         uint64_t memory;             /* bytes that NVML accounts to it on |unit|; UINT64_MAX unknown */
         unsigned int
-                threads_permille; /* that the server allows it, by its log; 0 unknown; in a namespace that of its server */
+                threads_permille; /* the limit that the server allows it, by its log; 0: unknown; in a namespace that of
+                                   * its server */
         uint64_t limit_mib;       /* the same; 0 unknown */
 };
 
 struct mps_server {
         pid_t pid;
         uid_t uid;
-        const char *status; /* "INITIALIZING", "ACTIVE", "FAULT"; NULL: the control daemon cannot tell */
+        const char *status; /* "INITIALIZING", "ACTIVE", "FAULT"; NULL: unknown to the daemon */
 };
 
-/* The limit of what all processes of one container have on a unit together: mps/supervisor/memory_limits.h. */
+/* A limit for all processes of one container together on one unit: mps/supervisor/memory_limits.h. */
 struct mps_container_limit {
         const char *allocation;
         const char *unit;
         const char *cgroup;
         uint64_t limit_mib;
         bool is_in_force;
-        const char *problem; /* why not; NULL: it is, or was not tried yet */
+        const char *problem; /* why it is not set; NULL: it is, or was not tried yet */
 };
 
 struct mps_daemon_status {
@@ -82,15 +84,15 @@ struct mps_daemon_status {
         size_t n_units;
         enum mps_state state;
         const char *reason;    /* why it is not ready, one sentence with the way out; NULL when ready */
-        const char *notice;    /* what is wrong without its fault, or NULL: a client of another user waits */
+        const char *notice;    /* a problem that others cause, or NULL: for example, a client of another user waits */
         int64_t since;         /* of this state: seconds since the epoch */
         pid_t pid;             /* 0: no process */
-        bool adopted;          /* it was alive already when `warpshare mps` started */
+        bool adopted;          /* it already ran when `warpshare mps` started */
         unsigned int restarts; /* after faults, since `warpshare mps` started */
-        unsigned int repairs;  /* settings that somebody had changed and that were set back, the same */
-        uint64_t settings;     /* mps_daemon_digest() of what it runs with; 0: it does not run, or nobody says */
-        unsigned int can;      /* MPS_CAN_* */
-        enum mps_tier tier;    /* the best that both it and the configuration allow */
+        unsigned int repairs; /* settings that somebody changed and that were restored, since `warpshare mps` started */
+        uint64_t settings;  /* mps_daemon_digest() of its present settings; 0: it does not run, or is not Warpshare's */
+        unsigned int can;   /* MPS_CAN_* */
+        enum mps_tier tier; /* the best that both the daemon and the configuration allow */
         unsigned int threads_permille; /* defaults, as read back */
         uint64_t limit_mib;            /* of the first unit, as read back; 0: none */
         const struct mps_server *servers;
@@ -98,18 +100,19 @@ struct mps_daemon_status {
         const struct mps_client *clients;
         size_t n_clients;
         unsigned int max_clients; /* of one unit */
-        bool has_own_shm;   /* <root>/<name>/shm is its /dev/shm, and is to be that of its clients; else <root>/shm */
-        struct mps_shm shm; /* its own */
+        bool has_own_shm;         /* its /dev/shm, and that of its clients, is <root>/<name>/shm; false: <root>/shm */
+        struct mps_shm shm;       /* its own */
         const struct mps_container_limit *limits;
         size_t n_limits;
 };
 
 struct mps_status {
         struct arena arena;
-        uint64_t generation; /* of the wanted daemons in force, as whoever applied them counts; 0: none yet */
+        uint64_t generation; /* of the wanted daemons that are applied, as the client that applied them counts; 0: none
+                              * yet */
         const struct mps_daemon_status *daemons;
         size_t n_daemons;
-        struct mps_shm shm; /* <root>/shm, of all daemons that have none of their own */
+        struct mps_shm shm; /* <root>/shm, of all daemons without their own */
 };
 
 struct mps_status *mps_status_new(void);
@@ -119,7 +122,7 @@ struct mps_status *mps_status_free(struct mps_status *status); /* accepts NULL, 
 const struct mps_daemon_status *mps_status_find_unit(const struct mps_status *status, const char *uuid);
 const struct mps_daemon_status *mps_status_find(const struct mps_status *status, const char *name);
 
-/* One container's part that has to be made before it starts: a partition or a namespace. */
+/* A container's part that must be created before it starts: a partition or a namespace. */
 struct mps_allocation_request {
         const char *id;     /* of the allocation, [a-z0-9_]{1,64} */
         const char *daemon; /* its name */
@@ -129,19 +132,21 @@ struct mps_allocation_request {
         unsigned int sms;   /* partition tier */
 };
 
-/* What the container has to be given for it. */
+/* What the container gets for it. */
 struct mps_allocation {
         enum mps_tier tier;
-        const char *pipe;      /* directory below the MPS root to mount at the usual place; NULL: that of the daemon */
+        const char *pipe;      /* directory below the MPS root to mount at the usual place; NULL: the daemon's */
         const char *partition; /* CUDA_MPS_SM_PARTITION, or NULL */
-        unsigned int sms;      /* that the partition really has; 0 unknown */
+        unsigned int sms;      /* SMs that the partition really has; 0: unknown */
 };
 
 /* Deep copies. */
 void mps_allocation_request_copy(
         struct mps_allocation_request *ret, struct arena *arena, const struct mps_allocation_request *request);
 void mps_allocation_copy(struct mps_allocation *ret, struct arena *arena, const struct mps_allocation *allocation);
+void mps_container_limit_copy(
+        struct mps_container_limit *ret, struct arena *arena, const struct mps_container_limit *limit);
 
-/* How the supervisor answers a request, whether asked in its process or by a line: |err| is NULL on success. */
+/* The supervisor's answer to a request, from its own process or over the socket: |err| is NULL on success. */
 typedef void mps_done_fn(const struct error *err, void *data);
 typedef void mps_granted_fn(const struct error *err, const struct mps_allocation *allocation, void *data);

@@ -1,13 +1,36 @@
 /*
- * A ResourceClaim. What is read has names that are safe in paths and in names of CDI devices, and no more of anything than the API has.
+ * A ResourceClaim. What is read has names that are safe in paths and in names of CDI devices, and no more of anything than the API has. Its
+ * configuration raises no limit of a share.
  */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "dra/claim.h"
+#include "dra/parameters.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* As if each result had 8 MiB and 40 % of a shared GPU. */
+static void configure(const struct dra_claim *claim)
+{
+        static const struct dra_device device = {.kind = DRA_DEVICE_SHARED, .name = "gpu-0-shared", .uuid = "GPU-0"};
+        static const struct dra_wanted_rules rules = {.driver = "gpu.nvidia.com"};
+        struct dra_wanted wanted[DRA_CLAIM_RESULTS_MAX];
+        const uint64_t memory = UINT64_C(8) << 20;
+        struct error err;
+
+        for (size_t i = 0; i < claim->n_results; i++)
+                wanted[i] = (struct dra_wanted){.result = &claim->results[i],
+                        .device = &device,
+                        .memory_bytes = memory,
+                        .thread_percentage = 40};
+        for (size_t i = 0; i < claim->n_results; i++) {
+                (void)!dra_parameters_apply(wanted, claim->n_results, i, claim, &rules, &err);
+                assert(wanted[i].memory_bytes > 0 && wanted[i].memory_bytes <= memory);
+                assert(wanted[i].thread_percentage > 0 && wanted[i].thread_percentage <= 40);
+        }
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -29,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                         for (size_t j = 0; j < claim.n_configs; j++)
                                 dra_claim_config_applies(&claim.configs[j], result);
                 }
+                configure(&claim);
         }
         json_decref(object);
         arena_done(&arena);

@@ -211,6 +211,58 @@ static void test_calls_that_hang_are_told_with_their_gpu(void **state UNUSED)
         assert_int_equal(count_lines(text, "warpshare_nvml_call_hanging_seconds{"), 2);
 }
 
+static const struct dra_device dra_devices[] = {
+        {.name = "gpu-0", .kind = DRA_DEVICE_WHOLE},
+        {.name = "gpu-0-shared", .kind = DRA_DEVICE_SHARED},
+        {.name = "gpu-1-shared", .kind = DRA_DEVICE_SHARED},
+};
+static const struct dra_layout dra_layout = {.devices = dra_devices, .n_devices = ARRAY_SIZE(dra_devices)};
+static const struct dra_measures dra = {.is_registered = true,
+        .knows_features = true,
+        .features = {.consumable_capacity = true},
+        .layout = &dra_layout,
+        .calls = {.prepared = 5, .prepare_refused = 1, .unprepared = 3}};
+static const struct ledger_claim_device claim_devices[] = {
+        {.id = "c1_0", .unit = "GPU-1", .is_shared = true, .limit_mib = 10240, .threads_permille = 300},
+        {.id = "c1_1", .unit = "GPU-2", .is_alone = true, .threads_permille = 1000},
+};
+static const struct ledger_claim one_claim = {
+        .uid = "u1", .name = "team-a/train", .devices = claim_devices, .n_devices = ARRAY_SIZE(claim_devices)};
+static const struct ledger_claim_state claim_states[] = {{&one_claim, true}};
+static const struct ledger_claim_state waiting_states[] = {{&one_claim, false}};
+
+#define CLAIM "namespace=\"team-a\",claim=\"train\",uid=\"u1\","
+
+static void test_dra_is_told_with_what_claims_hold(void **state UNUSED)
+{
+        struct agent_metrics metrics = node();
+        static const char *const lines[] = {"warpshare_dra_registered 1", "warpshare_dra_slices_ready 0",
+                "warpshare_dra_devices{kind=\"whole\"} 1", "warpshare_dra_devices{kind=\"shared\"} 2",
+                "warpshare_dra_feature{gate=\"DRAConsumableCapacity\"} 1",
+                "warpshare_dra_feature{gate=\"DRAPartitionableDevices\"} 0",
+                "warpshare_dra_calls_total{call=\"prepare\",outcome=\"done\"} 5",
+                "warpshare_dra_calls_total{call=\"prepare\",outcome=\"refused\"} 1",
+                "warpshare_dra_calls_total{call=\"unprepare\",outcome=\"done\"} 3",
+                "warpshare_dra_claim_memory_limit_bytes{" CLAIM
+                "unit=\"GPU-1\",allocation=\"c1_0\",tier=\"default\",state=\"held\"} 10737418240",
+                "warpshare_dra_claim_active_thread_ratio{" CLAIM
+                "unit=\"GPU-2\",allocation=\"c1_1\",state=\"held\"} 1"};
+        _free_ char *text = NULL;
+        _free_ char *waiting = NULL;
+        _free_ char *without = NULL;
+
+        without = agent_metrics_write(&metrics);
+        assert_int_equal(count_lines(without, "warpshare_dra_"), 0);
+        metrics.dra = &dra;
+        metrics.claims = claim_states;
+        metrics.n_claims = 1;
+        text = agent_metrics_write(&metrics);
+        assert_lines(text, lines, ARRAY_SIZE(lines));
+        metrics.claims = waiting_states;
+        waiting = agent_metrics_write(&metrics);
+        assert_non_null(strstr(waiting, "allocation=\"c1_0\",state=\"waiting\"} 0.3"));
+}
+
 static void test_nothing_is_a_page_too(void **state UNUSED)
 {
         const struct agent_metrics metrics = {.version = "0.1.0", .commit = "unknown"};
@@ -257,6 +309,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_a_pod_is_told_once_while_its_daemon_is_at_fault, set_up, tear_down),
                 cmocka_unit_test(test_calls_that_hang_are_told_with_their_gpu),
+                cmocka_unit_test(test_dra_is_told_with_what_claims_hold),
                 cmocka_unit_test(test_nothing_is_a_page_too),
                 cmocka_unit_test_setup_teardown(test_prometheus_finds_no_fault_with_it, set_up, tear_down),
         };

@@ -22,6 +22,7 @@ static void test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said(void **
                 assert_int_equal(dra->fallback, DRA_FALLBACK_WHOLE);
                 assert_int_equal(dra->shares, 4);
                 assert_int_equal(dra->unenforced, DRA_UNENFORCED_REFUSE);
+                assert_int_equal(dra->unhealthy, DRA_UNHEALTHY_NO_SCHEDULE);
                 assert_string_equal(dra->registry, "/var/lib/kubelet/plugins_registry");
                 assert_string_equal(dra->plugins, "/var/lib/kubelet/plugins");
                 assert_null(dra->instance);
@@ -42,7 +43,8 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
                                    "  memoryReserve: 512\n"
                                    "  fallback: shares\n"
                                    "  shares: 7\n"
-                                   "  unenforced: condition\n";
+                                   "  unenforced: condition\n"
+                                   "  unhealthy: NoExecute\n";
         _cleanup_(fixture_done) struct fixture fixture = fixture_new();
         const struct config_dra *dra;
 
@@ -64,6 +66,7 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
         assert_int_equal(dra->fallback, DRA_FALLBACK_SHARES);
         assert_int_equal(dra->shares, 7);
         assert_int_equal(dra->unenforced, DRA_UNENFORCED_CONDITION);
+        assert_int_equal(dra->unhealthy, DRA_UNHEALTHY_NO_EXECUTE);
 }
 
 static void test_variables_beat_the_file_and_say_what_it_cannot(void **state UNUSED)

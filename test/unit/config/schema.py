@@ -33,7 +33,7 @@ GOOD = [
     "health: {xids: {79: ignore, 43: unhealthy, 31: null}, recover: false, pendingRowRemap: unhealthy}",
     f"dra: {{enabled: true, driverName: a.b, devices: [0, GPU-{UUID}], whole: false, mps: true, timeSlicing: true, slots: 1, "
     "defaults: {memory: 1Gi, threadPercentage: 100, clients: 60}, memoryReserve: auto, fallback: shares, shares: 60, "
-    "unenforced: condition}",
+    "unenforced: condition, unhealthy: NoExecute}",
     "dra: {devices: all, defaults: null}",
     "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}, mps: null}",
     "sharing: {mps: {provisioning: declared, maxThreads: 50, maxMemory: 10Gi, declaredOvercommit: false, "

@@ -154,6 +154,39 @@ static void test_what_was_removed_can_be_made_anew(void **state UNUSED)
         rig_done(&rig);
 }
 
+static bool is_other(const char *uid, void *data UNUSED)
+{
+        return strcmp(uid, "other") == 0;
+}
+
+static void test_files_of_claims_that_nobody_knows_are_swept(void **state UNUSED)
+{
+        static const char *const kept[] = {DRIVER "-claim_other.json", "else." DRIVER "-claim_" UID ".json",
+                DRIVER "-claim_.json", DRIVER "-claim_" UID ".json.new", DRIVER "-claim_a_b.json",
+                "k8s.device-plugin.nvidia.com-gpu.json"};
+        struct dra_prepared_claim claim;
+        struct rig rig;
+
+        rig_init(&rig);
+        claim = claim_of(&rig, 1);
+        assert_ok(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+                _free_ char *path = xasprintf("%s/%s", rig.root, kept[i]);
+
+                assert_ok(file_write(path, "{}", 2, &rig.err), &rig.err);
+        }
+        dra_claim_cdi_sweep(rig.root, DRIVER, is_other, NULL);
+        assert_int_equal(access(rig.path, F_OK), -1);
+        for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+                _free_ char *path = xasprintf("%s/%s", rig.root, kept[i]);
+
+                assert_int_equal(access(path, F_OK), 0);
+                unlink(path);
+        }
+        dra_claim_cdi_sweep("/nonexistent", DRIVER, is_other, NULL);
+        rig_done(&rig);
+}
+
 static void test_what_no_runtime_would_read_is_not_written(void **state UNUSED)
 {
         struct dra_prepared_result result = {.device = "gpu-0", .cdi_id = DRIVER "/claim=" UID "-gpu-0"};
@@ -178,6 +211,7 @@ int main(void)
                 cmocka_unit_test(test_the_same_content_is_not_written_again),
                 cmocka_unit_test(test_other_content_under_the_same_name_is_refused),
                 cmocka_unit_test(test_what_was_removed_can_be_made_anew),
+                cmocka_unit_test(test_files_of_claims_that_nobody_knows_are_swept),
                 cmocka_unit_test(test_what_no_runtime_would_read_is_not_written),
         };
 

@@ -272,6 +272,23 @@ static int remove_cdi(const char *uid, void *data, struct error *err)
         return result;
 }
 
+static void show_prepared(const struct dra_prepared_claim *claim, void *data)
+{
+        struct fake_node *node = data;
+
+        assert_int_equal(claim->state, DRA_PREPARED_DONE);
+        assert_string_equal(claim->name, "train");
+        node->n_prepared++;
+}
+
+static void show_unprepared(const struct dra_service_claim *claim, void *data)
+{
+        struct fake_node *node = data;
+
+        assert_string_equal(claim->name, "train");
+        node->n_unprepared++;
+}
+
 /* ---- the process ---- */
 
 void fake_start(struct fake_node *node, const char *boot_id)
@@ -281,7 +298,7 @@ void fake_start(struct fake_node *node, const char *boot_id)
                 .record = node->record,
                 .driver = FAKE_DRIVER,
                 .pool = POOL,
-                .node = {read_claim, allocate, release, write_cdi, remove_cdi, node},
+                .node = {read_claim, allocate, release, write_cdi, remove_cdi, show_prepared, show_unprepared, node},
         });
         dra_prepare_set_rules(node->prepare, &(struct dra_wanted_rules){.layout = &layout,
                                                      .kinds = 1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_WHOLE});

@@ -42,6 +42,8 @@ struct fake_node {
         struct fake_asked asked[FAKE_ASKED_MAX];
         size_t n_asked;
         size_t n_reads;
+        size_t n_prepared; /* that users were shown */
+        size_t n_unprepared;
 };
 
 void fake_init(struct fake_node *node);

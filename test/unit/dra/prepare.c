@@ -94,6 +94,33 @@ static void test_a_claim_is_prepared_and_unprepared(void **state UNUSED)
         fake_done(&node);
 }
 
+static void expect_shown(const struct fake_node *node, size_t n_prepared, size_t n_unprepared)
+{
+        assert_int_equal(node->n_prepared, n_prepared);
+        assert_int_equal(node->n_unprepared, n_unprepared);
+}
+
+static void test_users_see_what_is_prepared_now_and_what_is_gone(void **state UNUSED)
+{
+        struct fake_node node;
+        struct reply reply;
+
+        begin(&node);
+        unprepare(&node, 0, &reply); /* which never was */
+        expect_shown(&node, 0, 0);
+        node.refuses_allocations = true;
+        prepare(&node, 0, &reply);
+        expect_shown(&node, 0, 0);
+        node.refuses_allocations = false;
+        prepare(&node, 0, &reply);
+        expect_shown(&node, 1, 0);
+        prepare(&node, 0, &reply); /* as after a restart of kubelet */
+        expect_shown(&node, 1, 0);
+        unprepare(&node, 0, &reply);
+        expect_shown(&node, 1, 1);
+        fake_done(&node);
+}
+
 static void test_each_result_of_a_claim_has_its_own_device(void **state UNUSED)
 {
         struct fake_node node;
@@ -437,6 +464,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_claim_is_prepared_and_unprepared),
+                cmocka_unit_test(test_users_see_what_is_prepared_now_and_what_is_gone),
                 cmocka_unit_test(test_each_result_of_a_claim_has_its_own_device),
                 cmocka_unit_test(test_a_prepared_claim_is_answered_from_the_record),
                 cmocka_unit_test(test_other_content_in_the_cdi_file_of_a_prepared_claim_is_an_error),

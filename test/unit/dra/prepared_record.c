@@ -30,7 +30,11 @@ static const struct dra_prepared_result results[] = {
                 .daemon = "GPU-0",
                 .cdi_id = "gpu.warpshare.dev/claim=a",
                 .edits = {env, 2, nodes, 2, mounts, 2}},
-        {.request = "other", .device = "gpu-1", .unit = "GPU-1", .cdi_id = "gpu.warpshare.dev/claim=b"},
+        {.request = "other",
+                .device = "gpu-1",
+                .unit = "GPU-1",
+                .is_admin = true,
+                .cdi_id = "gpu.warpshare.dev/claim=b"},
 };
 
 static const struct dra_prepared_claim claim_a = {.uid = UID_A,
@@ -103,6 +107,7 @@ static void expect_claim(const struct dra_prepared_claim *claim, const struct dr
                 assert_string_equal(one->device, other->device);
                 assert_string_equal(one->unit, other->unit);
                 expect_text(one->share_id, other->share_id);
+                assert_int_equal(one->is_admin, other->is_admin);
                 assert_int_equal(one->memory_bytes, other->memory_bytes);
                 assert_int_equal(one->thread_percentage, other->thread_percentage);
                 expect_text(one->tier, other->tier);
@@ -212,7 +217,7 @@ static void test_what_cannot_be_written_is_not_recorded(void **state UNUSED)
         strcat(rig.folder, "x");
         snprintf(rig.path, sizeof(rig.path), "%s/prepared.json", rig.folder);
         rig.record = dra_record_new(rig.path, BOOT);
-        expected = xasprintf("record: open '%s': No such file or directory", rig.folder);
+        expected = xasprintf("record: create a file beside '%s': No such file or directory", rig.path);
         assert_fails(dra_record_put(rig.record, &claim_a, &rig.err), &rig.err, ERROR_NOT_FOUND, expected);
         assert_int_equal(dra_record_count(rig.record), 0);
         rig.folder[strlen(rig.folder) - 1] = '\0';
@@ -292,7 +297,7 @@ static void test_a_file_that_makes_no_sense_is_moved_aside(void **state UNUSED)
                 const char *content;
                 const char *text;
         } cases[] = {
-                {"", "no JSON: '[' or '{' expected near end of file"},
+                {" ", "no JSON: '[' or '{' expected near end of file"},
                 {"[]", "no JSON object"},
                 {"{}", "version: must be a number from 1 to 1"},
                 {"{\"version\": 2}", "version: 2, must be a number from 1 to 1"},
@@ -327,6 +332,21 @@ static void test_a_file_that_makes_no_sense_is_moved_aside(void **state UNUSED)
         }
 }
 
+static void test_an_empty_file_holds_nothing(void **state UNUSED)
+{
+        struct rig rig;
+
+        rig_init(&rig);
+        assert_ok(dra_record_put(rig.record, &claim_a, &rig.err), &rig.err);
+        assert_ok(file_write(rig.path, "", 0, &rig.err), &rig.err);
+        assert_ok(dra_record_refresh(rig.record, &rig.err), &rig.err);
+        assert_int_equal(dra_record_count(rig.record), 0);
+        assert_ok(dra_record_put(rig.record, &claim_a, &rig.err), &rig.err);
+        start_again(&rig, BOOT);
+        assert_int_equal(dra_record_count(rig.record), 1);
+        rig_done(&rig);
+}
+
 static void test_a_record_that_is_cut_anywhere_is_broken(void **state UNUSED)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -335,7 +355,7 @@ static void test_a_record_that_is_cut_anywhere_is_broken(void **state UNUSED)
         rig_init(&rig);
         assert_ok(dra_record_put(rig.record, &claim_a, &rig.err), &rig.err);
         assert_ok(file_read(rig.path, DRA_RECORD_BYTES_MAX, &text, &rig.err), &rig.err);
-        for (size_t size = 0; size < text.size; size += 7) {
+        for (size_t size = 1; size < text.size; size += 7) {
                 assert_ok(file_write(rig.path, text.data, size, &rig.err), &rig.err);
                 assert_int_equal(dra_record_refresh(rig.record, &rig.err), DRA_RECORD_BROKEN);
         }
@@ -369,6 +389,7 @@ int main(void)
                 cmocka_unit_test(test_what_could_not_be_read_is_not_written),
                 cmocka_unit_test(test_one_claim_more_than_the_limit_is_refused),
                 cmocka_unit_test(test_a_file_that_makes_no_sense_is_moved_aside),
+                cmocka_unit_test(test_an_empty_file_holds_nothing),
                 cmocka_unit_test(test_a_record_that_is_cut_anywhere_is_broken),
                 cmocka_unit_test(test_the_boot_id_is_the_first_line),
         };

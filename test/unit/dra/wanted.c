@@ -69,6 +69,23 @@ static void test_limits_are_what_the_scheduler_counted(void **state UNUSED)
         arena_done(&arena);
 }
 
+static void test_admin_access_needs_no_share_of_its_own(void **state UNUSED)
+{
+        static const struct dra_claim_result results[] = {{.request = "a", .device = "gpu-0", .admin_access = true},
+                {.request = "b", .device = "gpu-0", .admin_access = true},
+                {.request = "c", .device = "gpu-1-timeslice", .admin_access = true}};
+        const struct dra_claim claim = {.results = results, .n_results = 3};
+        const struct dra_wanted_rules all = {.layout = &layout, .kinds = BIT(WHOLE) | BIT(TIMESLICE)};
+        const struct dra_wanted *wanted;
+        struct arena arena = ARENA_INIT;
+        struct error err;
+
+        assert_ok(dra_wanted_read(&wanted, &arena, &claim, &all, &err), &err);
+        for (size_t i = 0; i < 3; i++)
+                assert_int_equal(wanted[i].memory_bytes, 0);
+        arena_done(&arena);
+}
+
 static void test_what_cannot_be_prepared_is_refused_with_the_reason(void **state UNUSED)
 {
         static const struct dra_claim_capacity no_memory[] = {{"threadPercentage", 30}, {"clients", 1}};
@@ -84,8 +101,9 @@ static void test_what_cannot_be_prepared_is_refused_with_the_reason(void **state
                 {{.device = "gpu-7"}, ERROR_UNAVAILABLE, "device 'gpu-7': this node does not offer it now"},
                 {{.device = "gpu-1-timeslice", .share_id = SHARE}, ERROR_UNSUPPORTED,
                         "device 'gpu-1-timeslice': devices of kind 'timeslice' cannot be prepared"},
-                {{.device = "gpu-0", .admin_access = true}, ERROR_UNSUPPORTED,
-                        "device 'gpu-0': admin access is not supported"},
+                {{.device = "gpu-1-share-2", .admin_access = true}, ERROR_UNSUPPORTED,
+                        "device 'gpu-1-share-2': admin access to a share by MPS is not supported, since its limits would be "
+                        "taken from others; ask for the device class of whole GPUs"},
                 {{.device = "gpu-0-shared", .capacities = ten_gib, .n_capacities = 3}, ERROR_INVALID,
                         "device 'gpu-0-shared': it is shared, and the result has no shareID"},
                 {{.device = "gpu-0-shared", .share_id = SHARE, .capacities = no_memory, .n_capacities = 2},
@@ -149,6 +167,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_limits_are_what_the_scheduler_counted),
+                cmocka_unit_test(test_admin_access_needs_no_share_of_its_own),
                 cmocka_unit_test(test_what_cannot_be_prepared_is_refused_with_the_reason),
                 cmocka_unit_test(test_without_a_layout_it_is_to_be_tried_again),
                 cmocka_unit_test(test_shares_of_two_units_need_one_daemon),

@@ -121,6 +121,7 @@ static void test_its_pod_is_read_once_for_all_its_resources(void **state UNUSED)
         struct fake_container *first = rig_run("train", "GPU-0::0");
         struct fake_container *second = rig_run("train", "GPU-1::0");
 
+        rig_run("other", "GPU-0::1");
         fake_api_pod("train", "'warpshare.dev/threads': '60'", "");
         assert_starts(first, "0=5952M,1=5952M 60");
         assert_starts(second, "0=5952M,1=5952M 60");
@@ -602,7 +603,9 @@ static void test_who_did_not_start_takes_nothing(void **state UNUSED)
         assert_starts(run_declaring("third", "GPU-0::2", "3Gi"), "0=3072M -");
         fake_kubelet_end_pod("first");
         rig_pass(2 * GRACE_MS);
+        api.to = FAKE_REFUSES; /* its previous declaration applies */
         assert_starts(second, "0=20480M -");
+        api.to = FAKE_ANSWERS;
         assert_int_not_equal(*rig_start_container(run_declaring("fourth", "GPU-0::0", "3Gi")), 0);
 }
 

@@ -36,6 +36,7 @@ int sim_setup(void **state)
         if (!mkdtemp(sim->folder))
                 return -1;
         snprintf(sim->path, sizeof(sim->path), "%s/scenario.yaml", sim->folder);
+        snprintf(sim->geometry, sizeof(sim->geometry), "%s/geometry", sim->folder);
         setenv("WARPSHARE_SIM_SCENARIO", sim->path, 1);
         *state = sim;
         return 0;
@@ -48,6 +49,7 @@ int sim_teardown(void **state)
         if (!sim) /* the setup failed */
                 return 0;
         unlink(sim->path);
+        unlink(sim->geometry);
         rmdir(sim->folder);
         dlclose(sim->library);
         free(sim);
@@ -75,6 +77,7 @@ int sim_shutdown(void **state)
 
         /* The machine outlives a shutdown; without its GPUs it forgets what was done to them. */
         sim_start(sim, "gpus: []");
+        unlink(sim->geometry);
         return sim->nvmlShutdown() == NVML_SUCCESS ? 0 : -1;
 }
 

@@ -15,7 +15,8 @@
 struct sim {
         void *library;
         char folder[32];
-        char path[64]; /* of the scenario */
+        char path[64];     /* of the scenario */
+        char geometry[64]; /* a file for its `geometryFile`; not there yet */
         NVML_CALLS(SIM_FIELD)
         const char *(*nvmlErrorString)(nvmlReturn_t);
 };

@@ -74,7 +74,7 @@ static void write_record(void)
                 .start_time = 815,
                 .is_void = true,
         };
-        struct mps_record_limit limit = {
+        struct mps_container_limit limit = {
                 .unit = "GPU-1", .cgroup = "/kubepods/pod1/c1", .allocation = "g1", .limit_mib = 1024};
         const struct mps_record record = {
                 .generation = 7,

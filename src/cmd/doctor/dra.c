@@ -1,0 +1,164 @@
+/* doctor's checks for DRA: whether kubelet can find the driver, and whether the API server has what the node offers. */
+#include <dirent.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cmd/doctor/ask.h"
+#include "dra/slices.h"
+#include "io/reach.h"
+#include "kube/object.h"
+
+static const char no_pods[] = "no pod with a claim of this driver starts on this node";
+static const char no_offer[] = "the scheduler gives no claim anything of this node";
+
+/* ---- kubelet ---- */
+
+static bool is_of_driver(const char *name, const char *driver)
+{
+        static const char end[] = "-reg.sock";
+        size_t length = strlen(name);
+
+        return text_starts_with(name, driver) && name[strlen(driver)] == '-' && length >= strlen(end) &&
+               strcmp(name + length - strlen(end), end) == 0;
+}
+
+/* A socket of the driver that somebody listens on; for the caller to free, or NULL. */
+static char *find_socket(const struct config_dra *dra)
+{
+        DIR *folder = opendir(dra->registry);
+        const struct dirent *entry;
+        char *found = NULL;
+
+        while (folder && !found && (entry = readdir(folder))) {
+                _free_ char *path = xasprintf("%s/%s", dra->registry, entry->d_name);
+
+                if (is_of_driver(entry->d_name, dra->driver_name) && reach_socket(path) == 0)
+                        found = TAKE_PTR(path);
+        }
+        if (folder)
+                closedir(folder);
+        return found;
+}
+
+static void check_registry(struct doctor *doctor)
+{
+        const struct config_dra *dra = &doctor->config->dra;
+        _free_ char *socket = NULL;
+
+        if (access(dra->registry, F_OK) < 0) {
+                doctor_report(doctor, DOCTOR_WRONG, no_pods,
+                        "mount kubelet's folder into the agent's container, and set --kubelet-plugins-registry",
+                        "kubelet's registry of plugins '%s' is not there", dra->registry);
+                return;
+        }
+        socket = find_socket(dra);
+        if (!socket)
+                doctor_report(doctor, DOCTOR_WRONG, no_pods, "see whether the agent runs, and its log",
+                        "no agent listens on '%s/%s-…reg.sock'", dra->registry, dra->driver_name);
+        else
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "kubelet can find the driver: '%s'", socket);
+}
+
+/* ---- the API server ---- */
+
+/* The newest version that both know; NULL: none. */
+static const char *find_version(const json_t *group)
+{
+        for (enum dra_api api = DRA_API_V1; api <= DRA_API_V1BETA1; api++) {
+                const json_t *version;
+                size_t i;
+
+                json_array_foreach(json_object_get(group, "versions"), i, version)
+                {
+                        const char *name = object_text(version, "version", NULL);
+
+                        if (name && strcmp(name, dra_api_name(api)) == 0)
+                                return dra_api_name(api);
+                }
+        }
+        return NULL;
+}
+
+static void report_slices(struct doctor *doctor, const json_t *list)
+{
+        const json_t *slice, *device;
+        size_t i, j, n_devices = 0, n_shared = 0;
+
+        json_array_foreach(json_object_get(list, "items"), i, slice)
+        {
+                json_array_foreach(object_find(slice, "spec", "devices", NULL), j, device)
+                {
+                        n_devices++;
+                        n_shared += json_is_true(json_object_get(device, "allowMultipleAllocations")) ||
+                                    json_is_true(object_find(device, "basic", "allowMultipleAllocations", NULL));
+                }
+        }
+        if (n_devices == 0)
+                doctor_report(doctor, DOCTOR_WRONG, no_offer,
+                        "see the agent's log; 'warpshare plan --dra' shows what is to be offered",
+                        "the API server has no devices of this node");
+        else if (doctor->config->dra.mps && n_shared == 0)
+                doctor_report(doctor, DOCTOR_NOTE, "claims get whole units, or static shares of them",
+                        "switch on the feature gates DRAConsumableCapacity and DRAPartitionableDevices of the API server "
+                        "and the scheduler (Kubernetes 1.36 has them on); 'warpshare plan --dra' says what keeps a GPU from "
+                        "being shared",
+                        "none of the %zu devices of this node can be shared by claims", n_devices);
+        else
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%zu devices are offered, %zu of them to be shared",
+                        n_devices, n_shared);
+}
+
+static void check_slices(struct doctor *doctor, struct api_visit *visit, const char *version)
+{
+        _free_ char *path = xasprintf("/apis/resource.k8s.io/%s/resourceslices", version);
+        _free_ char *query = xasprintf("fieldSelector=spec.driver=%s,spec.nodeName=%s", doctor->config->dra.driver_name,
+                doctor->config->node_name);
+        struct doctor_answer answer;
+
+        doctor_ask(visit, path, query, &answer);
+        if (answer.status == 200)
+                report_slices(doctor, answer.object);
+        else
+                doctor_report(doctor, DOCTOR_WRONG, no_offer,
+                        answer.status == 403 ? "give the agent's account the rights of dra.enabled: true in the chart"
+                                             : "make the API server answer",
+                        "ResourceSlices cannot be read: %s", answer.error.text);
+        json_decref(answer.object);
+}
+
+static void check_api(struct doctor *doctor, struct api_visit *visit)
+{
+        struct doctor_answer answer;
+        const char *version;
+
+        doctor_ask(visit, "/apis/resource.k8s.io", NULL, &answer);
+        version = find_version(answer.object);
+        if (version)
+                check_slices(doctor, visit, version);
+        else if (answer.status == 200 || answer.status == 404)
+                doctor_report(doctor, DOCTOR_WRONG, no_offer,
+                        "Kubernetes 1.34 and newer serve it; before, the feature gate DynamicResourceAllocation and "
+                        "--runtime-config have to",
+                        "the API server serves no version of resource.k8s.io that is known here");
+        else
+                doctor_report(doctor, DOCTOR_WRONG, no_offer, "make the API server answer",
+                        "the API server does not say what it serves: %s", answer.error.text);
+        json_decref(answer.object);
+}
+
+/* ---- both ---- */
+
+void doctor_check_dra(struct doctor *doctor)
+{
+        struct api_visit visit;
+
+        if (!doctor->config->dra.enabled) {
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it is not used (dra.enabled)");
+                return;
+        }
+        check_registry(doctor);
+        if (doctor_visit(doctor, &visit, no_offer))
+                check_api(doctor, &visit);
+        api_visit_end(&visit);
+}

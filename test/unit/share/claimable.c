@@ -1,0 +1,99 @@
+/*
+ * The units that DRA claims can have.
+ */
+#include "node.h"
+#include "unit.h"
+
+#include "share/claimable.h"
+#include "share/mps_wanted.h"
+#include "share/share.h"
+
+static struct node dra_node(size_t n_gpus)
+{
+        struct node node = node_new(n_gpus);
+
+        node.config.dra = (struct config_dra){.enabled = true, .driver_name = "gpu.warpshare.dev", .mps = true};
+        return node;
+}
+
+/* "GPU-0 MIG-1" */
+static const char *units(struct node *node)
+{
+        const struct resource *resource = claimable_units(&node->arena, &node->config, &node->inventory);
+        const char *text = "";
+
+        if (!resource)
+                return NULL;
+        for (size_t i = 0; i < resource->n_units; i++)
+                text = arena_printf(&node->arena, "%s%s%s", text, *text ? " " : "", resource->units[i].uuid);
+        return text;
+}
+
+static void test_they_are_those_that_are_for_dra(void **state UNUSED)
+{
+        const struct device_ref second = {.gpu = 1, .mig = -1};
+        struct node node = dra_node(3);
+
+        assert_string_equal(units(&node), "GPU-0 GPU-1 GPU-2");
+        node.config.dra.devices = (struct device_selector){.kind = SELECT_LIST, .refs = &second, .n_refs = 1};
+        assert_string_equal(units(&node), "GPU-1");
+        node.inventory.gpus[2].is_claimed = true;
+        assert_string_equal(units(&node), "GPU-1 GPU-2");
+        node.config.dra.enabled = false;
+        assert_string_equal(units(&node), "GPU-2");
+        node.inventory.gpus[2].is_claimed = false;
+        assert_null(units(&node));
+        node_done(&node);
+}
+
+static void test_a_gpu_in_mig_mode_has_its_mig_devices_instead(void **state UNUSED)
+{
+        struct mig_device devices[] = {
+                {.uuid = "MIG-0", .index = 0, .memory = 10 * GIB}, {.uuid = "MIG-1", .index = 1, .memory = 10 * GIB}};
+        struct node node = dra_node(2);
+        const struct resource *resource;
+
+        node.inventory.gpus[0].mig_enabled = true;
+        node.inventory.gpus[0].mig_devices = devices;
+        node.inventory.gpus[0].n_mig_devices = 2;
+        assert_string_equal(units(&node), "MIG-0 MIG-1 GPU-1");
+        resource = claimable_units(&node.arena, &node.config, &node.inventory);
+        assert_string_equal(resource->units[1].index, "0:1");
+        assert_int_equal(resource->units[1].memory, 10 * GIB);
+        node_done(&node);
+}
+
+/* A client may have all that is not reserved; its claim lowers that for its container. */
+static void test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all(void **state UNUSED)
+{
+        struct node node = dra_node(2);
+        struct mps_wanted wanted;
+        const struct unit *unit;
+
+        node.config.dra.has_memory_reserve = true;
+        node.config.dra.memory_reserve_mib = 1024;
+        assert_ok(node_plan(&node), &node.err);
+        mps_wanted_of(&wanted, &node.arena, node.plan);
+        assert_int_equal(wanted.n_daemons, 0);
+        unit = &node.plan->claimable->units[1];
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, &unit, 1);
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, &unit, 1); /* it has one already */
+        assert_int_equal(wanted.n_daemons, 1);
+        assert_string_equal(wanted.daemons[0].name, "GPU-1");
+        assert_string_equal(wanted.daemons[0].resource, "gpu.warpshare.dev");
+        assert_int_equal(wanted.daemons[0].threads_permille, 1000);
+        assert_int_equal(wanted.daemons[0].units[0].limit_mib, 23 * 1024);
+        assert_int_equal(share_tier(node.plan, node.plan->claimable, unit), MPS_TIER_VERIFIED);
+        node_done(&node);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_they_are_those_that_are_for_dra),
+                cmocka_unit_test(test_a_gpu_in_mig_mode_has_its_mig_devices_instead),
+                cmocka_unit_test(test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
