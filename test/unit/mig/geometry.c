@@ -24,6 +24,17 @@ static void a_3g_is_made_beside_1gs_that_stay(void **state)
         assert_int_equal(change.made[0].start, 4);
 }
 
+static void compute_slices_run_out_before_memory_slices(void **state)
+{
+        (void)state;
+        const struct geometry_gpu fewer = {.profiles = profiles, .n_profiles = N_PROFILES, .slices = 5};
+        const unsigned int too_many[N_PROFILES] = {[P3] = 2}, enough[N_PROFILES] = {[P2] = 1, [P3] = 1};
+        struct geometry_change change;
+
+        assert_false(geometry_search(&change, &fewer, too_many, NULL, 0));
+        assert_true(geometry_search(&change, &fewer, enough, NULL, 0));
+}
+
 /* Any way at all to put the wanted ones on |used|, tried instance by instance. */
 static bool fits(unsigned int *wanted, unsigned int used)
 {
@@ -115,6 +126,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_3g_is_made_beside_1gs_that_stay),
+                cmocka_unit_test(compute_slices_run_out_before_memory_slices),
                 cmocka_unit_test(whatever_is_wanted_of_an_empty_gpu_is_found_where_brute_force_finds_it),
                 cmocka_unit_test(as_many_instances_stay_as_brute_force_can_keep),
         };
