@@ -1,0 +1,90 @@
+#include "mig/geometry.h"
+
+#include <string.h>
+
+struct search {
+        const struct geometry_gpu *gpu;
+        const struct geometry_instance *present;
+        size_t n_present;
+        unsigned int missing[GEOMETRY_MAX_PROFILES];
+        struct geometry_change now;
+        struct geometry_change best;
+        int n_best; /* instances that stay in |best|; -1: nothing found yet */
+};
+
+static uint64_t memory_of(const struct geometry_profile *profile, unsigned int start)
+{
+        return ((UINT64_C(1) << profile->size) - 1) << start;
+}
+
+/* Makes what is missing of |profile| and those after it; starts of one profile only go up, for its instances are alike. */
+static bool make(struct search *search, size_t profile, unsigned int from, uint64_t used)
+{
+        while (profile < search->gpu->n_profiles && search->missing[profile] == 0) {
+                profile++;
+                from = 0;
+        }
+        if (profile == search->gpu->n_profiles)
+                return true;
+        const struct geometry_profile *kind = &search->gpu->profiles[profile];
+
+        for (unsigned int start = from; start < 32; start++) {
+                if (!(kind->starts >> start & 1) || (used & memory_of(kind, start)))
+                        continue;
+                search->now.made[search->now.n_made++] = (struct geometry_instance){.profile = profile, .start = start};
+                search->missing[profile]--;
+                bool found = make(search, profile, start + 1, used | memory_of(kind, start));
+
+                search->missing[profile]++;
+                if (found)
+                        return true;
+                search->now.n_made--;
+        }
+        return false;
+}
+
+static void keep(struct search *search, size_t at, int n_kept, uint64_t used)
+{
+        if (n_kept + (int)(search->n_present - at) <= search->n_best)
+                return; /* not better, whatever stays */
+        if (at == search->n_present) {
+                search->now.n_made = 0;
+                if (make(search, 0, 0, used)) {
+                        search->best = search->now;
+                        search->n_best = n_kept;
+                }
+                return;
+        }
+        size_t profile = search->present[at].profile;
+
+        if (search->missing[profile] > 0) {
+                search->missing[profile]--;
+                search->now.stays |= UINT32_C(1) << at;
+                keep(search, at + 1, n_kept + 1,
+                        used | memory_of(&search->gpu->profiles[profile], search->present[at].start));
+                search->now.stays &= ~(UINT32_C(1) << at);
+                search->missing[profile]++;
+        }
+        keep(search, at + 1, n_kept, used);
+}
+
+bool geometry_search(struct geometry_change *ret, const struct geometry_gpu *gpu, const unsigned int *wanted,
+        const struct geometry_instance *present, size_t n_present)
+{
+        struct search search = {.gpu = gpu, .present = present, .n_present = n_present, .n_best = -1};
+        uint64_t slices = 0;
+
+        for (size_t i = 0; i < gpu->n_profiles; i++) {
+                if (wanted[i] > gpu->profiles[i].count)
+                        return false;
+                slices += (uint64_t)wanted[i] * gpu->profiles[i].slices;
+        }
+        if (slices > gpu->slices)
+                return false;
+        memcpy(search.missing, wanted, gpu->n_profiles * sizeof(*wanted));
+        keep(&search, 0, 0, 0);
+        if (search.n_best < 0)
+                return false;
+        *ret = search.best;
+        return true;
+}

@@ -1,0 +1,43 @@
+/*
+ * The geometry of one GPU: which of its GPU instances can stay and where the others are made, so that it has what is wanted. Pure and exact:
+ * where any arrangement does it, one that keeps the most instances is found. An instance never moves.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GEOMETRY_MAX_PROFILES ((size_t)32)
+#define GEOMETRY_MAX_INSTANCES ((size_t)32)
+
+struct geometry_profile {
+        unsigned int slices; /* compute slices */
+        unsigned int size;   /* memory slices */
+        unsigned int count;  /* most that fit on an empty GPU */
+        uint32_t starts;     /* bit n: may begin at memory slice n */
+};
+
+struct geometry_gpu {
+        const struct geometry_profile *profiles; /* at most GEOMETRY_MAX_PROFILES */
+        size_t n_profiles;
+        unsigned int slices; /* compute slices of the whole GPU */
+};
+
+struct geometry_instance {
+        size_t profile; /* index */
+        unsigned int start;
+};
+
+struct geometry_change {
+        uint32_t stays; /* bit n: the n-th instance that is there; the others go */
+        struct geometry_instance made[GEOMETRY_MAX_INSTANCES];
+        size_t n_made;
+};
+
+/*
+ * |wanted| has a count for each profile; |present| has at most GEOMETRY_MAX_INSTANCES. False: it does not fit, even on the empty GPU, and
+ * |ret| is as it was.
+ */
+bool geometry_search(struct geometry_change *ret, const struct geometry_gpu *gpu, const unsigned int *wanted,
+        const struct geometry_instance *present, size_t n_present);
