@@ -11,10 +11,12 @@
 #include "dra/claim_cdi.h"
 #include "dra/edits.h"
 #include "dra/parameters.h"
+#include "dra/pod_claims.h"
 #include "kube/object.h"
 #include "ledger/claims.h"
 
 #define READ_TIMEOUT_MS UINT64_C(20000) /* of a claim; half of what a Prepare has */
+#define POD_TIMEOUT_MS UINT64_C(3000)
 #define MIB ((uint64_t)1024 * 1024)
 
 static void refuse_for_closing(struct dra_preparing *preparing)
@@ -33,6 +35,7 @@ struct read {
         struct dra_preparing *preparing; /* NULL: its pods are asked for */
         struct kube_call *call;          /* NULL: |object| has come, and waits for the layout */
         json_t *object;
+        size_t n_pods; /* of those that use it, which were looked at */
         char *namespace;
         char *name;
         char *uid;
@@ -93,14 +96,103 @@ static int check_cdi(const struct dra_driver *driver, struct error *err)
                 driver->cdi_root);
 }
 
+/* ---- another claim in the same container ---- */
+
+static bool is_by_mps(const struct dra_driver *driver, const json_t *object)
+{
+        const json_t *result;
+        size_t i;
+
+        json_array_foreach(object_find(object, "status", "allocation", "devices", "results", NULL), i, result)
+        {
+                const char *name = object_text(result, "device", NULL);
+                const struct dra_device *device =
+                        name ? dra_layout_find(dra_publisher_layout(driver->publisher), name) : NULL;
+
+                if (device && (device->kind == DRA_DEVICE_SHARED || device->kind == DRA_DEVICE_SHARE))
+                        return true;
+        }
+        return false;
+}
+
+/* An error where one of the pod's containers uses the claim and another one by MPS. */
+static int check_pod(const struct read *read, const json_t *pod, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *uid = object_text(pod, "metadata", "uid", NULL);
+        const struct ledger_claim_state *states;
+        size_t count = ledger_claims(read->driver->options.ledger, &arena, &states);
+
+        for (size_t i = 0; uid && i < count; i++) {
+                const char *other = strchr(states[i].claim->name, '/') + 1;
+                const char *container;
+
+                if (!dra_claim_is_beside(states[i].claim, read->uid, uid))
+                        continue;
+                container = dra_pod_container_of_both(pod, read->name, other);
+                if (container)
+                        return error_set(err, ERROR_UNSUPPORTED,
+                                "container '%s' of pod %s/%s also uses the claim '%s' by MPS, and a process has one MPS "
+                                "daemon and one limit of each kind: use one claim for the container",
+                                container, read->namespace, object_text(pod, "metadata", "name", NULL), other);
+        }
+        return 0;
+}
+
+static void on_pod_of_claim(const struct kube_answer *answer, void *data)
+{
+        struct read *read = data;
+        struct dra_preparing *preparing = read->preparing;
+        struct error err;
+
+        read->call = NULL;
+        if (answer->error)
+                log_warn(
+                        "a pod uses several DRA claims by MPS; a container that names two of them has the limits of one",
+                        LOG_STR("namespace", read->namespace), LOG_STR("claim", read->name), LOG_ERR(answer->error));
+        if (answer->error || check_pod(read, answer->object, &err) == 0) {
+                dra_driver_reads_go_on(read->driver);
+                return;
+        }
+        read_free(read);
+        dra_prepare_refuse(preparing, &err);
+}
+
+/* True: a pod is being read. Only pods that use several claims by MPS are: reading pods is a right that many agents do not have. */
+static bool read_next_pod(struct read *read)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct ledger_claim_state *states;
+        size_t count = ledger_claims(read->driver->options.ledger, &arena, &states);
+        const json_t *user = is_by_mps(read->driver, read->object)
+                                     ? dra_pod_with_others(read->object, read->uid, states, count, &read->n_pods)
+                                     : NULL;
+        _free_ char *pods = NULL;
+        _free_ char *path = NULL;
+
+        if (!user)
+                return false;
+        pods = object_collection("/api/v1", read->namespace, "pods");
+        path = object_path(pods, object_text(user, "name", NULL));
+        read->call = kube_client_send(read->driver->options.client, &(struct kube_request){.method = KUBE_GET,
+                                                                            .path = path,
+                                                                            .timeout_ms = POD_TIMEOUT_MS,
+                                                                            .done = on_pod_of_claim,
+                                                                            .data = read});
+        return true;
+}
+
 /* Once the layout is known; a moment after the agent's start it is. */
 static void read_go_on(struct read *read)
 {
         struct dra_driver *driver = read->driver;
         struct dra_preparing *preparing = read->preparing;
-        json_t *object = json_incref(read->object);
+        json_t *object;
         struct error err;
 
+        if (read_next_pod(read))
+                return;
+        object = json_incref(read->object);
         read_free(read);
         if (check_cdi(driver, &err) < 0) {
                 dra_prepare_refuse(preparing, &err);

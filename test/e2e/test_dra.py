@@ -258,6 +258,29 @@ def test_shares_of_two_gpus_in_one_claim_are_refused_with_the_reason(node):
     assert 'are shared by different MPS daemons' in reason
 
 
+TWO = {'memory': '60Gi', 'threadPercentage': '60'}  # two of them are on two GPUs
+
+
+def test_a_container_with_shares_of_two_claims_is_refused_with_the_reason(node):
+    start(node, 2)
+    reason = node.refusal(node.claim('train', TWO), node.claim('serve', TWO))
+    assert "container 'main' of pod default/pod-1 also uses the claim '" in reason
+    assert 'use one claim for the container' in reason
+
+
+def test_two_pods_with_a_claim_each_are_not(node):
+    start(node, 2)
+    pods = [node.run(node.claim(name, TWO)) for name in ('train', 'serve')]
+    assert [pod.client().connected()['percentage'] for pod in pods] == ['60.0', '60.0']
+
+
+def test_where_pods_cannot_be_read_the_log_says_what_such_a_container_gets(node):
+    start(node, 2)
+    node.cluster.api.fault('status', verb='get', resource='pods', times=1000, code=500)
+    node.run(node.claim('train', TWO), node.claim('serve', TWO))
+    node.agent.wait_log('a pod uses several DRA claims by MPS; a container that names two of them has the limits of one')
+
+
 def test_without_warpshare_mps_a_share_is_refused_with_the_reason(node):
     prepare_machine(node)
     node.dra.start()
