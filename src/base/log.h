@@ -13,12 +13,12 @@
  * Values from outside are quoted where they need it, and control characters are escaped everywhere, so that a hostile name
  * cannot forge a line. What is not UTF-8 is written as "\xNN", byte by byte: a line is UTF-8, and a JSON line is JSON, whatever came. Functions below cmd/ and below the top of a callback return errors and do not log (HACKING.md).
  *
- * Events that NVIDIA's plugin has as well are told in its words, which people and their tools search for: "Registered device
+ * Events that NVIDIA's plugin logs as well have its words, which people and their tools search for: "Registered device
  * plugin for '<resource>' with Kubelet". Where such a text ends with a name it has no fields, so that nothing follows it.
  *
  *         log_info("resource", LOG_STR("name", name), LOG_UINT("devices", count));
  *
- * Each line is one write(2). Thread-safe. Lines longer than LOG_LINE_LIMIT are cut between two characters, which "…" tells, and end as every line
+ * Each line is one write(2). Thread-safe. Lines longer than LOG_LINE_LIMIT are cut between two characters, have "…" there, and end as every line
  * does: a JSON line is an object still, with "cut":true. A reader that stalls costs lines, never time: what a full pipe does not take is
  * dropped, and counted in the next line that gets through.
  */

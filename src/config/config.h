@@ -92,7 +92,7 @@ enum reserve { RESERVE_AUTO, RESERVE_STRICT, RESERVE_NONE };
 
 enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE };
 
-/* On whom Kubernetes events are created: nobody; the node; the node and the pods concerned. */
+/* On which objects Kubernetes events are created: none; the node; the node and the pods concerned. */
 enum events_about { EVENTS_NONE, EVENTS_NODE, EVENTS_PODS };
 
 /* What DRA offers of a unit where the API server lacks a feature: the unit as a whole, or equal static shares of it (dra/layout.h). */
@@ -246,7 +246,7 @@ struct config {
         const char *mps_directory;   /* where the MPS root is mounted here: "/mps" */
         bool mps_pipes_writable;     /* for tenants, who by default may connect and no more */
         const char *mps_control;     /* the program nvidia-cuda-mps-control: a name that is looked up, or a path */
-        const char *pod_resources;   /* kubelet's socket that tells which container holds what */
+        const char *pod_resources;   /* kubelet's socket that lists which container holds what */
 
         unsigned int device_lists;     /* DEVICE_LIST_* */
         bool device_lists_are_default; /* nobody has named one, nor started us by a name of NVIDIA's */

@@ -40,7 +40,7 @@ static double now_on(clockid_t clock)
         return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* ---- what is told ---- */
+/* ---- what the library says ---- */
 
 static void read_uuid(const struct cuda *cuda, CUdevice device, char text[40])
 {

@@ -1,5 +1,5 @@
 /*
- * What a CUDA program finds on its GPU: what it is told, and what it really gets, by measuring. One context, one device; every
+ * What a CUDA program finds on its GPU: what the library says, and what the program really gets, by measuring. One context, one device; every
  * measurement gives back what it took. To be called in a process of its own (cuda/worker.h), since each call may hang.
  */
 #pragma once
@@ -10,7 +10,7 @@
 
 #define MEASURE_SAMPLES_MAX 14400U
 
-/* What is told. Before the context: the library's words; the last three need one. */
+/* What the library says. The last three need a context. */
 struct measure_facts {
         char name[256];
         char uuid[40];      /* "1e2f3a4b-…", without GPU- or MIG-; "" unknown */
@@ -18,7 +18,7 @@ struct measure_facts {
         int devices;        /* visible to this process */
         int compute_major;
         int compute_minor;
-        int mps;                   /* 1 in use, 0 not, -1 this driver does not tell */
+        int mps;                   /* 1 in use, 0 not, -1 this driver does not say */
         unsigned int sms;          /* under MPS those that the limit leaves */
         unsigned int affinity_sms; /* execution affinity of the context; 0 unknown */
         uint64_t memory;

@@ -11,8 +11,8 @@
 
 #define MISSING_POLL_MS UINT64_C(1000)
 /*
- * After a change the directory itself may go next (rm -r). The kernel tells that only when its last user is gone, and one may be
- * this very process, so it is looked at soon.
+ * After a change the directory itself may be removed next (rm -r). The kernel reports that only when nobody has it open any more, and this
+ * process may have it open: so it is checked soon.
  */
 #define CHANGED_POLL_MS UINT64_C(250)
 
@@ -75,7 +75,7 @@ static void dirwatch_follow(struct dirwatch *watch)
 {
         struct file_identity now = file_identity_of(watch->directory);
 
-        /* A directory's change time moves with its entries: here only device and inode tell whether it is the same. */
+        /* A directory's change time moves with its entries: so only device and inode show whether it is the same. */
         if (watch->event && now.device == watch->watched.device && now.inode == watch->watched.inode)
                 return;
         forget_event(watch);
@@ -96,8 +96,8 @@ static void on_dirwatch_event(uv_fs_event_t *event, const char *name, int events
         const char *slash = strrchr(watch->directory, '/');
 
         /*
-         * An event of the directory itself carries its own name: it was removed or moved. Its number may already be that
-         * of the next directory there, so this is the one moment to tell them apart.
+         * An event of the directory itself has the directory's name: it was removed or moved. The next directory there may have the same
+         * inode, so they can be distinguished only now.
          */
         if ((events & UV_RENAME) && name && strcmp(name, slash ? slash + 1 : watch->directory) == 0) {
                 forget_event(watch);

@@ -28,7 +28,7 @@
 #define FILE_EVENTS (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)
 #define ANY_NAME (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_Q_OVERFLOW)
 
-/* What tells a file from what it was without reading it. */
+/* Shows, without reading the file, whether it has changed. */
 struct stamp {
         dev_t device;
         ino_t inode;

@@ -1,13 +1,12 @@
 /*
- * Tells when the content of one file changed, for as long as the loop runs, however it changed: written in place, replaced by
- * a rename, or reached through symbolic links of which one was turned. A ConfigMap in a pod is the last: "config.yaml" leads to
+ * Reports that the content of one file has changed, for as long as the loop runs, however it changed: it was written in place, replaced
+ * by a rename, or a symbolic link on the way to it leads elsewhere. A ConfigMap in a pod is the last: "config.yaml" leads to
  * "..data/config.yaml", and kubelet swaps "..data"; NVIDIA's config manager puts a link of its own before that.
  *
- * inotify tells of the file, and of the names that lead to it: every link on the way, in the folder where it stands. What is written to, or
- * made beside them, wakes nobody or is passed over. A timer looks as well, for what inotify does not see (a folder above that is moved
- * away, more than eight links, a system without a watch left). A change is told when it has been quiet for 200 ms, after a second at most,
- * and only if the bytes differ from those last known: a touch is nothing. A file that is missing is no change either; what was
- * known stays known until there is one again.
+ * inotify watches the file and the names that lead to it: every link on the way, in its folder. Other files of these folders are
+ * ignored. A timer checks as well, for what inotify does not report (a folder above that is moved away, more than eight links, no watch
+ * left on the system). A change is reported after 200 ms without another one, after a second at most, and only if the bytes are not those
+ * that were read last: a touch is no change. Nor is a missing file: the last content counts until there is a file again.
  */
 #pragma once
 

@@ -5,8 +5,8 @@
  * directory at start), and containers that mount the same directory from the host share the lock. A directory that was
  * removed and made again is another directory: the holder must take the lock anew (lock_is_current()).
  *
- * Who waits for it need not ask again and again: lock_hand_over() touches the directory afterwards, which a watch on the directory
- * (io/dirwatch.h) tells at once. A process that was killed touches nothing, so a slow timer is needed besides.
+ * A process that waits for the lock need not try again and again: lock_hand_over() touches the directory afterwards, and a watch on it
+ * (io/dirwatch.h) reports that at once. A process that was killed touches nothing, so a slow timer is needed as well.
  */
 #pragma once
 

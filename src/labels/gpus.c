@@ -212,7 +212,7 @@ static size_t count_product(const struct parts *parts, const char *name)
         return count;
 }
 
-/* How many GPUs each product has, also of those that NVIDIA's labels do not tell of. */
+/* How many GPUs each product has, also of products that NVIDIA's labels leave out. */
 static void put_products(struct label_set *set, const struct parts *all, const char *reported)
 {
         for (size_t i = 0; i < all->count; i++) {

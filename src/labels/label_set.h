@@ -35,6 +35,6 @@ void labels_put_node(struct label_set *set);
 void labels_put_gpus(struct label_set *set);
 void labels_put_shares(struct label_set *set);
 
-/* Whether there is a GPU that labels tell of; |gpu| is one of them. */
+/* Whether there is a GPU for the labels to describe; |gpu| is one of them. */
 bool labels_has_gpus(const struct inventory *inventory);
 bool labels_counts_gpu(const struct inventory *inventory, const struct gpu *gpu);

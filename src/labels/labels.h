@@ -3,11 +3,11 @@
  * (node/labels_publisher.h); docs/labels.md is the list for users.
  *
  * Keys below "nvidia.com/" and their values are those of NVIDIA's gpu-feature-discovery v0.20, so that selectors and the GPU Operator find
- * what they know. Keys below LABELS_PREFIX are ours: they tell what a share is, by resource.
+ * what they know. Keys below LABELS_PREFIX are ours: they say how large a share is, by resource.
  *
- * "nvidia.com/gpu.*" can tell of one product only. On a node with several it is, always the same: one of which a GPU is not in MIG mode
+ * "nvidia.com/gpu.*" can describe one product only. Of several on a node it is always the same: one of which a GPU is not in MIG mode
  * before one of which all are; of these, the one with the most GPUs; of equals, the one that NVML has first. Where units of one
- * resource are shared differently, the sharing that most of them have is told, of equals the first. All products are in
+ * resource are shared differently, the labels have the sharing of most of them, of equals the first. All products are in
  * LABELS_PREFIX "product.<product>", with the number of their GPUs.
  *
  * A value is legal whatever NVML or a file said: letters, digits, '-', '_' and '.', a letter or digit at both ends, at most
@@ -40,7 +40,7 @@ struct labels {
 struct labels_input {
         const struct config *config;
         const struct inventory *inventory; /* NULL: NVML cannot be used */
-        /* NULL: none can be made of the two. Under migStrategy single that is told as an invalid MIG layout. */
+        /* NULL: none can be made of the two. Under migStrategy single the labels say that the MIG layout is invalid. */
         const struct plan *plan;
         const char *machine; /* what the file with the machine's type says; NULL: nothing */
         struct vgpu vgpu;

@@ -8,7 +8,7 @@
 #include "labels/label_set.h"
 
 #define NVIDIA LABELS_NVIDIA_PREFIX
-#define UNKNOWN_VERSION "unknown.unknown.unknown" /* what NVIDIA's program says where no NVML tells */
+#define UNKNOWN_VERSION "unknown.unknown.unknown" /* what NVIDIA's program says without NVML */
 
 #define CLASS_VGA 0x030000U
 #define CLASS_3D 0x030200U

@@ -1,6 +1,6 @@
 /*
- * Our own labels: what one device of a resource is worth. They go by the name that pods ask for, and tell the least that any unit
- * gives, so that a pod that chose a node by them has at least that much. Numbers are whole, for Gt and Lt of a node affinity.
+ * Our own labels: what one device of a resource gives. They are named after the resource that pods request, and have the least that any unit
+ * gives, so that a pod that chose a node by them gets at least that much. Numbers are whole, for Gt and Lt of a node affinity.
  */
 #include <limits.h>
 #include <string.h>

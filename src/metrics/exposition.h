@@ -20,7 +20,7 @@
 
 enum exposition_type { EXPOSITION_GAUGE, EXPOSITION_COUNTER };
 
-/* Names are ours: [a-z0-9_], and a literal. A label without a value is left out, which Prometheus cannot tell from an empty one. */
+/* Names are ours: [a-z0-9_], and a literal. A label without a value is left out, which means the same to Prometheus as an empty one. */
 struct exposition_label {
         const char *name;  /* NULL ends the list */
         const char *value; /* or NULL */

@@ -1,7 +1,7 @@
 /*
  * libmicrohttpd keeps its sockets in an epoll descriptor of its own. The loop watches that one, and calls MHD_run() when it is
- * readable. What libmicrohttpd has left over then, MHD_get_timeout() tells: it is done in the next turn, so that a client with
- * much to say does not keep the loop. Deadlines are ours, because libmicrohttpd's begin anew with each byte.
+ * readable. MHD_get_timeout() says whether work is left then: it is done in the next turn of the loop, so that a client that sends
+ * much does not occupy the loop. Deadlines are ours, because libmicrohttpd's begin anew with each byte.
  */
 #include "metrics/http.h"
 

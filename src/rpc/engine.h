@@ -29,7 +29,7 @@ struct rpc_session {
         struct strbuf out;    /* what rpc_session_pending() gave out last */
         size_t unread;        /* bytes in the readers of all calls */
         unsigned int offences;
-        int64_t now_ms; /* as last told */
+        int64_t now_ms; /* as it was given last */
         int busy;       /* inside a function that sends what callbacks leave behind, or whose caller will */
         bool is_established;
         bool is_draining;

@@ -76,7 +76,7 @@ static void on_link_written(uv_write_t *write, int status)
 
         link->is_writing = false;
         if (status < 0)
-                return; /* the reading side hears of it as well, and tells */
+                return; /* the reading side gets the error as well, and reports it */
         rpc_link_flush(link);
         rpc_link_settle(link);
 }

@@ -53,7 +53,7 @@ void rpc_link_expire(struct rpc_link *link, int64_t now_ms);
 
 void rpc_link_close(struct rpc_link *link);
 
-/* The loop's clock, as every session is told it. */
+/* The loop's clock, which every session is given. */
 int64_t rpc_link_now(const uv_loop_t *loop);
 
 /* An address of |path|; an error names what is wrong with it. */

@@ -21,7 +21,7 @@
 
 struct rpc_server {
         uv_loop_t *loop;
-        /* Not a pipe of libuv's, which cannot stop listening, and without descriptors is told of the same backlog again and again. */
+        /* Not a pipe of libuv: that cannot stop listening, and is woken by the same backlog again and again when there are no descriptors. */
         uv_poll_t listener;
         int fd; /* of |listener| */
         uv_timer_t timer;

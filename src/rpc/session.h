@@ -145,7 +145,7 @@ bool rpc_session_is_established(const struct rpc_session *session);
 
 /*
  * Server: sends one message (takes a reference). Messages go out in order, as the peer's windows allow. A call that was
- * finished, by its owner or because its deadline passed, ignores what is sent on it until |ended| tells of its end.
+ * finished, by its owner or because its deadline passed, ignores what is sent on it until |ended| is called.
  */
 void rpc_call_send(struct rpc_call *call, struct rpc_message *message);
 
