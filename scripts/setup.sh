@@ -115,7 +115,7 @@ pods_on() {
 }
 
 # Two plugins for one resource take it from each other, and two supervisors GPUs.
-look_for_others() { # node
+find_others() { # node
         local pods others
         pods=$(pods_on "$1") || fail "the pods of node '$1' cannot be listed"
         others=$(cut -d ' ' -f 1 <<<"$pods" | grep -E '/.*nvidia(-gpu)?-device-plugin' | grep -v gpu-feature-discovery || true)
@@ -130,7 +130,7 @@ look_for_others() { # node
 }
 
 # Ours from elsewhere has objects of the same names.
-look_for_ours() {
+find_ours() {
         local ours
         ours=$(kubectl get daemonsets --all-namespaces -l app.kubernetes.io/name=warpshare -o \
                 "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}={.spec.template.spec.nodeSelector.${chosen//./\\.}}{\"\\n\"}{end}") ||
@@ -141,7 +141,7 @@ look_for_ours() {
 }
 
 # "", or how the namespace came to be: "ours" or "theirs".
-look_at_namespace() {
+check_namespace() {
         local found level
         found=$(kubectl get namespace "$namespace" --ignore-not-found -o "jsonpath={.metadata.name}={.metadata.labels.${chosen//./\\.}}") ||
                 fail "the namespace '$namespace' cannot be asked for"
@@ -324,7 +324,7 @@ wait_for_nodes() {
                                 say "$node: $(joined "$(counts "$node" allocatable | grep -E "$pattern")")"
                         elif [ -n "$why" ]; then
                                 say "$node: not shared: $why"
-                                tell_about_images
+                                explain_images
                                 status=1
                         else
                                 next="$next $node"
@@ -344,7 +344,7 @@ wait_for_nodes() {
         return $status
 }
 
-tell_about_images() {
+explain_images() {
         [ -z "$is_told_about_images" ] || return 0
         is_told_about_images=1
         say "kubelet goes on trying. If the name '$image' is wrong, run this again with the right one. If the registry asks for a password:" \
@@ -364,7 +364,7 @@ replace_supervisors_that_never_ran() {
         done <<<"$pods"
 }
 
-tell_old_supervisors() {
+explain_old_supervisors() {
         local old
         old=$(kubectl --namespace "$namespace" get pods -l app.kubernetes.io/name=warpshare,app.kubernetes.io/component=mps -o \
                 'jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} {.spec.containers[0].image}{"\n"}{end}') || return 0
@@ -376,7 +376,7 @@ tell_old_supervisors() {
 }
 
 # What the reserve means for pods: the last line.
-tell_reserve() {
+explain_reserve() {
         local node counted reserved=
         [ "$scope" = aggregate ] || return 0
         if [ -n "$strict" ]; then
@@ -396,11 +396,11 @@ tell_reserve() {
 install() {
         local node own status=0
         local config=mps.$scope.$replicas${strict:+.strict}${largest:+.max-$largest}
-        look_for_ours
+        find_ours
         for node in $nodes; do
-                look_for_others "$node"
+                find_others "$node"
         done
-        look_at_namespace
+        check_namespace
         if [ "$owner" = theirs ]; then
                 say "namespace '$namespace' was there already, and will stay when this is removed"
         else
@@ -422,8 +422,8 @@ install() {
                 return 0
         fi
         wait_for_nodes || status=1
-        tell_old_supervisors
-        [ $status != 0 ] || tell_reserve
+        explain_old_supervisors
+        [ $status != 0 ] || explain_reserve
         return $status
 }
 
@@ -434,7 +434,7 @@ our_pods_on() { # node
                 'jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}'
 }
 
-look_for_holders() { # node
+find_holders() { # node
         local pods holders
         pods=$(pods_on "$1") || fail "the pods of node '$1' cannot be listed"
         holders=$(grep ' .*nvidia\.com/' <<<"$pods" | cut -d ' ' -f 1 || true)
@@ -523,7 +523,7 @@ remove_from() { # node
 uninstall() {
         local node left status=0
         for node in $nodes; do
-                look_for_holders "$node"
+                find_holders "$node"
         done
         for node in $nodes; do
                 remove_from "$node" || status=1
@@ -541,7 +541,7 @@ uninstall() {
                 return $status
         fi
         secret=
-        look_at_namespace
+        check_namespace
         if [ -n "$dry_run" ]; then
                 say "would delete what $manifest has, the ConfigMap $configs$([ "$owner" != ours ] || echo ", the namespace $namespace")"
                 return

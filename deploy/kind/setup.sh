@@ -52,7 +52,7 @@ misuse() {
 # ---- what is needed ----
 
 # All that is missing at once.
-look_for_programs() {
+find_programs() {
         local missing="" engine=""
         command -v kind >/dev/null || missing="$missing; kind (https://kind.sigs.k8s.io/docs/user/quick-start/#installation)"
         if command -v docker >/dev/null; then
@@ -120,7 +120,7 @@ TEXT
 }
 
 # Two device plugins would take the GPUs from each other.
-look_for_the_other_kind() {
+find_the_other_kind() {
         if [ -n "$operator" ]; then
                 [ -z "$(kube --namespace warpshare get daemonset warpshare-agent --ignore-not-found -o name)" ] ||
                         fail "the cluster '$name' has Warpshare by its own manifest: '--remove' it first, or another '--name'"
@@ -213,7 +213,7 @@ TEXT
         wait_for_counts '^nvidia\.com/gpu\.shared=[1-9]' '^nvidia\.com/gpu=[1-9]' nvidia.com/gpu.shared "$look"
 }
 
-tell_operator() {
+explain_operator() {
         local k="kubectl --context kind-$name"
         cat <<TEXT
 
@@ -306,7 +306,7 @@ fi
 grep -q "^| \`model\` |.*\`$model\`" "$root/docs/simulator.md" ||
         misuse "model '$model': one of $(sed -n 's/^| `model` | \(.*\) | required |$/\1/p' "$root/docs/simulator.md" | tr -d '`')"
 
-look_for_programs
+find_programs
 if [ -n "$remove" ]; then
         if has_cluster; then
                 kind delete cluster --name "$name"
@@ -317,10 +317,10 @@ if [ -n "$remove" ]; then
 fi
 find_image
 make_cluster
-look_for_the_other_kind
+find_the_other_kind
 if [ -n "$operator" ]; then
         install_operator
-        tell_operator
+        explain_operator
 else
         install
         wait_for_gpus
