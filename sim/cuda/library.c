@@ -268,7 +268,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device UNUSED)
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device UNUSED)
 {
         ENTER("cuDeviceTotalMem", false);
-        *bytes = gpu.scenario.memory_mib * MIB; /* the whole, under a limit too, as the real one tells it */
+        *bytes = gpu.scenario.memory_mib * MIB; /* the whole, under a limit too, as the real one reports */
         return CUDA_SUCCESS;
 }
 

@@ -18,10 +18,10 @@ struct server {
  */
 int server_connect(struct server *server);
 
-/* The error that the server has told since, or 0. */
+/* The error that the server has reported since, or 0. */
 int server_look(struct server *server);
 
-/* Tells the server that we have caused a fault; it tells all. */
+/* Reports to the server that we have caused a fault; it reports that to all clients. */
 void server_report_fault(const struct server *server);
 
 void server_leave(struct server *server);

@@ -30,8 +30,8 @@ struct demo {
         uv_signal_t interrupt;
         struct sim_node node;
         struct mps_link *link;
-        const struct mps_status *daemons; /* borrowed from the link; NULL: nobody tells */
-        char *fault;                      /* the newest that a daemon told, or NULL */
+        const struct mps_status *daemons; /* borrowed from the link; NULL: nobody reports any */
+        char *fault;                      /* the newest that a daemon reported, or NULL */
         const char *struck;               /* the GPU that is out of service now, or NULL */
         const char *busiest;              /* the GPU of the largest pod */
         const char *library;

@@ -19,7 +19,7 @@ struct demo_pod {
         struct error err;
 };
 
-/* False: it does not run, and that was told. */
+/* False: it does not run, and that was shown. */
 bool demo_pod_run(struct demo *demo, struct demo_pod *pod);
 void demo_pod_done(struct demo_pod *pod);
 
@@ -29,5 +29,5 @@ struct demo_limits {
         unsigned int memory_mib;
 };
 
-/* Zeroes, and told, where there is no connection. */
+/* Zeroes where there is no connection, which is shown. */
 struct demo_limits demo_pod_connect(struct demo *demo, const struct demo_pod *pod);

@@ -230,7 +230,7 @@ void demo_show_table_head(const struct demo *demo, const char *what)
                 "MEMORY", demo_style(demo, DEMO_PLAIN));
 }
 
-/* The limits of equal parts are the daemon's: the container is told of none. */
+/* The limits of equal parts are the daemon's: the container has none of its own. */
 void demo_show_equal_pod(struct demo *demo)
 {
         struct demo_pod pod = make_pod("notebook", 1);

@@ -1,6 +1,6 @@
 /*
  * A stand-in for kubelet's part in dynamic resource allocation, for the demonstration: it looks for the sockets of drivers in the registry,
- * asks each with GetInfo, tells it that it is registered, and calls its service for claims. It knows no pods: that a claim is prepared
+ * asks each with GetInfo, reports that it is registered, and calls its service for claims. It knows no pods: that a claim is prepared
  * for its first pod and unprepared after its last is for whoever runs them. Nobody's health is asked for.
  *
  * As kubelet does, it takes the instance that registered last, and of the versions that a driver names the first that it speaks.

@@ -4,7 +4,7 @@
  *
  * It behaves as kubelet 1.36 does, defects included where plugins must live with them: plugins are known by resource name
  * alone, a second registration replaces the first without closing it, and the end of an old stream disconnects whatever plugin
- * has the name by then. A pod that runs holds its devices for ever; PodResourcesLister/List and the checkpoint tell of them. It has
+ * has the name by then. A pod that runs holds its devices for ever; PodResourcesLister/List and the checkpoint list them. It has
  * no scheduler, and no container runtime: sim/runtime is one.
  *
  * One thread, the loop's.

@@ -1,5 +1,5 @@
 /*
- * Pods, and v1.PodResourcesLister/List: what each of them holds. A pod has one container, and no NUMA node is told.
+ * Pods, and v1.PodResourcesLister/List: what each of them holds. A pod has one container, and no NUMA node is listed.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * The start of a container: the plugins that asked for it are told (PreStartContainer), one call a resource with the container's own ids,
+ * The start of a container: the plugins that asked for it are called (PreStartContainer), one call a resource with the container's own ids,
  * and the answers of all its resources are joined.
  */
 #include <string.h>
@@ -11,7 +11,7 @@
 struct start {
         struct kubelet *kubelet;
         const struct pod *pod;
-        struct list *at; /* in the pod's list: who is told next */
+        struct list *at; /* in the pod's list: the next to be called */
         kubelet_answer_fn *callback;
         void *data;
 };
@@ -69,7 +69,7 @@ static void finish(struct start *start)
         free(start);
 }
 
-/* ---- who is told before ---- */
+/* ---- plugins that are called before ---- */
 
 static void refuse(struct start *start, const char *text)
 {

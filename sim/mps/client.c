@@ -1,6 +1,6 @@
 /*
  * warpshare-mps-sim-client: a CUDA program as far as MPS sees one. It connects, takes memory, says on standard output what it
- * got, one line an event, and stays until it is told otherwise.
+ * got, one line an event, and stays until an order ends it.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -28,7 +28,7 @@ enum exit_status {
 
 struct options {
         uint64_t memory_mib;
-        uint64_t duration_s; /* 0: until told */
+        uint64_t duration_s; /* 0: until an order */
         bool brief;          /* leaves when it has that */
         bool faults;         /* at once */
         bool stubborn;       /* stays after errors that no program survives */

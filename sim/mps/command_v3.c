@@ -252,7 +252,7 @@ static bool server_list(const struct v3_request *request)
         return true;
 }
 
-/* The blueprint counts for the next process, the live one is told. */
+/* The blueprint counts for the next process; the live one gets a message. */
 static bool server_set(const struct v3_request *request)
 {
         struct blueprint *blueprint = need_server(request, request->name);

@@ -40,7 +40,7 @@ struct peer {
         bool is_front_end;
         bool is_module; /* |command| is one of interface 3 */
         int64_t due_ms;
-        bool quits; /* it said quit and is told how that ends */
+        bool quits; /* it said quit, and gets the outcome */
 };
 
 /* One server process. */
@@ -52,7 +52,7 @@ struct instance {
         uid_t uid;
         char name[NAME_SIZE]; /* "": interface 2 */
         bool ready;
-        bool stops;           /* told to, when its last client leaves */
+        bool stops;           /* ordered to, when its last client leaves */
         unsigned int clients; /* handed to it and not said to have left */
         unsigned long asked;
 };

@@ -96,7 +96,7 @@ int frontend_run(const char *pipe_directory)
         return wait_for_end(fd);
 }
 
-/* One command in arguments. The status is that of the command, which interface 3 tells and 2 does not. */
+/* One command in arguments. The status is that of the command, which interface 3 reports and 2 does not. */
 int frontend_run_v3(const char *pipe_directory, int argc, char **argv)
 {
         static struct packet packet;

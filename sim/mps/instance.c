@@ -271,7 +271,7 @@ static void on_server(struct daemon *daemon, struct watch *watch)
         if (channel_receive(watch->fd, &packet))
                 note(daemon, instance, &packet);
         else
-                watch_remove(watch); /* its end is told by the pidfd */
+                watch_remove(watch); /* the pidfd reports its end */
 }
 
 static void send_limits(const struct daemon *daemon, const char *what, const char *name, int fd)

@@ -149,7 +149,7 @@ static bool field_value(const struct call *call, unsigned int id, unsigned int *
                 return !remaps_rows(gpu);
         case NVML_FI_DEV_MEMORY_TEMP:
                 *value = gpu->temperature + 6;
-                return model->architecture != NVML_DEVICE_ARCH_TURING; /* HBM tells, GDDR6 of T4 does not */
+                return model->architecture != NVML_DEVICE_ARCH_TURING; /* HBM reports it, GDDR6 of T4 does not */
         case NVML_FI_DEV_NVLINK_LINK_COUNT:
                 *value = model->nvlinks;
                 return model->nvlinks;

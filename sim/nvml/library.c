@@ -14,7 +14,7 @@ static struct {
         pthread_mutex_t lock;
         unsigned int references;
         struct world *world;
-        char complaint[600]; /* the last one, so that a caller who tries again and again is told once */
+        char complaint[600]; /* the last one, so that a caller that tries again and again gets it once */
 } library = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void complain(const char *text)

@@ -154,7 +154,7 @@ static inline void scenario_freep(struct scenario **scenario)
         scenario_free(*scenario);
 }
 
-/* The driver tells MIG profiles while MIG is off, too: R550 and newer do (field 199), R535 cannot. */
+/* The driver reports MIG profiles while MIG is off, too: R550 and newer do (field 199), R535 cannot. */
 bool versions_report_profiles_without_mig(const struct scenario_versions *versions);
 
 /* The driver has field 230: R550 and newer. */

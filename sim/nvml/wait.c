@@ -1,4 +1,4 @@
-/* Event sets, and waiting for what the scenario tells next. */
+/* Event sets, and waiting for the next event of the scenario. */
 #include "sim/nvml/calls.h"
 
 #include <errno.h>

@@ -27,7 +27,7 @@ static void queue_in_set(struct nvmlEventSet_st *set, struct gpu *gpu, const str
         }
 }
 
-/* What follows the part that both lists begin with is new: so a file that is appended to tells each event once. */
+/* What follows the part that both lists begin with is new: so each event of a file that is appended to happens once. */
 void world_queue_events(struct world *world, const struct scenario *before, const struct scenario *now)
 {
         size_t same = 0;

@@ -36,7 +36,7 @@ static bool read_line(const char *path, struct process_line *line)
         return kill((pid_t)line->process.pid, 0) == 0 || errno == EPERM;
 }
 
-/* The GPU of the device; the process of a MIG device is told by its instance ids. */
+/* The GPU of the device; the process of a MIG device has its instance ids. */
 static struct gpu *find_device(const struct world *world, struct process_line *line)
 {
         LIST_FOR_EACH(link, &world->gpus) {

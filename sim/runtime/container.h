@@ -1,5 +1,5 @@
 /*
- * What a container runtime makes of kubelet's options: the stand-in of containerd and CRI-O, as far as a device plugin can tell.
+ * What a container runtime makes of kubelet's options: the stand-in of containerd and CRI-O, as far as a device plugin can see.
  *
  * Variables are kubelet's, then the pod's own, then the edits of the CDI devices: of the same name the last counts. CDI devices are asked
  * for by name, in the options or in an annotation; every file of the folder is read, and a device that two files have is none. As the real
