@@ -166,6 +166,9 @@ static void on_layout(void *data)
 {
         struct dra_driver *driver = data;
 
+        if (!driver->has_asked_pods)
+                dra_driver_ask_pods(driver);
+        driver->has_asked_pods = true;
         uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
 }
 

@@ -210,13 +210,17 @@ static bool has_layout(const struct dra_driver *driver)
 
 static struct read *find_read_that_waits(const struct dra_driver *driver)
 {
+        struct read *ret = NULL;
+
         LIST_FOR_EACH(link, &driver->reads) {
                 struct read *read = container_of(link, struct read, link);
 
-                if (!read->call)
-                        return read;
+                if (!read->preparing) /* the pods of claims that are prepared are not known yet */
+                        return NULL;
+                if (!read->call && !ret)
+                        ret = read;
         }
-        return NULL;
+        return ret;
 }
 
 void dra_driver_reads_go_on(struct dra_driver *driver)
@@ -274,6 +278,19 @@ static void on_pods_read(const struct kube_answer *answer, void *data)
         else
                 ledger_set_claim_pods(driver->options.ledger, read->uid, claim.pods, claim.n_pods);
         read_free(read);
+        dra_driver_reads_go_on(driver);
+}
+
+void dra_driver_ask_pods(struct dra_driver *driver)
+{
+        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
+                const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
+                const struct dra_service_claim claim = {
+                        .namespace = recorded->namespace, .uid = recorded->uid, .name = recorded->name};
+
+                if (recorded->state == DRA_PREPARED_DONE)
+                        read_begin(driver, &claim, NULL, on_pods_read);
+        }
 }
 
 void dra_driver_read_pods(struct dra_driver *driver)
@@ -290,14 +307,7 @@ void dra_driver_read_pods(struct dra_driver *driver)
                 return;
         driver->pods_read_at = now;
         driver->pods_wait_ms = MIN(MAX(2 * driver->pods_wait_ms, DRA_PODS_MS), DRA_PODS_MAX_MS);
-        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
-                const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
-                const struct dra_service_claim claim = {
-                        .namespace = recorded->namespace, .uid = recorded->uid, .name = recorded->name};
-
-                if (recorded->state == DRA_PREPARED_DONE)
-                        read_begin(driver, &claim, NULL, on_pods_read);
-        }
+        dra_driver_ask_pods(driver);
 }
 
 /* ---- allocate ---- */

@@ -34,6 +34,7 @@ struct dra_driver {
         struct complaint bad_slices;
         uv_timer_t turn_timer; /* to the end of the turn */
         bool health_is_new;
+        bool has_asked_pods; /* of claims that were prepared before the agent began */
         bool is_registered;
         bool has_slices;
         bool is_closing; /* the ledger may be gone: calls that still come are refused */
@@ -49,6 +50,8 @@ struct dra_driver {
 struct dra_prepare_node dra_driver_node(struct dra_driver *driver);
 /* The layout is known now, or is another one: claims that wait for it go on. */
 void dra_driver_reads_go_on(struct dra_driver *driver);
+/* Asks the API server which pods use the claims that are prepared; until it answers, reads wait. */
+void dra_driver_ask_pods(struct dra_driver *driver);
 /* All that are being prepared; dra/prepare.h takes back what there is of them. */
 void dra_driver_refuse_all(struct dra_driver *driver);
 /* The id of the allocation of result |position| of the claim: "c15ebfed7…_0". */

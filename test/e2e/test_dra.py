@@ -268,6 +268,19 @@ def test_a_container_with_shares_of_two_claims_is_refused_with_the_reason(node):
     assert 'use one claim for the container' in reason
 
 
+def test_a_container_with_shares_of_two_claims_is_still_refused_after_a_restart(node):
+    start(node, 2)
+    claims = node.claim('train', TWO), node.claim('serve', TWO)
+    pod = node.admit(*claims)
+    with pytest.raises(Failed, match='use one claim for the container'):
+        node.prepare(pod, *claims)
+    node.agent.kill()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    with pytest.raises(Failed, match='use one claim for the container'):
+        node.prepare(pod, *claims)
+
+
 def test_two_pods_with_a_claim_each_are_not(node):
     start(node, 2)
     pods = [node.run(node.claim(name, TWO)) for name in ('train', 'serve')]
