@@ -6,6 +6,7 @@
 #include "sim/demo/pod.h"
 
 #define DRIVER "gpu.warpshare.dev"
+#define DEVICE_NAME_SIZE 64 /* a DNS label */
 #define PATIENCE_MS UINT64_C(60000)
 #define RETRY_MS UINT64_C(100)
 
@@ -14,7 +15,7 @@ struct claim {
         const char *device_class;
         const char *memory; /* NULL: the whole GPU */
         const char *threads;
-        const char *device; /* that it has; the rest is set as it comes */
+        char device[DEVICE_NAME_SIZE]; /* that it has; the rest is set as it comes */
         struct demo_pod pod;
         bool is_answered;
         bool is_prepared;
@@ -101,8 +102,10 @@ static bool allocate(struct demo *demo, struct claim *claim)
                 json_pack("{s:o, s:[{s:s, s:s, s:s}]}", "allocation", allocation, "reservedFor", "resource", "pods",
                         "name", claim->name, "uid", claim->name));
         cluster_put(cluster, CLUSTER_CLAIMS, object);
-        claim->device = json_string_value(json_object_get(
-                json_array_get(json_object_get(json_object_get(allocation, "devices"), "results"), 0), "device"));
+        snprintf(claim->device, sizeof(claim->device), "%s",
+                json_string_value(json_object_get(
+                        json_array_get(json_object_get(json_object_get(allocation, "devices"), "results"), 0),
+                        "device")));
         return true;
 }
 

@@ -16,7 +16,8 @@
 #include "ledger/claims.h"
 
 #define READ_TIMEOUT_MS UINT64_C(20000) /* of a claim; half of what a Prepare has */
-#define POD_TIMEOUT_MS UINT64_C(3000)
+#define POD_TIMEOUT_MS UINT64_C(1000)
+#define PODS_MAX 16U /* that are read for one claim; with the above below what a Prepare has */
 #define MIB ((uint64_t)1024 * 1024)
 
 static void refuse_for_closing(struct dra_preparing *preparing)
@@ -35,7 +36,8 @@ struct read {
         struct dra_preparing *preparing; /* NULL: its pods are asked for */
         struct kube_call *call;          /* NULL: |object| has come, and waits for the layout */
         json_t *object;
-        size_t n_pods; /* of those that use it, which were looked at */
+        size_t n_pods;        /* of those that use it, which were looked at */
+        unsigned int n_asked; /* of these the API server was asked for */
         char *namespace;
         char *name;
         char *uid;
@@ -164,7 +166,7 @@ static bool read_next_pod(struct read *read)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct ledger_claim_state *states;
         size_t count = ledger_claims(read->driver->options.ledger, &arena, &states);
-        const json_t *user = is_by_mps(read->driver, read->object)
+        const json_t *user = read->n_asked < PODS_MAX && is_by_mps(read->driver, read->object)
                                      ? dra_pod_with_others(read->object, read->uid, states, count, &read->n_pods)
                                      : NULL;
         _free_ char *pods = NULL;
@@ -172,6 +174,7 @@ static bool read_next_pod(struct read *read)
 
         if (!user)
                 return false;
+        read->n_asked++;
         pods = object_collection("/api/v1", read->namespace, "pods");
         path = object_path(pods, object_text(user, "name", NULL));
         read->call = kube_client_send(read->driver->options.client, &(struct kube_request){.method = KUBE_GET,
