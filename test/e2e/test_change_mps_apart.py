@@ -21,6 +21,7 @@ def layout(name=SMALL, replicas=20, kind='mps', gpus=(0, 1), other=4, slices=4, 
     return config(first, share('mps', (OTHER, other, [2]), **more), share('timeSlicing', (SLICED, slices, [3])))
 
 
+LISTED = 'kubelet has reported which container holds which devices containers=%d'
 # So long (s) a kubelet that has just started may leave pods out of its list: who is missing then is in doubt, and lists are told once more
 # for that (ledger/parts.h: LIST_GRACE_MS). Nobody says when that is over.
 YOUNG = 10.5
@@ -64,12 +65,14 @@ def begin(node, content):
         node.wait(lambda resource=resource, right=right: node.kubelet.allocatable(resource) == right, 'all of ' + resource)
     wait_settled(node)
     given = {}
+    heard = node.agent.count(LISTED % 4)
     for pod, resource in (('pod', name), ('apart', OTHER), ('slice', SLICED), ('whole', GPU)):
         node.kubelet.admit(pod, resource, 1)
         if resource in (name, OTHER):
             client = node.client(pod, resource=resource)
             given[pod] = (resource, client, client.connected())
             assert client.allocate(int(given[pod][2]['limit'])) > 0
+    node.agent.wait_log(LISTED % 4, heard + 1)  # who ends before kubelet's list had him is in doubt, too
     return name, given
 
 
@@ -98,11 +101,10 @@ def test_a_change_is_no_moment_of_less_for_what_it_does_not_touch(node, title):
     node.wait(lambda: node.kubelet.allocatable(name) == in_the_end, '%d in the end' % in_the_end)
     if OTHER in untouched:
         assert node.daemon(APART)['pid'] == pids[APART]
-    all_ended = 'kubelet has reported which container holds which devices containers=0'
-    heard = node.agent.count(all_ended)
+    heard = node.agent.count(LISTED % 0)
     for pod in ('apart', 'slice', 'whole'):
         node.kubelet.remove_pod(pod)
-    node.agent.wait_log(all_ended, heard + 1)  # else they and the next are in doubt together, and lists are told once more for that
+    node.agent.wait_log(LISTED % 0, heard + 1)  # else they and the next are in doubt together, and lists are told once more for that
     wait_settled(node)
     gaps = watch.check()
     if OTHER in untouched:
