@@ -111,7 +111,7 @@ static bool is_by_mps(const struct dra_driver *driver, const json_t *object)
                 const struct dra_device *device =
                         name ? dra_layout_find(dra_publisher_layout(driver->publisher), name) : NULL;
 
-                if (device && (device->kind == DRA_DEVICE_SHARED || device->kind == DRA_DEVICE_SHARE))
+                if (device && dra_device_kind_is_by_mps(device->kind))
                         return true;
         }
         return false;
@@ -355,7 +355,7 @@ static struct ledger_claim_device device_of(
         return (struct ledger_claim_device){
                 .id = dra_driver_allocation_id(arena, claim->uid, position),
                 .unit = arena_strdup(arena, wanted->device->uuid),
-                .is_shared = kind == DRA_DEVICE_SHARED || kind == DRA_DEVICE_SHARE,
+                .is_shared = dra_device_kind_is_by_mps(kind),
                 .is_alone = kind == DRA_DEVICE_WHOLE || kind == DRA_DEVICE_MIG,
                 .limit_mib = wanted->memory_bytes / MIB,
                 .threads_permille = wanted->thread_percentage ? wanted->thread_percentage * 10 : 1000,

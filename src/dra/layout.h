@@ -62,6 +62,12 @@ enum dra_device_kind {
 /* "whole", "shared", … for log lines. */
 const char *dra_device_kind_name(enum dra_device_kind kind);
 
+/* Whether claims of such a device are clients of an MPS daemon. */
+static inline bool dra_device_kind_is_by_mps(enum dra_device_kind kind)
+{
+        return kind == DRA_DEVICE_SHARED || kind == DRA_DEVICE_SHARE;
+}
+
 /*
  * What a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus a multiple of
  * |step|, and is at most |max|; a claim that requests none takes |preset|. Without: the whole value belongs to whoever has the device.

@@ -29,11 +29,6 @@ struct nvidias_sharing {
         unsigned int thread_percentage; /* 0: not said */
 };
 
-static bool has_mps(const struct dra_wanted *wanted)
-{
-        return wanted->device->kind == DRA_DEVICE_SHARED || wanted->device->kind == DRA_DEVICE_SHARE;
-}
-
 static bool is_mig(const struct dra_wanted *wanted)
 {
         return text_starts_with(wanted->device->uuid, "MIG-");
@@ -287,10 +282,10 @@ static int set_sharing(struct dra_wanted *wanted, const struct nvidias_sharing *
 {
         uint64_t threads = wanted->thread_percentage;
 
-        if (sharing->is_time_slicing && has_mps(wanted))
+        if (sharing->is_time_slicing && dra_device_kind_is_by_mps(wanted->device->kind))
                 return error_set(err, ERROR_UNSUPPORTED,
                         "sharing.strategy: TimeSlicing, but the device is shared by MPS; ask for another device class");
-        if (sharing->is_mps && !has_mps(wanted))
+        if (sharing->is_mps && !dra_device_kind_is_by_mps(wanted->device->kind))
                 return error_set(err, ERROR_UNSUPPORTED,
                         "sharing.strategy: MPS, but the device has no MPS daemon; ask for the device class of shared GPUs, "
                         "with memory and threadPercentage as the request's capacity");

@@ -4,11 +4,6 @@
 
 #include "dra/parameters.h"
 
-static bool is_by_mps(const struct dra_device *device)
-{
-        return device->kind == DRA_DEVICE_SHARED || device->kind == DRA_DEVICE_SHARE;
-}
-
 /* Of a device without this capacity: 0. */
 static int take_limit(const struct dra_wanted *wanted, const char *name, uint64_t *ret, struct error *err)
 {
@@ -39,14 +34,14 @@ static int read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *ru
         if (!(rules->kinds & 1U << device->kind))
                 return error_set(err, ERROR_UNSUPPORTED, "devices of kind '%s' cannot be prepared",
                         dra_device_kind_name(device->kind));
-        if (result->admin_access && is_by_mps(device))
+        if (result->admin_access && dra_device_kind_is_by_mps(device->kind))
                 return error_set(err, ERROR_UNSUPPORTED,
                         "admin access to a share by MPS is not supported, since its limits would be taken from others; ask "
                         "for the device class of whole GPUs");
         if (device->allows_multiple && !result->share_id && !result->admin_access)
                 return error_set(err, ERROR_INVALID, "it is shared, and the result has no shareID");
         wanted->device = device;
-        if (!is_by_mps(device))
+        if (!dra_device_kind_is_by_mps(device->kind))
                 return 0;
         if (take_limit(wanted, DRA_CAPACITY_MEMORY, &wanted->memory_bytes, err) < 0 ||
                 take_limit(wanted, DRA_CAPACITY_THREADS, &threads, err) < 0 ||
@@ -61,7 +56,7 @@ static int read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *ru
 static const struct dra_device *other_unit(const struct dra_wanted *all, size_t count, const struct dra_device *one)
 {
         for (size_t i = 0; i < count; i++)
-                if (is_by_mps(all[i].device) && strcmp(all[i].device->uuid, one->uuid) != 0)
+                if (dra_device_kind_is_by_mps(all[i].device->kind) && strcmp(all[i].device->uuid, one->uuid) != 0)
                         return all[i].device;
         return NULL;
 }
@@ -79,7 +74,7 @@ int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const st
                 all[i].result = &claim->results[i];
                 if (read_one(&all[i], rules, err) < 0)
                         return error_prefix(err, "device '%s'", claim->results[i].device);
-                other = is_by_mps(all[i].device) ? other_unit(all, i, all[i].device) : NULL;
+                other = dra_device_kind_is_by_mps(all[i].device->kind) ? other_unit(all, i, all[i].device) : NULL;
                 if (other && !rules->one_daemon)
                         return error_set(err, ERROR_UNSUPPORTED,
                                 "devices '%s' and '%s' are shared by different MPS daemons, and a process can use only "
