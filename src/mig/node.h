@@ -1,0 +1,33 @@
+/*
+ * The GPUs of this node with their MIG geometry, all that NVML sees, in NVML's order, read once. It calls the driver and blocks
+ * (gpu/mig_instances.h): only a thread or a process that may hang calls it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "gpu/mig_instances.h"
+
+struct mig_node_gpu {
+        unsigned int index; /* NVML's: what "devices" of a MIG configuration counts */
+        const char *uuid;
+        const char *name;       /* "NVIDIA H100 80GB HBM3" */
+        const char *bus_id;     /* "00000000:1A:00.0" */
+        uint32_t pci_device;    /* device id, then vendor: 0x233010DE */
+        uint32_t pci_subsystem; /* likewise; 0: the driver tells none */
+        bool is_capable;        /* of MIG */
+        const char *problem;    /* why its geometry could not be read; else NULL */
+        struct mig_geometry geometry;
+};
+
+struct mig_node {
+        const struct mig_node_gpu *gpus;
+        size_t n_gpus;
+        const char *driver_version;
+};
+
+/* Everything that |ret| points to is in |arena|. A GPU that cannot be read is there with its |problem|. */
+int mig_node_read(struct mig_node *ret, struct arena *arena, const struct nvml *nvml, struct error *err) MUST_USE;
