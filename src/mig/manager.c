@@ -42,7 +42,7 @@ static bool begin_planning(struct mig_manager *manager)
         if (strcmp(manager->config, manager->wanted) != 0)
                 manager->failures = 0;
         memcpy(manager->config, manager->wanted, sizeof(manager->config));
-        manager->is_final = false;
+        manager->is_final = manager->is_broken = false;
         if (!*manager->config)
                 return begin_idle(manager, MIG_STATE_NONE);
         return enter(manager, MIG_PLANNING, 0);
@@ -93,7 +93,7 @@ static bool step_resuming(struct mig_manager *manager, enum mig_event event)
         switch (event) {
         case MIG_EVENT_RESUMED:
                 manager->failures = 0;
-                return end(manager, MIG_STATE_NONE);
+                return end(manager, manager->is_broken ? MIG_STATE_FAILED : MIG_STATE_NONE);
         case MIG_EVENT_NEEDS_REBOOT:
                 memcpy(manager->config, manager->wanted, sizeof(manager->config));
                 return on_needs_reboot(manager);
@@ -175,6 +175,9 @@ static bool step_applying(struct mig_manager *manager, enum mig_event event)
                 return end(manager, MIG_STATE_SUCCESS);
         case MIG_EVENT_NEEDS_REBOOT:
                 return on_needs_reboot(manager);
+        case MIG_EVENT_BROKEN:
+                manager->is_broken = true;
+                return enter(manager, MIG_RESUMING, 0);
         case MIG_EVENT_FAILED:
                 return end(manager, MIG_STATE_FAILED);
         default:

@@ -17,7 +17,8 @@
  *                          ▼                        └── FAILED in any phase from waiting on; also if the label is removed meanwhile
  *                       failed ──TIMEOUT (30 s, doubled to 10 min), WANT, AGAIN──► planning
  *
- * A process that starts begins with |resuming|: what another one had begun is finished or undone, before anything else. If that fails it is
+ * A process that starts begins with |resuming|: what another one had begun is finished or undone, before anything else; so is a change of
+ * which nobody knows how far it came, since it hung and was killed (BROKEN). If that fails it is
  * tried again, and the GPUs concerned stay withdrawn. Then it continues with |retaking|.
  *
  * Until |applying| nothing has been touched, so another label value starts over with |planning|, and no value gives everything back. From
@@ -68,6 +69,7 @@ enum mig_event {
         MIG_EVENT_RELEASED,
         MIG_EVENT_APPLIED,
         MIG_EVENT_NEEDS_REBOOT,
+        MIG_EVENT_BROKEN, /* nobody knows what became of the change: it is resumed. mig_manager.reason was set */
         MIG_EVENT_FAILED, /* mig_manager.reason was set; everything is as it was before the phase, as far as it could be */
         MIG_EVENT_RETAKEN,
         MIG_EVENT_TIMEOUT, /* of mig_manager.timeout_ms */
@@ -94,6 +96,7 @@ struct mig_manager {
         char wanted[MIG_CONFIG_NAME_SIZE]; /* the newest */
         enum mig_state outcome;            /* of the change that ends */
         bool is_final;                     /* nothing is gained by trying again */
+        bool is_broken;                    /* it resumes its own change */
         unsigned int failures;             /* in a row, of this configuration */
 };
 

@@ -275,6 +275,22 @@ static void test_what_the_process_before_had_begun_comes_first(void **state UNUS
         assert_string_equal(manager.config, "a");
 }
 
+static void test_a_change_that_hung_is_resumed_before_the_gpus_are_given_back(void **state UNUSED)
+{
+        struct mig_manager manager = at(MIG_APPLYING);
+
+        snprintf(manager.reason, sizeof(manager.reason), "it was killed");
+        assert_true(mig_manager_step(&manager, MIG_EVENT_BROKEN));
+        assert_int_equal(manager.phase, MIG_RESUMING);
+        assert_true(manager.is_withdrawn);
+        assert_true(mig_manager_step(&manager, MIG_EVENT_RESUMED));
+        assert_int_equal(manager.phase, MIG_RETAKING);
+        assert_true(mig_manager_step(&manager, MIG_EVENT_RETAKEN));
+        assert_int_equal(manager.phase, MIG_FAILED); /* not at once again */
+        assert_string_equal(manager.reason, "it was killed");
+        assert_int_equal(manager.timeout_ms, MIG_RETRY_MS);
+}
+
 static void test_answers_of_what_was_given_up_change_nothing(void **state UNUSED)
 {
         static const enum mig_phase phases[] = {MIG_PLANNING, MIG_WAITING, MIG_RELEASING, MIG_APPLYING};
@@ -361,6 +377,8 @@ static enum mig_event answer(struct node *node, const struct mig_manager *manage
         case MIG_RELEASING:
                 return fails ? MIG_EVENT_HELD : MIG_EVENT_RELEASED;
         case MIG_APPLYING:
+                if (may_fail && random_below(seed, 4) == 0)
+                        return MIG_EVENT_BROKEN;
                 node->is_half = false;
                 if (fails)
                         return MIG_EVENT_FAILED;
@@ -445,6 +463,7 @@ int main(void)
                 cmocka_unit_test(test_gpus_that_nobody_releases_are_given_back),
                 cmocka_unit_test(test_a_reboot_is_told_and_done_only_where_it_is_allowed),
                 cmocka_unit_test(test_what_the_process_before_had_begun_comes_first),
+                cmocka_unit_test(test_a_change_that_hung_is_resumed_before_the_gpus_are_given_back),
                 cmocka_unit_test(test_answers_of_what_was_given_up_change_nothing),
                 cmocka_unit_test(test_states_have_nvidias_words),
                 cmocka_unit_test(test_any_sequence_ends_in_what_is_wanted_with_everything_given_back),
