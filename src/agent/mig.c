@@ -163,7 +163,7 @@ static const struct mps_daemon_status *find_daemon(const struct agent_mig *mig)
         for (size_t i = 0; measures.mps && i < measures.mps->n_daemons; i++) {
                 const struct mps_daemon_status *daemon = &measures.mps->daemons[i];
 
-                for (size_t j = 0; daemon->pid && j < daemon->n_units; j++)
+                for (size_t j = 0; daemon->state != MPS_OFF && j < daemon->n_units; j++)
                         if (is_held_back(mig, daemon->units[j]))
                                 return daemon;
         }

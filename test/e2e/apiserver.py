@@ -437,6 +437,7 @@ class ApiServer:
         self.missing = set()  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
         self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.0'}}
         self.minor, self.gates_off = 36, set()  # serve_dra()
+        self.on_evicted = lambda namespace, name: None  # a pod of that name is to end
         self.tokens = {}
         self.expired = set()  # serial numbers of client certificates
         self.bookmark_interval = 60.0
@@ -720,6 +721,10 @@ class ApiServer:
             return 200, told(self.store.find(request.collection, request.name), request)
         if request.resource == 'resourceclaims' and request.subresource == 'status' and request.verb in ('update', 'patch'):
             self.admit_claim_status(request)
+        if request.verb == 'create' and request.subresource == 'eviction':
+            self.store.find(request.collection, request.name)
+            self.on_evicted(request.namespace, request.name)
+            return 201, {'kind': 'Status', 'apiVersion': 'v1', 'metadata': {}, 'status': 'Success'}
         if request.verb == 'create':
             if request.query.get('dryRun') == 'All':
                 self.admit(request.collection, None, request.body, None)

@@ -4,13 +4,14 @@
     PROGRAM mig plan|apply --config NAME --file FILE …
 
 FILE has, for each configuration, the GPUs as the scenario of the simulator has them; the scenario is what it changes. A file `fault-plan` or
-`fault-apply` beside FILE says what goes wrong: `hang`, `die`, or a status and the text of the error. What was called stands in `calls`.
+`fault-apply` beside FILE says what goes wrong: `hang`, `die`, `wait` as long as it is there, or a status and the text of the error. What was called stands in `calls`.
 """
 import json
 import os
 import pathlib
 import signal
 import sys
+import time
 
 import yaml
 
@@ -48,6 +49,10 @@ def fault(folder, what):
     if not path.exists():
         return
     word, _, text = path.read_text(encoding='utf-8').partition(' ')
+    while word == 'wait' and path.exists():
+        time.sleep(0.02)
+    if word == 'wait':
+        return
     if word == 'hang':
         signal.pause()
     if word == 'die':
@@ -64,6 +69,8 @@ def main():
     what = 'resume' if resumes else verb
     with open(folder / 'calls', 'a', encoding='utf-8') as file:
         print(what, option('--config') or '', file=file)
+    with open(folder / 'pids', 'a', encoding='utf-8') as file:
+        print(os.getpid(), file=file)
     fault(folder, what)
     if resumes:
         return
