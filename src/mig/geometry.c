@@ -68,19 +68,26 @@ static void keep(struct search *search, size_t at, int n_kept, uint64_t used)
         keep(search, at + 1, n_kept, used);
 }
 
-static bool has_engines(const struct geometry_gpu *gpu, const unsigned int *wanted, size_t engine)
+uint64_t geometry_engines(const struct geometry_gpu *gpu, size_t engine)
 {
-        uint64_t needed = 0, most = 0;
+        uint64_t most = 0;
 
         for (size_t i = 0; i < gpu->n_profiles; i++) {
-                const struct geometry_profile *profile = &gpu->profiles[i];
-                uint64_t all = (uint64_t)profile->count * profile->engines[engine];
+                uint64_t all = (uint64_t)gpu->profiles[i].count * gpu->profiles[i].engines[engine];
 
-                needed += (uint64_t)wanted[i] * profile->engines[engine];
                 if (all > most)
                         most = all;
         }
-        return needed <= most;
+        return most;
+}
+
+static bool has_engines(const struct geometry_gpu *gpu, const unsigned int *wanted, size_t engine)
+{
+        uint64_t needed = 0;
+
+        for (size_t i = 0; i < gpu->n_profiles; i++)
+                needed += (uint64_t)wanted[i] * gpu->profiles[i].engines[engine];
+        return needed <= geometry_engines(gpu, engine);
 }
 
 bool geometry_search(struct geometry_change *ret, const struct geometry_gpu *gpu, const unsigned int *wanted,

@@ -42,6 +42,9 @@ struct geometry_change {
         size_t n_made;
 };
 
+/* How many of a kind of engine the GPU has, as said above; 0: instances have none. */
+uint64_t geometry_engines(const struct geometry_gpu *gpu, size_t engine);
+
 /*
  * |wanted| has a count for each profile; |present| has at most GEOMETRY_MAX_INSTANCES. False: it does not fit, even on the empty GPU, and
  * |ret| is as it was.
