@@ -29,6 +29,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "config/yaml.h"
 #include "mig/node.h"
 #include "mig/wanted.h"
@@ -90,3 +91,9 @@ int mig_parted_choose(const struct mig_parted_config **ret, const struct mig_par
  */
 int mig_parted_resolve(const struct mig_wanted **ret, struct arena *arena, const struct mig_parted_config *config,
         const struct mig_node *node, struct error *err) MUST_USE;
+
+/* As YAML, or JSON with |is_json|, with a newline at the end: what NVIDIA's mig-parted reads. */
+void mig_parted_print(struct strbuf *text, const struct mig_parted *parted, bool is_json);
+
+/* The name of a profile in a file that is written: the driver's, as NVIDIA's mig-parted has it, where the driver reports one. */
+const char *mig_parted_profile(const struct mig_gpu_profile *profile);
