@@ -23,6 +23,7 @@ static inline struct mig_node_gpu model_gpu(struct arena *arena, unsigned int in
                 profiles[i] = (struct mig_gpu_profile){.name = arena_strdup(arena, name),
                         .driver_name = from->name,
                         .id = from->id,
+                        .index = from->index,
                         .slices = from->slices,
                         .max = from->count,
                         .memory_mib = from->memory_mib,
