@@ -1,15 +1,38 @@
 /* warpshare mig: the MIG geometry of this node's GPUs, by configurations in the format of NVIDIA's mig-parted. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/file.h"
 #include "cmd/commands.h"
 #include "cmd/mig/command.h"
 
 const char *const mig_command_shared[] = {"driver-root-ctr-path", "nvml-library", NULL};
 const char *const mig_command_formats[] = {"yaml", "json", NULL};
 
+int mig_command_write(const char *file, const struct strbuf *text, struct error *err)
+{
+        struct stat status;
+        bool is_good;
+        FILE *stream;
+
+        if (*file && (lstat(file, &status) < 0 || S_ISREG(status.st_mode)))
+                return file_write(file, text->data, text->size, err);
+        stream = *file ? fopen(file, "we") : stdout;
+        if (!stream)
+                return error_errno(err, errno, "open '%s'", file);
+        is_good = fwrite(text->data, 1, text->size, stream) == text->size;
+        is_good = fflush(stream) == 0 && is_good;
+        if (*file)
+                fclose(stream);
+        return is_good ? 0 : error_errno(err, errno, "write '%s'", *file ? file : "standard output");
+}
+
 static const char help[] =
         "usage: warpshare mig assert [OPTION...]         say whether the GPUs have what a configuration wants\n"
+        "       warpshare mig checkpoint [OPTION...]     write the geometry that they have, with its placements\n"
         "       warpshare mig export [OPTION...]         print the geometry that they have as a configuration\n"
         "       warpshare mig generate [OPTION...]       print the default configurations of this node\n"
         "\n"
@@ -28,6 +51,8 @@ const struct command_line command_mig_line = {
 const struct command command_mig_table[] = {
         {"assert", "say whether the GPUs have what a configuration wants", mig_command_assert, &mig_command_assert_line,
                 NULL},
+        {"checkpoint", "write the geometry that the GPUs have, with its placements", mig_command_checkpoint,
+                &mig_command_checkpoint_line, NULL},
         {"export", "print the geometry that the GPUs have as a configuration", mig_command_export,
                 &mig_command_export_line, NULL},
         {"generate", "print the default configurations of this node", mig_command_generate, &mig_command_generate_line,

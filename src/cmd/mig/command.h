@@ -6,13 +6,16 @@
 
 #include <stdbool.h>
 
+#include "base/strbuf.h"
 #include "cli/command.h"
 
 int mig_command_assert(int argc, char **argv);
+int mig_command_checkpoint(int argc, char **argv);
 int mig_command_export(int argc, char **argv);
 int mig_command_generate(int argc, char **argv);
 
 extern const struct command_line mig_command_assert_line;
+extern const struct command_line mig_command_checkpoint_line;
 extern const struct command_line mig_command_export_line;
 extern const struct command_line mig_command_generate_line;
 
@@ -43,5 +46,9 @@ extern const char *const mig_command_formats[];
 /* Each prints what it found and returns the exit status; |line| names the program in messages. */
 int mig_assert(const struct command_line *line, const struct option_set *set, const char *file, const char *config,
         bool is_mode_only, bool is_valid_only);
+int mig_checkpoint(const struct command_line *line, const struct option_set *set, const char *file);
 int mig_export_show(const struct command_line *line, const struct option_set *set, const char *name, bool is_json);
 int mig_generate_show(const struct command_line *line, const struct option_set *set, const char *file, bool is_json);
+
+/* Writes |text| to |file|; "" is standard output. What is no regular file, as /dev/stdout or a pipe, is written to and not replaced. */
+int mig_command_write(const char *file, const struct strbuf *text, struct error *err) MUST_USE;

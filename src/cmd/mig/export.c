@@ -69,7 +69,8 @@ int mig_export_show(const struct command_line *line, const struct option_set *se
                 for (size_t i = 0; i < source.node.n_gpus; i++)
                         warn_of_instances(&source.node.gpus[i]);
                 mig_parted_print(&text, &parted, is_json);
-                fputs(text.data, stdout);
+                if (mig_command_write("", &text, &err) < 0)
+                        status = command_line_fail(line, &err);
         }
         mig_source_close(&source);
         return status;

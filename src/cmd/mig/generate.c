@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "cmd/mig/command.h"
 #include "cmd/mig/source.h"
 #include "mig/generate.h"
@@ -46,9 +45,7 @@ int mig_generate_show(const struct command_line *line, const struct option_set *
         } else {
                 mig_generate(&parted, &source.arena, &source.node);
                 mig_parted_print(&text, &parted, is_json);
-                if (!*file)
-                        fputs(text.data, stdout);
-                else if (file_write(file, text.data, text.size, &err) < 0)
+                if (mig_command_write(file, &text, &err) < 0)
                         status = command_line_fail(line, &err);
         }
         mig_source_close(&source);
