@@ -31,7 +31,8 @@ int mig_command_write(const char *file, const struct strbuf *text, struct error 
 }
 
 static const char help[] =
-        "usage: warpshare mig assert [OPTION...]         say whether the GPUs have what a configuration wants\n"
+        "usage: warpshare mig COMMAND [OPTION...]\n"
+        "       warpshare mig assert [OPTION...]         say whether the GPUs have what a configuration wants\n"
         "       warpshare mig checkpoint [OPTION...]     write the geometry that they have, with its placements\n"
         "       warpshare mig export [OPTION...]         print the geometry that they have as a configuration\n"
         "       warpshare mig generate [OPTION...]       print the default configurations of this node\n"

@@ -208,11 +208,11 @@ static const struct option own[] = {
 };
 
 static const char help[] =
-        "usage: " PROGRAM " [--debug] assert [OPTION...]            whether the GPUs have what a configuration wants\n"
-        "       " PROGRAM
-        " [--debug] export [OPTION...]            print the geometry that they have as a configuration\n"
-        "       " PROGRAM " [--debug] generate-config [OPTION...]   write the default configurations of this node\n"
-        "       " PROGRAM " [--debug] checkpoint [OPTION...]        write the geometry with its placements\n"
+        "usage: " PROGRAM " [--debug] COMMAND [OPTION...]\n"
+        "       " PROGRAM " assert [OPTION...]            whether the GPUs have what a configuration wants\n"
+        "       " PROGRAM " export [OPTION...]            print the geometry that they have as a configuration\n"
+        "       " PROGRAM " generate-config [OPTION...]   write the default configurations of this node\n"
+        "       " PROGRAM " checkpoint [OPTION...]        write the geometry with its placements\n"
         "\n"
         "Warpshare as a drop-in for NVIDIA's program of that name, with its options, variables, files and exit\n"
         "statuses: 0, or 1. 'warpshare mig' has the same commands and more; docs/mig.md says what differs.\n"
