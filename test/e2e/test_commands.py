@@ -104,6 +104,13 @@ def test_help_of_the_agent_mentions_every_option_with_its_environment_and_key():
     assert max(map(len, done.stdout.splitlines())) <= 120
 
 
+@pytest.mark.parametrize('words', [('plan',), ('mps',), ('mps', 'status'), ('uninstall',)])
+def test_help_of_a_command_is_what_its_own_flag_prints(words):
+    asked = run('help', *words)
+    assert asked.returncode == 0 and not asked.stderr
+    assert asked.stdout == run(*words, '--help').stdout
+
+
 def test_help_of_the_demonstration_mentions_every_option():
     done = run('demo', '--help')
     assert done.returncode == 0 and not done.stderr
@@ -114,6 +121,8 @@ def test_help_of_the_demonstration_mentions_every_option():
 @pytest.mark.parametrize('arguments, text', [
     ((), 'usage: warpshare COMMAND'),
     (('frobnicate',), "warpshare: 'frobnicate' is not a command; 'warpshare --help' lists them"),
+    (('paln',), "warpshare: 'paln' is not a command; did you mean 'plan'?"),
+    (('help', 'paln'), "warpshare: 'paln' is not a command; did you mean 'plan'?"),
     (('agent', '--mps-rot', '/x'), "warpshare agent: unknown flag '--mps-rot'; did you mean '--mps-root'?"),
     (('agent', '--frobnicate'), "warpshare agent: unknown flag '--frobnicate'; --help lists all"),
     (('agent', 'now'), "warpshare agent: unexpected argument 'now'; --help lists the flags"),
