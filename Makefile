@@ -7,7 +7,7 @@ DEMO_ARGS ?=
 IMAGE_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit plain asan tsan valgrind fuzz bench fmt lint manifests dist clean help bootstrap
+.PHONY: all run image check unit plain asan tsan valgrind fuzz bench fmt lint manifests picture dist clean help bootstrap
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -60,6 +60,11 @@ lint: $(BUILD)/main/build.ninja ## layers, formatting, shell scripts, clang-tidy
 
 manifests: bootstrap ## deploy/manifests, from the Helm chart
 	@tools/manifests
+
+picture: all ## docs/pictures/demo.svg: the demonstration, for the README
+	@mkdir -p docs/pictures
+	@$(BUILD)/main/src/cmd/warpshare demo --color always >$(BUILD)/main/demo.txt
+	@tools/picture "What make run shows on a node with simulated GPUs" <$(BUILD)/main/demo.txt >docs/pictures/demo.svg
 
 dist: ## the source archive of this commit, into build/dist
 	@tools/dist
