@@ -19,7 +19,7 @@
 /* Inventories until one was certainly read after the change: the first may have been on its way. */
 #define READINGS 2U
 #define HOLDERS_MAX 5U /* in one text */
-#define READING_MAX 12
+#define READING_MAX 3
 
 struct agent_mig {
         struct agent_mig_options options;
@@ -320,8 +320,7 @@ static void name_reading(struct arena *arena, const struct config *config, const
         const struct {
                 const char *flag;
                 const char *value;
-        } flags[] = {{"driver-root", config->driver_root}, {"driver-root-ctr-path", config->driver_root_ctr},
-                {"nvml-library", config->nvml_library}, {"system-root", config->system_root}};
+        } flags[] = {{"driver-root-ctr-path", config->driver_root_ctr}, {"nvml-library", config->nvml_library}};
         size_t count = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(flags); i++)

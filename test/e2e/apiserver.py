@@ -630,7 +630,10 @@ class ApiServer:
                                         f'resource "{request.resource}" in API group "{request.group}" {where}')
 
     def list(self, request):
-        everything = sorted(self.store.collections.get(request.collection, {}).values(), key=lambda o: o['metadata']['name'])
+        group, kinds = request.collection.rsplit('/', 1)
+        everything = sorted((object_ for collection, objects in self.store.collections.items() if collection == request.collection or
+                             fnmatch.fnmatch(collection, f'{group}/namespaces/*/{kinds}') for object_ in objects.values()),
+                            key=lambda o: o['metadata']['name'])
         if 'continue' in request.query:
             version, after = json.loads(base64.b64decode(request.query['continue']))
             if version < self.store.oldest:

@@ -3,8 +3,8 @@
 
     PROGRAM mig plan|apply --config NAME --file FILE …
 
-FILE has, for each configuration, the GPUs as the scenario of the simulator has them; the scenario is what it changes. A file `fault-plan` or
-`fault-apply` beside FILE says what goes wrong: `hang`, `die`, `wait` as long as it is there, or a status and the text of the error. What was called stands in `calls`.
+FILE has, for each configuration, the GPUs as the scenario of the simulator has them; the scenario is what it changes. A file `fault-plan`,
+`fault-apply`, `fault-half` or `fault-resume` beside the scenario says what goes wrong: `hang`, `die`, `wait` as long as it is there, or a status and the text of the error. What was called stands in `calls`.
 """
 import json
 import os
@@ -63,8 +63,8 @@ def fault(folder, what):
 
 def main():
     verb = sys.argv[2]
-    state = pathlib.Path(option('--state-directory') or '.')
-    folder = pathlib.Path(option('--file')).parent if option('--file') else state.parent
+    path = pathlib.Path(os.environ['WARPSHARE_SIM_SCENARIO'])
+    folder = path.parent
     resumes = '--resume' in sys.argv
     what = 'resume' if resumes else verb
     with open(folder / 'calls', 'a', encoding='utf-8') as file:
@@ -74,7 +74,6 @@ def main():
     fault(folder, what)
     if resumes:
         return
-    path = pathlib.Path(os.environ['WARPSHARE_SIM_SCENARIO'])
     scenario = yaml.safe_load(path.read_text(encoding='utf-8'))
     configurations = yaml.safe_load(pathlib.Path(option('--file')).read_text(encoding='utf-8'))
     if option('--config') not in configurations:
