@@ -130,8 +130,7 @@ static const char *explain(const struct problem *problem)
 
 /* ---- one GPU ---- */
 
-/* By the name that our inventory has, or the driver's. */
-static const struct mig_gpu_profile *plan_find_profile(const struct mig_geometry *geometry, const char *name)
+const struct mig_gpu_profile *mig_plan_find_profile(const struct mig_geometry *geometry, const char *name)
 {
         for (size_t i = 0; i < geometry->n_profiles; i++)
                 if (strcmp(geometry->profiles[i].name, name) == 0)
@@ -250,7 +249,7 @@ static const char *plan_instances(struct mig_plan_gpu *plan, struct arena *arena
         }
         problem_init(&problem, arena, geometry);
         for (size_t i = 0; i < wanted->n_counts; i++) {
-                const struct mig_gpu_profile *profile = plan_find_profile(geometry, wanted->counts[i].profile);
+                const struct mig_gpu_profile *profile = mig_plan_find_profile(geometry, wanted->counts[i].profile);
 
                 if (!profile)
                         return explain_unknown(arena, geometry, wanted->counts[i].profile);

@@ -74,6 +74,7 @@ int mig_record_write(const struct mig_record *record, const char *path, struct e
 /* The change is over. */
 int mig_record_remove(const char *path, struct error *err) MUST_USE;
 
-/* The text of a file, as mig_record_read() takes it; the first is for tests. */
+/* The text of a file, and back; the caller frees what is printed. */
+char *mig_record_print(const struct mig_record *record);
 int mig_record_parse(
         struct mig_record *ret, const char *text, size_t size, struct arena *arena, struct error *err) MUST_USE;

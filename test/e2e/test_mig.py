@@ -193,6 +193,6 @@ def test_mig_alone_names_its_commands(mixed):
         assert re.search(r'warpshare mig %s ' % command, done.stdout)
         assert mixed.good(command, '--help').startswith('usage: warpshare mig %s ' % command)
     for arguments, words in (((), 'warpshare mig: needs a command; --help lists them\n'),
-                             (('frobnicate',), "warpshare mig: 'frobnicate' is not a command; --help lists them\n")):
+                             (('frobnicate',), "warpshare mig: 'frobnicate' is not a command; 'warpshare mig --help' lists them\n")):
         done = mixed.mig(*arguments)
         assert (done.returncode, done.stdout, done.stderr) == (2, '', words)

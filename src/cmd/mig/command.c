@@ -71,10 +71,8 @@ int command_mig(int argc, char **argv)
 
         if (below)
                 return below->run(argc - 1, argv + 1);
-        if (argc > 1 && argv[1][0] != '-') {
-                error_raise(&err, ERROR_INVALID, "'%.100s' is not a command; --help lists them", argv[1]);
-                return command_line_refuse(&command_mig_line, &err);
-        }
+        if (argc > 1 && argv[1][0] != '-')
+                return command_refuse_word("warpshare mig", command_mig_table, argv[1]);
         if (command_line_read(&command_mig_line, &set, NULL, &arena, argc, argv, &status)) {
                 error_raise(&err, ERROR_INVALID, "needs a command; --help lists them");
                 status = command_line_refuse(&command_mig_line, &err);
