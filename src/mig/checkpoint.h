@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "mig/node.h"
+#include "mig/plan.h"
 
 #define MIG_CHECKPOINT_LIMIT ((size_t)1024 * 1024)
 #define MIG_CHECKPOINT_MAX_GPUS 512U
@@ -55,3 +56,11 @@ void mig_checkpoint_print(struct strbuf *text, const struct mig_checkpoint *chec
 /* What |ret| points to is in |arena|. Errors name the field. */
 int mig_checkpoint_parse(
         struct mig_checkpoint *ret, struct arena *arena, const char *text, size_t size, struct error *err) MUST_USE;
+
+/*
+ * What restoring |checkpoint| changes on |node|: as mig_plan_build() says it, with the placements of the checkpoint. What is at its place already stays. GPUs
+ * that the checkpoint does not have are not named. With |is_mode_only| only those whose mode differs are, and get no instances. Refused: a GPU that is not
+ * there, an instance that its GPU cannot have, and one with other compute instances than one of all slices.
+ */
+int mig_checkpoint_plan(struct mig_plan *ret, struct arena *arena, const struct mig_node *node,
+        const struct mig_checkpoint *checkpoint, bool is_mode_only, struct error *err) MUST_USE;

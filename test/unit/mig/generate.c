@@ -5,6 +5,7 @@
 #include "base/macro.h"
 #include "base/strbuf.h"
 #include "mig/generate.h"
+#include "mig/plan.h"
 #include "model_gpu.h"
 
 /* "all-1g.5gb: 1g.5gb*7" of each, with filters where there are some. */
@@ -174,10 +175,35 @@ static void a_name_is_quoted_where_yaml_would_read_something_else(void **state)
         assert_true(strstr(text.data, "\n  \"on\":\n"));
 }
 
+static void each_default_configuration_fits_its_model(void **state)
+{
+        (void)state;
+        for (size_t position = 0; model_at(position); position++) {
+                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+                const struct mig_node_gpu gpu = model_gpu(&arena, 0, model_at(position)->key);
+                const struct mig_node node = {.gpus = &gpu, .n_gpus = 1};
+                struct mig_parted parted;
+
+                mig_generate(&parted, &arena, &node);
+                for (size_t i = 0; i < parted.n_configs; i++) {
+                        const struct mig_wanted *wanted;
+                        struct mig_plan plan;
+                        struct error err;
+
+                        assert_ok(mig_parted_resolve(&wanted, &arena, &parted.configs[i], &node, &err), &err);
+                        mig_plan_build(&plan, &arena, &node, wanted);
+                        if (!plan.fits)
+                                fail_msg("%s on %s: %s", parted.configs[i].name, model_at(position)->key,
+                                        mig_plan_reason(&plan, &arena));
+                }
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(each_model_has_the_default_configurations_of_nvidia),
+                cmocka_unit_test(each_default_configuration_fits_its_model),
                 cmocka_unit_test(a_configuration_has_each_name_of_its_profile),
                 cmocka_unit_test(what_nvml_says_of_an_a30_does_not_count),
                 cmocka_unit_test(gpus_of_several_models_have_filters),
