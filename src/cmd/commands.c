@@ -12,6 +12,8 @@ const struct command command_table[] = {
         {"plan", "show what a configuration makes of a node's GPUs, before anything runs", command_plan,
                 &command_plan_line, NULL},
         {"probe", "measure in a container what it really gets of its GPU", command_probe, &command_probe_line, NULL},
+        {"mig", "compare, show and write the MIG geometry of this node's GPUs", command_mig, &command_mig_line,
+                command_mig_table},
         {"mps", "supervise this node's MPS control daemons", command_mps, &command_mps_line, command_mps_table},
         {"uninstall", "remove what is left on this node and on its Node object", command_uninstall,
                 &command_uninstall_line, NULL},
@@ -23,6 +25,8 @@ const struct command command_table[] = {
                 command_config_manager, &command_config_manager_line, NULL},
         {"gpu-feature-discovery", "label the node, as a drop-in for NVIDIA's GPU feature discovery",
                 command_gpu_feature_discovery, &command_gpu_feature_discovery_line, NULL},
+        {"nvidia-mig-parted", "the MIG geometry, as a drop-in for NVIDIA's mig-parted", command_nvidia_mig_parted,
+                &command_nvidia_mig_parted_line, command_nvidia_mig_parted_table},
         {0},
 };
 

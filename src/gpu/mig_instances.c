@@ -96,6 +96,7 @@ static int read_profile(struct arena *arena, const struct mig_gpu *gpu, unsigned
         *profile = (struct mig_gpu_profile){.name = arena_strdup(arena, name),
                 .driver_name = read_driver_name(arena, gpu, index),
                 .id = info.id,
+                .index = index,
                 .slices = info.sliceCount,
                 .max = info.instanceCount,
                 .memory_mib = info.memorySizeMB,

@@ -48,6 +48,7 @@ struct mig_gpu_profile {
         const char *name;        /* "1g.10gb+me", as resource names and the inventory have it (gpu/mig_profile.h) */
         const char *driver_name; /* the same in the driver's words, which may differ; NULL: the driver reports none */
         unsigned int id;
+        unsigned int index;  /* NVML_GPU_INSTANCE_PROFILE_*, the same on every GPU */
         unsigned int slices; /* of compute */
         unsigned int max;    /* instances on an empty GPU */
         uint64_t memory_mib;

@@ -21,7 +21,7 @@ MORE = [os.path.join(SOURCE, name) for name in ('HACKING.md', 'CHANGELOG.md')] +
     glob.glob(os.path.join(SOURCE, 'docs/decisions/*.md'))
 FOLDER = os.path.dirname(os.environ['WARPSHARE'])
 
-OURS = {'warpshare', 'nvidia-device-plugin', 'mps-control-daemon', 'config-manager', 'gpu-feature-discovery'}
+OURS = {'warpshare', 'nvidia-device-plugin', 'mps-control-daemon', 'config-manager', 'gpu-feature-discovery', 'nvidia-mig-parted'}
 ANYWHERE = OURS | {'cat', 'cut', 'diff', 'echo', 'grep', 'head', 'ls', 'mkdir', 'printf', 'sed', 'sha256sum', 'sort', 'tail', 'wc'}
 # What is looked at and not run: it needs a cluster, a GPU, a registry or root, or changes the machine.
 ELSEWHERE = {'apt-get', 'awk', 'base64', 'buildah', 'chcon', 'chmod', 'crictl', 'ctr', 'curl', 'do', 'docker', 'done', 'export',
