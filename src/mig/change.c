@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/text.h"
+#include "mig/profile_text.h"
 #include "mig/users.h"
 
 /* A change under way. */
@@ -223,7 +223,7 @@ static int step_destroy(const struct work *work, struct view *view, size_t at)
 static int step_make(const struct work *work, struct view *view, size_t at)
 {
         struct mig_record_item *item = &view->record->items[at];
-        const struct mig_gpu_profile *profile = mig_plan_find_profile(&view->geometry, item->profile);
+        const struct mig_gpu_profile *profile = mig_profile_text_find(&view->geometry, item->profile);
         unsigned int slices[MIG_RECORD_DEVICES_MAX];
         unsigned int id;
 
@@ -429,7 +429,7 @@ static int place_items(const struct work *work, struct view *view)
                         continue;
                 item->profile = plan.gpus[0].made[at].profile;
                 item->start = plan.gpus[0].made[at++].start;
-                profile = mig_plan_find_profile(&view->geometry, item->profile);
+                profile = mig_profile_text_find(&view->geometry, item->profile);
                 item->n_devices = 1;
                 item->devices[0] = (struct mig_record_device){.uuid = "", .slices = profile->slices};
         }
@@ -595,7 +595,7 @@ static struct mig_record_item item_of(const struct mig_gpu_instance *instance, b
 
 static struct mig_record_item item_made(const struct mig_plan_gpu *plan, const struct mig_plan_made *made)
 {
-        const struct mig_gpu_profile *profile = mig_plan_find_profile(&plan->gpu->geometry, made->profile);
+        const struct mig_gpu_profile *profile = mig_profile_text_find(&plan->gpu->geometry, made->profile);
         struct mig_record_item item = {.profile = made->profile,
                 .start = made->start,
                 .is_after = true,

@@ -11,6 +11,7 @@
 #include "../gpu/scenario.h"
 #include "base/strbuf.h"
 #include "mig/change.h"
+#include "mig/profile_text.h"
 
 #define GPUS_MAX 3U
 #define WANTED_MAX 4U
@@ -175,7 +176,7 @@ static const char *describe_wanted(struct arena *arena, const struct mig_plan_gp
                 size_t at = gpu.geometry.n_instances++;
 
                 instances[at] = (struct mig_gpu_instance){
-                        .profile = mig_plan_find_profile(&plan->gpu->geometry, plan->made[i].profile),
+                        .profile = mig_profile_text_find(&plan->gpu->geometry, plan->made[i].profile),
                         .placement = {.start = plan->made[i].start},
                         .devices = &devices[at],
                         .n_devices = 1};
@@ -224,7 +225,7 @@ static int rig_make(struct rig *rig, const char *uuid, const char *profile, unsi
 
         if (mig_gpu_open(&gpu, rig->nvml, uuid, &err) < 0 || mig_instances_read(&geometry, &rig->arena, &gpu, &err) < 0)
                 return -1;
-        return mig_instances_create(&gpu, mig_plan_find_profile(&geometry, profile), start, &id, &err);
+        return mig_instances_create(&gpu, mig_profile_text_find(&geometry, profile), start, &id, &err);
 }
 
 static void assert_gpu(struct rig *rig, size_t at, const char *expected)
