@@ -1,0 +1,293 @@
+/* warpshare mig apply: makes this node's GPUs as a configuration wants them, or leaves them as they are. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/mig/command.h"
+#include "cmd/mig/plan_print.h"
+#include "cmd/mig/source.h"
+#include "dra/prepared_record.h"
+#include "mig/change.h"
+
+enum { EXIT_REBOOT = 3 };
+
+enum { NAMED_FILE, CONFIG, MODE_CHANGE, RESUME, STATE_DIRECTORY, OUTPUT };
+
+static const char *const mode_changes[] = {"refuse", "reset", "reboot", NULL};
+
+static const struct option own[] = {
+        [NAMED_FILE] = MIG_COMMAND_FILE,
+        [CONFIG] = MIG_COMMAND_CONFIG,
+        [MODE_CHANGE] = {.flag = "mode-change",
+                .environment = {"WARPSHARE_MIG_MODE_CHANGE"},
+                .type = OPTION_CHOICE,
+                .choices = mode_changes,
+                .fallback = "refuse",
+                .argument = "WORD",
+                .help = "where the MIG mode of a GPU (Ampere) changes only by a reset: refuse; reset, by nvidia-smi, which nobody may "
+                        "hold the GPU for; or reboot: leave the mode pending with exit status 3, and finish by --resume after the reboot"},
+        [RESUME] = {.flag = "resume",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "finish a change that was interrupted, or undo it; without one do nothing"},
+        [STATE_DIRECTORY] = {.flag = "state-directory",
+                .environment = {"WARPSHARE_MIG_STATE_DIRECTORY"},
+                .type = OPTION_STRING,
+                .fallback = "/var/lib/warpshare/mig",
+                .argument = "PATH",
+                .help = "folder for the record of a change under way, and for the lock; it has to outlive a reboot"},
+        [OUTPUT] = COMMAND_LINE_OUTPUT,
+};
+
+static const char *const apply_shared[] = {"driver-root-ctr-path", "nvml-library", "system-root", NULL};
+
+static const char help[] =
+        "usage: warpshare mig apply [OPTION...]\n"
+        "       warpshare mig apply --resume [OPTION...]\n"
+        "\n"
+        "Gives this node's GPUs the MIG geometry that a configuration wants. MIG devices that are wanted and there\n"
+        "stay; GPUs that are not named are not touched. It refuses, before it touches anything, what does not fit and\n"
+        "what a process uses. When a step fails, all is made as it was before; MIG devices that somebody else makes\n"
+        "meanwhile are left. Each step is recorded before it is taken: after a kill or a reboot, --resume goes on.\n"
+        "'warpshare mig plan' shows beforehand what would change.\n"
+        "\n"
+        "  warpshare mig apply --config all-balanced\n"
+        "  warpshare mig apply --file mig.yaml --config mixed --mode-change reset\n"
+        "\n";
+
+static const char more_help[] =
+        "\n"
+        "exit status: 0 the geometry is as wanted; 1 it is not, and is as before, or standard error says what is left\n"
+        "to --resume; 2 wrong usage; 3 a mode is pending until the node is rebooted. It needs root with CAP_SYS_ADMIN.\n";
+
+const struct command_line mig_command_apply_line = {
+        .shared = apply_shared,
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare mig apply",
+        .help = help,
+        .more_help = more_help,
+};
+
+struct apply {
+        const struct command_line *line;
+        const struct option_set *set;
+        const struct mig_apply_options *options;
+        FILE *steps; /* where they are said */
+};
+
+/* ---- a reset ---- */
+
+/* nvidia-smi of the driver's root where it has one: it has to be of the driver's version. Does not return. */
+_Noreturn static void exec_reset(const char *root, const char *list)
+{
+        _free_ char *installed = xasprintf("%s/usr/bin/nvidia-smi", root);
+        const char *const argv[] = {"nvidia-smi", "--gpu-reset", "-i", list, NULL};
+
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        if (*root && strcmp(root, "/") != 0 && access(installed, X_OK) == 0 && (chroot(root) < 0 || chdir("/") < 0))
+                fprintf(stderr, "chroot '%s': %s\n", root, strerror(errno));
+        else
+                execvp(argv[0], (char *const *)(uintptr_t)argv);
+        fprintf(stderr, "nvidia-smi: %s\n", strerror(errno));
+        _exit(127);
+}
+
+static int reset_by_nvidia_smi(const char *const *uuids, size_t n_uuids, void *data, struct error *err)
+{
+        const struct apply *apply = data;
+        _cleanup_(strbuf_done) struct strbuf list = STRBUF_INIT;
+        int status;
+        pid_t pid;
+
+        for (size_t i = 0; i < n_uuids; i++)
+                strbuf_printf(&list, "%s%s", i ? "," : "", uuids[i]);
+        fflush(NULL);
+        pid = fork();
+        if (pid < 0)
+                return error_errno(err, errno, "start nvidia-smi");
+        if (pid == 0)
+                exec_reset(command_line_get(apply->set, "driver-root-ctr-path"), list.data);
+        while (waitpid(pid, &status, 0) < 0)
+                if (errno != EINTR)
+                        return error_errno(err, errno, "wait for nvidia-smi");
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+                return 0;
+        return error_set(err, ERROR_UNAVAILABLE,
+                "'nvidia-smi --gpu-reset -i %s' ended with %s %d: end what holds the GPUs, or use --mode-change reboot",
+                list.data, WIFEXITED(status) ? "status" : "signal",
+                WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+/* ---- the change ---- */
+
+static void say_step(const char *step, void *data)
+{
+        const struct apply *apply = data;
+
+        fprintf(apply->steps, "%s\n", step);
+        fflush(apply->steps);
+}
+
+/* What is over with |end|; the exit status. */
+static int apply_end(const struct apply *apply, const char *config, enum mig_change_end end)
+{
+        static const char *const results[] = {
+                [MIG_CHANGE_NONE] = "unchanged",
+                [MIG_CHANGE_DONE] = "done",
+                [MIG_CHANGE_UNDONE] = "undone",
+                [MIG_CHANGE_WAITS] = "reboot",
+        };
+        static const char *const sentences[] = {
+                [MIG_CHANGE_NONE] = "there is nothing to change",
+                [MIG_CHANGE_DONE] = "the geometry is as wanted",
+                [MIG_CHANGE_UNDONE] = "the geometry is as before",
+                [MIG_CHANGE_WAITS] = "a MIG mode is pending: reboot the node, then 'warpshare mig apply --resume'",
+        };
+        json_t *json;
+        char *text;
+
+        if (apply->options->is_json) {
+                json = json_pack("{s:s, s:s}", "config", config, "result", results[end]);
+                text = json_dumps(json, JSON_COMPACT);
+                puts(text);
+                free(text);
+                json_decref(json);
+        } else {
+                puts(sentences[end]);
+        }
+        return end == MIG_CHANGE_WAITS ? EXIT_REBOOT : 0;
+}
+
+/* Only the mode is to change, and where it does no MIG device is wanted yet. */
+static const struct mig_wanted *want_modes(struct mig_source *source)
+{
+        struct mig_wanted *wanted = ARENA_ARRAY(&source->arena, struct mig_wanted, source->node.n_gpus);
+
+        for (size_t i = 0; i < source->node.n_gpus; i++)
+                wanted[i] = (struct mig_wanted){
+                        .is_named = source->wanted[i].is_named &&
+                                    source->node.gpus[i].geometry.is_enabled != source->wanted[i].is_enabled,
+                        .is_enabled = source->wanted[i].is_enabled,
+                };
+        return wanted;
+}
+
+static int apply_plan(const struct apply *apply, struct mig_change *change, struct mig_source *source)
+{
+        enum mig_change_end end;
+        struct mig_plan plan;
+        struct error err;
+
+        mig_plan_build(&plan, &source->arena, &source->node,
+                apply->options->is_mode_only ? want_modes(source) : source->wanted);
+        if (!plan.fits) {
+                error_raise(&err, ERROR_INVALID, "%s", mig_plan_reason(&plan, &source->arena));
+                return command_line_fail(apply->line, &err);
+        }
+        source->nvml = nvml_close(source->nvml); /* nobody may hold a GPU that is reset */
+        if (mig_change_apply(change, &plan, source->config->name, &end, &err) < 0)
+                return command_line_fail(apply->line, &err);
+        return apply_end(apply, source->config->name, end);
+}
+
+/* A change that somebody left half done is finished first, or undone; one that waits for a reboot is given up for the new one. */
+static int apply_leftover(const struct apply *apply, struct mig_change *change, struct error *err)
+{
+        enum mig_change_end end;
+
+        if (mig_change_resume(change, &end, err) < 0) {
+                if (access(change->path, F_OK) == 0)
+                        return -1;
+                fprintf(apply->steps, "%s\n", err->text);
+                return 0;
+        }
+        return end == MIG_CHANGE_WAITS ? mig_change_undo(change, &end, err) : 0;
+}
+
+static int apply_config(const struct apply *apply, struct mig_change *change)
+{
+        struct mig_source source;
+        struct error err;
+        int status;
+
+        if (apply_leftover(apply, change, &err) < 0)
+                return command_line_fail(apply->line, &err);
+        if (mig_source_open(&source, apply->set, apply->options->file, apply->options->config, &err) < 0)
+                status = command_line_fail(apply->line, &err);
+        else
+                status = apply_plan(apply, change, &source);
+        mig_source_close(&source);
+        return status;
+}
+
+static int apply_resume(const struct apply *apply, struct mig_change *change)
+{
+        enum mig_change_end end;
+        struct error err;
+
+        if (mig_change_resume(change, &end, &err) < 0)
+                return command_line_fail(apply->line, &err);
+        return apply_end(apply, "", end);
+}
+
+int mig_apply(const struct command_line *line, const struct option_set *set, const struct mig_apply_options *options)
+{
+        struct apply apply = {line, set, options, options->is_json ? stderr : stdout};
+        _free_ char *boot_id_path =
+                xasprintf("%s/proc/sys/kernel/random/boot_id", command_line_get(set, "system-root"));
+        _free_ char *boot_id = NULL;
+        struct mig_change_options change_options = {.directory = options->state_directory,
+                .library = command_line_get(set, "nvml-library"),
+                .driver_root = command_line_get(set, "driver-root-ctr-path"),
+                .may_wait = strcmp(options->mode_change, "reboot") == 0,
+                .reset = strcmp(options->mode_change, "reset") == 0 ? reset_by_nvidia_smi : NULL,
+                .report = say_step,
+                .data = &apply};
+        struct mig_change change;
+        struct error err;
+        int status;
+        int rc;
+
+        if (dra_record_boot_id(&boot_id, boot_id_path, &err) < 0)
+                return command_line_fail(line, &err);
+        change_options.boot_id = boot_id;
+        rc = mig_change_open(&change, &change_options, &err);
+        if (rc == MIG_CHANGE_BUSY)
+                error_raise(&err, ERROR_UNAVAILABLE,
+                        "another process changes the MIG geometry of this node now ('%s' is locked)",
+                        options->state_directory);
+        if (rc != 0)
+                return command_line_fail(line, &err);
+        status = options->resumes ? apply_resume(&apply, &change) : apply_config(&apply, &change);
+        mig_change_close(&change);
+        return status;
+}
+
+int mig_command_apply(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct mig_apply_options options;
+        struct option_set set;
+        struct error err;
+        int status;
+
+        if (!command_line_read(&mig_command_apply_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        options = (struct mig_apply_options){.file = values[NAMED_FILE],
+                .config = values[CONFIG],
+                .mode_change = values[MODE_CHANGE],
+                .state_directory = values[STATE_DIRECTORY],
+                .resumes = strcmp(values[RESUME], "true") == 0,
+                .is_json = strcmp(values[OUTPUT], "json") == 0};
+        if (options.resumes && (*options.file || *options.config)) {
+                error_raise(
+                        &err, ERROR_INVALID, "--resume goes without --file and --config: what was wanted is recorded");
+                return command_line_refuse(&mig_command_apply_line, &err);
+        }
+        return mig_apply(&mig_command_apply_line, &set, &options);
+}
