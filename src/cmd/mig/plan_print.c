@@ -198,6 +198,8 @@ static void print_gpu(const struct look *look, const struct mig_plan_gpu *plan)
         if (plan->gpu->geometry.is_enabled != plan->wanted->is_enabled)
                 strbuf_printf(look->text, "  MIG is %s%s\n", plan->wanted->is_enabled ? "enabled" : "disabled",
                         plan->needs_reset ? ", which takes a reset of the GPU or a reboot" : " at once");
+        else if (plan->changes_mode)
+                strbuf_puts(look->text, "  the MIG mode that is pending is set back\n");
         print_ends(look, plan);
 }
 
