@@ -1,13 +1,12 @@
 /* warpshare mig apply: makes this node's GPUs as a configuration wants them, or leaves them as they are. */
-#include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmd/mig/command.h"
-#include "cmd/mig/plan_print.h"
+#include "cmd/mig/reset.h"
 #include "cmd/mig/source.h"
 #include "dra/prepared_record.h"
 #include "mig/change.h"
@@ -73,56 +72,20 @@ const struct command_line mig_command_apply_line = {
 };
 
 struct apply {
-        const struct command_line *line;
         const struct option_set *set;
-        const struct mig_apply_options *options;
+        const char *const *values;
+        bool is_json;
         FILE *steps; /* where they are said */
 };
 
-/* ---- a reset ---- */
+/* ---- the change ---- */
 
-/* nvidia-smi of the driver's root where it has one: it has to be of the driver's version. Does not return. */
-_Noreturn static void exec_reset(const char *root, const char *list)
-{
-        _free_ char *installed = xasprintf("%s/usr/bin/nvidia-smi", root);
-        const char *const argv[] = {"nvidia-smi", "--gpu-reset", "-i", list, NULL};
-
-        dup2(STDERR_FILENO, STDOUT_FILENO);
-        if (*root && strcmp(root, "/") != 0 && access(installed, X_OK) == 0 && (chroot(root) < 0 || chdir("/") < 0))
-                fprintf(stderr, "chroot '%s': %s\n", root, strerror(errno));
-        else
-                execvp(argv[0], (char *const *)(uintptr_t)argv);
-        fprintf(stderr, "nvidia-smi: %s\n", strerror(errno));
-        _exit(127);
-}
-
-static int reset_by_nvidia_smi(const char *const *uuids, size_t n_uuids, void *data, struct error *err)
+static int apply_reset(const char *const *uuids, size_t n_uuids, void *data, struct error *err)
 {
         const struct apply *apply = data;
-        _cleanup_(strbuf_done) struct strbuf list = STRBUF_INIT;
-        int status;
-        pid_t pid;
 
-        for (size_t i = 0; i < n_uuids; i++)
-                strbuf_printf(&list, "%s%s", i ? "," : "", uuids[i]);
-        fflush(NULL);
-        pid = fork();
-        if (pid < 0)
-                return error_errno(err, errno, "start nvidia-smi");
-        if (pid == 0)
-                exec_reset(command_line_get(apply->set, "driver-root-ctr-path"), list.data);
-        while (waitpid(pid, &status, 0) < 0)
-                if (errno != EINTR)
-                        return error_errno(err, errno, "wait for nvidia-smi");
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-                return 0;
-        return error_set(err, ERROR_UNAVAILABLE,
-                "'nvidia-smi --gpu-reset -i %s' ended with %s %d: end what holds the GPUs, or use --mode-change reboot",
-                list.data, WIFEXITED(status) ? "status" : "signal",
-                WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+        return mig_reset(uuids, n_uuids, command_line_get(apply->set, "driver-root-ctr-path"), err);
 }
-
-/* ---- the change ---- */
 
 static void say_step(const char *step, void *data)
 {
@@ -150,7 +113,7 @@ static int apply_end(const struct apply *apply, const char *config, enum mig_cha
         json_t *json;
         char *text;
 
-        if (apply->options->is_json) {
+        if (apply->is_json) {
                 json = json_pack("{s:s, s:s}", "config", config, "result", results[end]);
                 text = json_dumps(json, JSON_COMPACT);
                 puts(text);
@@ -162,35 +125,20 @@ static int apply_end(const struct apply *apply, const char *config, enum mig_cha
         return end == MIG_CHANGE_WAITS ? EXIT_REBOOT : 0;
 }
 
-/* Only the mode is to change, and where it does no MIG device is wanted yet. */
-static const struct mig_wanted *want_modes(struct mig_source *source)
-{
-        struct mig_wanted *wanted = ARENA_ARRAY(&source->arena, struct mig_wanted, source->node.n_gpus);
-
-        for (size_t i = 0; i < source->node.n_gpus; i++)
-                wanted[i] = (struct mig_wanted){
-                        .is_named = source->wanted[i].is_named &&
-                                    source->node.gpus[i].geometry.is_enabled != source->wanted[i].is_enabled,
-                        .is_enabled = source->wanted[i].is_enabled,
-                };
-        return wanted;
-}
-
 static int apply_plan(const struct apply *apply, struct mig_change *change, struct mig_source *source)
 {
         enum mig_change_end end;
         struct mig_plan plan;
         struct error err;
 
-        mig_plan_build(&plan, &source->arena, &source->node,
-                apply->options->is_mode_only ? want_modes(source) : source->wanted);
+        mig_plan_build(&plan, &source->arena, &source->node, source->wanted);
         if (!plan.fits) {
                 error_raise(&err, ERROR_INVALID, "%s", mig_plan_reason(&plan, &source->arena));
-                return command_line_fail(apply->line, &err);
+                return command_line_fail(&mig_command_apply_line, &err);
         }
         source->nvml = nvml_close(source->nvml); /* nobody may hold a GPU that is reset */
         if (mig_change_apply(change, &plan, source->config->name, &end, &err) < 0)
-                return command_line_fail(apply->line, &err);
+                return command_line_fail(&mig_command_apply_line, &err);
         return apply_end(apply, source->config->name, end);
 }
 
@@ -215,9 +163,9 @@ static int apply_config(const struct apply *apply, struct mig_change *change)
         int status;
 
         if (apply_leftover(apply, change, &err) < 0)
-                return command_line_fail(apply->line, &err);
-        if (mig_source_open(&source, apply->set, apply->options->file, apply->options->config, &err) < 0)
-                status = command_line_fail(apply->line, &err);
+                return command_line_fail(&mig_command_apply_line, &err);
+        if (mig_source_open(&source, apply->set, apply->values[NAMED_FILE], apply->values[CONFIG], &err) < 0)
+                status = command_line_fail(&mig_command_apply_line, &err);
         else
                 status = apply_plan(apply, change, &source);
         mig_source_close(&source);
@@ -230,39 +178,39 @@ static int apply_resume(const struct apply *apply, struct mig_change *change)
         struct error err;
 
         if (mig_change_resume(change, &end, &err) < 0)
-                return command_line_fail(apply->line, &err);
+                return command_line_fail(&mig_command_apply_line, &err);
         return apply_end(apply, "", end);
 }
 
-int mig_apply(const struct command_line *line, const struct option_set *set, const struct mig_apply_options *options)
+static int apply_run(struct apply *apply, bool resumes)
 {
-        struct apply apply = {line, set, options, options->is_json ? stderr : stdout};
-        _free_ char *boot_id_path =
-                xasprintf("%s/proc/sys/kernel/random/boot_id", command_line_get(set, "system-root"));
+        _free_ char *boot_path =
+                xasprintf("%s/proc/sys/kernel/random/boot_id", command_line_get(apply->set, "system-root"));
         _free_ char *boot_id = NULL;
-        struct mig_change_options change_options = {.directory = options->state_directory,
-                .library = command_line_get(set, "nvml-library"),
-                .driver_root = command_line_get(set, "driver-root-ctr-path"),
-                .may_wait = strcmp(options->mode_change, "reboot") == 0,
-                .reset = strcmp(options->mode_change, "reset") == 0 ? reset_by_nvidia_smi : NULL,
+        const char *mode_change = apply->values[MODE_CHANGE];
+        struct mig_change_options options = {.directory = apply->values[STATE_DIRECTORY],
+                .library = command_line_get(apply->set, "nvml-library"),
+                .driver_root = command_line_get(apply->set, "driver-root-ctr-path"),
+                .may_wait = strcmp(mode_change, "reboot") == 0,
+                .reset = strcmp(mode_change, "reset") == 0 ? apply_reset : NULL,
                 .report = say_step,
-                .data = &apply};
+                .data = apply};
         struct mig_change change;
         struct error err;
         int status;
         int rc;
 
-        if (dra_record_boot_id(&boot_id, boot_id_path, &err) < 0)
-                return command_line_fail(line, &err);
-        change_options.boot_id = boot_id;
-        rc = mig_change_open(&change, &change_options, &err);
+        if (dra_record_boot_id(&boot_id, boot_path, &err) < 0)
+                return command_line_fail(&mig_command_apply_line, &err);
+        options.boot_id = boot_id;
+        rc = mig_change_open(&change, &options, &err);
         if (rc == MIG_CHANGE_BUSY)
                 error_raise(&err, ERROR_UNAVAILABLE,
                         "another process changes the MIG geometry of this node now ('%s' is locked)",
-                        options->state_directory);
+                        options.directory);
         if (rc != 0)
-                return command_line_fail(line, &err);
-        status = options->resumes ? apply_resume(&apply, &change) : apply_config(&apply, &change);
+                return command_line_fail(&mig_command_apply_line, &err);
+        status = resumes ? apply_resume(apply, &change) : apply_config(apply, &change);
         mig_change_close(&change);
         return status;
 }
@@ -271,23 +219,22 @@ int mig_command_apply(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[ARRAY_SIZE(own)];
-        struct mig_apply_options options;
+        struct apply apply = {.values = values};
         struct option_set set;
         struct error err;
+        bool resumes;
         int status;
 
         if (!command_line_read(&mig_command_apply_line, &set, values, &arena, argc, argv, &status))
                 return status;
-        options = (struct mig_apply_options){.file = values[NAMED_FILE],
-                .config = values[CONFIG],
-                .mode_change = values[MODE_CHANGE],
-                .state_directory = values[STATE_DIRECTORY],
-                .resumes = strcmp(values[RESUME], "true") == 0,
-                .is_json = strcmp(values[OUTPUT], "json") == 0};
-        if (options.resumes && (*options.file || *options.config)) {
+        resumes = strcmp(values[RESUME], "true") == 0;
+        if (resumes && (*values[NAMED_FILE] || *values[CONFIG])) {
                 error_raise(
                         &err, ERROR_INVALID, "--resume goes without --file and --config: what was wanted is recorded");
                 return command_line_refuse(&mig_command_apply_line, &err);
         }
-        return mig_apply(&mig_command_apply_line, &set, &options);
+        apply.set = &set;
+        apply.is_json = strcmp(values[OUTPUT], "json") == 0;
+        apply.steps = apply.is_json ? stderr : stdout;
+        return apply_run(&apply, resumes);
 }

@@ -47,19 +47,6 @@ extern const char *const mig_command_formats[];
                 .fallback = "yaml", .argument = "WORD", .help = "yaml or json; NVIDIA's mig-parted reads both"         \
         }
 
-struct mig_apply_options {
-        const char *file;
-        const char *config;
-        const char *mode_change; /* "refuse", "reset" or "reboot", as --help has them */
-        const char *state_directory;
-        bool is_mode_only; /* no MIG device is made; none goes, but on a GPU on which MIG is disabled */
-        bool resumes;      /* without |file| and |config| */
-        bool is_json;
-};
-
-/* |set| has "system-root" as well. */
-int mig_apply(const struct command_line *line, const struct option_set *set, const struct mig_apply_options *options);
-
 /* Each prints what it found and returns the exit status; |line| names the program in messages. */
 int mig_assert(const struct command_line *line, const struct option_set *set, const char *file, const char *config,
         bool is_mode_only, bool is_valid_only);
