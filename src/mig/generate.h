@@ -10,7 +10,8 @@
  * driver's and the one made from its numbers. Pure.
  *
  * What NVML says of the A30 is wrong, says NVIDIA's code; its profiles stand here. Before R550 the driver lists no profiles while MIG is
- * disabled: such a GPU has all-disabled and all-enabled only, and once MIG is enabled the others as well.
+ * disabled: the models that those drivers know have what is documented of them until MIG is enabled; any other has all-disabled and
+ * all-enabled only.
  */
 #pragma once
 
