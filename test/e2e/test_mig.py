@@ -293,7 +293,7 @@ def test_debug_shows_the_steps_and_what_hooks_print(changing):
     changing.write_hooks(apply_start='echo said by a hook')
     done = changing.change('-d', 'apply', '-f', 'mig.yaml', '-c', 'mixed')
     assert done.returncode == 0 and 'said by a hook\n' in done.stdout
-    assert re.search(r'^nvidia-mig-parted apply: GPU GPU-\S+: MIG enabled$', done.stderr, re.MULTILINE)
+    assert re.search(r'^GPU GPU-\S+: MIG enabled$', done.stderr, re.MULTILINE)
     assert len(re.findall(r': made \dg\.\d+gb at \d$', done.stderr, re.MULTILINE)) == 4
     assert 'said by' not in changing.apply('mixed').stdout
 
@@ -345,7 +345,7 @@ def test_a_gpu_is_reset_where_its_mode_needs_that(ampere):
     done = ampere.apply('five', **ampere.environment)
     assert (done.returncode, done.stdout) == (0, 'MIG configuration applied successfully\n'), done.stderr
     assert ampere.has('five')
-    assert re.fullmatch(r'--gpu-reset --id GPU-\S+\n', (ampere.folder / 'called').read_text())
+    assert re.fullmatch(r'--gpu-reset -i GPU-\S+\n', (ampere.folder / 'called').read_text())
 
 
 def test_a_reset_that_is_skipped_leaves_the_mode_pending(ampere):

@@ -32,6 +32,8 @@ int mig_command_write(const char *file, const struct strbuf *text, struct error 
 
 static const char help[] =
         "usage: warpshare mig COMMAND [OPTION...]\n"
+        "       warpshare mig plan [OPTION...]           show what a configuration would change\n"
+        "       warpshare mig apply [OPTION...]          change it\n"
         "       warpshare mig assert [OPTION...]         say whether the GPUs have what a configuration wants\n"
         "       warpshare mig checkpoint [OPTION...]     write the geometry that they have, with its placements\n"
         "       warpshare mig export [OPTION...]         print the geometry that they have as a configuration\n"
@@ -40,7 +42,9 @@ static const char help[] =
         "The MIG geometry of this node's GPUs. Configurations are those of NVIDIA's mig-parted, in its file format;\n"
         "docs/mig.md has the format, and --help of each command says more.\n"
         "\n"
-        "  warpshare mig generate                           the configurations that this node can have\n"
+        "  warpshare mig plan --all                         the configurations that this node can have\n"
+        "  warpshare mig plan --config all-balanced         what one of them would change\n"
+        "  warpshare mig apply --config all-balanced\n"
         "\n";
 
 const struct command_line command_mig_line = {
@@ -50,6 +54,8 @@ const struct command_line command_mig_line = {
 };
 
 const struct command command_mig_table[] = {
+        {"apply", "give the GPUs the geometry that a configuration wants", mig_command_apply, &mig_command_apply_line,
+                NULL},
         {"assert", "say whether the GPUs have what a configuration wants", mig_command_assert, &mig_command_assert_line,
                 NULL},
         {"checkpoint", "write the geometry that the GPUs have, with its placements", mig_command_checkpoint,
@@ -58,6 +64,7 @@ const struct command command_mig_table[] = {
                 &mig_command_export_line, NULL},
         {"generate", "print the default configurations of this node", mig_command_generate, &mig_command_generate_line,
                 NULL},
+        {"plan", "show what a configuration would change", mig_command_plan, &mig_command_plan_line, NULL},
         {0},
 };
 

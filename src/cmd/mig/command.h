@@ -8,16 +8,21 @@
 
 #include "base/strbuf.h"
 #include "cli/command.h"
+#include "cmd/mig/under_way.h"
 
+int mig_command_apply(int argc, char **argv);
 int mig_command_assert(int argc, char **argv);
 int mig_command_checkpoint(int argc, char **argv);
 int mig_command_export(int argc, char **argv);
 int mig_command_generate(int argc, char **argv);
+int mig_command_plan(int argc, char **argv);
 
+extern const struct command_line mig_command_apply_line;
 extern const struct command_line mig_command_assert_line;
 extern const struct command_line mig_command_checkpoint_line;
 extern const struct command_line mig_command_export_line;
 extern const struct command_line mig_command_generate_line;
+extern const struct command_line mig_command_plan_line;
 
 /* Where NVML is: of option_table, for |shared| of a command line that has no others. */
 extern const char *const mig_command_shared[];
@@ -42,6 +47,19 @@ extern const char *const mig_command_formats[];
                 .flag = "output", .aliases = {"o"}, .type = OPTION_CHOICE, .choices = mig_command_formats,             \
                 .fallback = "yaml", .argument = "WORD", .help = "yaml or json; NVIDIA's mig-parted reads both"         \
         }
+
+struct mig_apply_options {
+        const char *file;
+        const char *config;
+        enum mig_mode_change mode_change;
+        const char *state_directory;
+        bool is_mode_only; /* no MIG device is made; none goes, but on a GPU on which MIG is disabled */
+        bool resumes;      /* without |file| and |config| */
+        bool is_json;
+};
+
+/* |set| has "system-root" as well. */
+int mig_apply(const struct command_line *line, const struct option_set *set, const struct mig_apply_options *options);
 
 /* Each prints what it found and returns the exit status; |line| names the program in messages. */
 int mig_assert(const struct command_line *line, const struct option_set *set, const char *file, const char *config,
