@@ -57,6 +57,9 @@ void mig_checkpoint_print(struct strbuf *text, const struct mig_checkpoint *chec
 int mig_checkpoint_parse(
         struct mig_checkpoint *ret, struct arena *arena, const char *text, size_t size, struct error *err) MUST_USE;
 
+/* |path| "-" is standard input. */
+int mig_checkpoint_read(struct mig_checkpoint *ret, struct arena *arena, const char *path, struct error *err) MUST_USE;
+
 /*
  * What restoring |checkpoint| changes on |node|: as mig_plan_build() says it, with the placements of the checkpoint. What is at its place already stays. GPUs
  * that the checkpoint does not have are not named. With |is_mode_only| only those whose mode differs are, and get no instances. Refused: a GPU that is not

@@ -189,7 +189,7 @@ def test_the_drop_in_answers_wrong_usage_as_nvidia_s_does(mixed):
 def test_mig_alone_names_its_commands(mixed):
     done = mixed.mig('--help')
     assert (done.returncode, done.stderr) == (0, '')
-    for command in ('assert', 'checkpoint', 'export', 'generate'):
+    for command in ('apply', 'assert', 'checkpoint', 'export', 'generate', 'plan', 'restore'):
         assert re.search(r'warpshare mig %s ' % command, done.stdout)
         assert mixed.good(command, '--help').startswith('usage: warpshare mig %s ' % command)
     for arguments, words in (((), 'warpshare mig: needs a command; --help lists them\n'),
@@ -310,6 +310,19 @@ def test_a_checkpoint_is_restored_at_the_same_places(changing):
         assert changing.good('checkpoint') == before
         assert changing.ran() == [name for name in HOOKS if config == 'off' or (config == 'seven' and name != 'pre-apply-mode') or
                                   name in ('apply-start', 'apply-exit')]
+
+
+def test_our_restore_is_like_apply(changing):
+    assert changing.apply('mixed').returncode == 0
+    before = changing.good('checkpoint')
+    assert changing.apply('off').returncode == 0
+    arguments = ('restore', '--file', '-', '--state-directory', changing.folder / 'state', '--output', 'json')
+    done = changing.mig(*arguments, text=before)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {'config': 'checkpoint', 'result': 'done'}), done.stderr
+    assert changing.good('checkpoint') == before
+    assert json.loads(changing.good(*arguments, text=before))['result'] == 'unchanged'
+    done = changing.mig('restore')
+    assert (done.returncode, done.stderr) == (2, 'warpshare mig restore: file: is needed, use --file\n')
 
 
 def test_what_cannot_be_restored_is_refused_with_nothing_touched(changing):

@@ -7,38 +7,23 @@
 #include "cmd/mig/plan_print.h"
 #include "cmd/mig/source.h"
 #include "cmd/mig/under_way.h"
+#include "mig/checkpoint.h"
 
 enum { EXIT_REBOOT = 3 };
 
 enum { NAMED_FILE, CONFIG, MODE_CHANGE, RESUME, STATE_DIRECTORY, OUTPUT };
 
-static const char *const mode_changes[] = {"refuse", "reset", "reboot", NULL};
-
 static const struct option own[] = {
         [NAMED_FILE] = MIG_COMMAND_FILE,
         [CONFIG] = MIG_COMMAND_CONFIG,
-        [MODE_CHANGE] = {.flag = "mode-change",
-                .environment = {"WARPSHARE_MIG_MODE_CHANGE"},
-                .type = OPTION_CHOICE,
-                .choices = mode_changes,
-                .fallback = "refuse",
-                .argument = "WORD",
-                .help = "where the MIG mode of a GPU (Ampere) changes only by a reset: refuse; reset, by nvidia-smi, which nobody may "
-                        "hold the GPU for; or reboot: leave the mode pending with exit status 3, and finish by --resume after the reboot"},
+        [MODE_CHANGE] = MIG_COMMAND_MODE_CHANGE,
         [RESUME] = {.flag = "resume",
                 .type = OPTION_BOOL,
                 .fallback = "false",
                 .help = "finish a change that was interrupted, or undo it; without one do nothing"},
-        [STATE_DIRECTORY] = {.flag = "state-directory",
-                .environment = {"WARPSHARE_MIG_STATE_DIRECTORY"},
-                .type = OPTION_STRING,
-                .fallback = "/var/lib/warpshare/mig",
-                .argument = "PATH",
-                .help = "folder for the record of a change under way, and for the lock; it has to outlive a reboot"},
+        [STATE_DIRECTORY] = MIG_COMMAND_STATE_DIRECTORY,
         [OUTPUT] = COMMAND_LINE_OUTPUT,
 };
-
-static const char *const apply_shared[] = {"driver-root-ctr-path", "nvml-library", "system-root", NULL};
 
 static const char help[] =
         "usage: warpshare mig apply [OPTION...]\n"
@@ -60,7 +45,7 @@ static const char more_help[] =
         "to --resume; 2 wrong usage; 3 a mode is pending until the node is rebooted. It needs root with CAP_SYS_ADMIN.\n";
 
 const struct command_line mig_command_apply_line = {
-        .shared = apply_shared,
+        .shared = mig_command_change_shared,
         .own = own,
         .n_own = ARRAY_SIZE(own),
         .program = "warpshare mig apply",
@@ -106,50 +91,44 @@ static int apply_end(const struct apply *apply, const char *config, enum mig_cha
         return end == MIG_CHANGE_WAITS ? EXIT_REBOOT : 0;
 }
 
-/* Only the mode is to change, and where it does no MIG device is wanted yet. */
-static const struct mig_wanted *want_modes(struct mig_source *source)
+static int make_plan(struct mig_plan *ret, const char **ret_name, const struct apply *apply, struct mig_source *source,
+        struct error *err)
 {
-        struct mig_wanted *wanted = ARENA_ARRAY(&source->arena, struct mig_wanted, source->node.n_gpus);
+        struct mig_checkpoint checkpoint;
 
-        for (size_t i = 0; i < source->node.n_gpus; i++)
-                wanted[i] = (struct mig_wanted){
-                        .is_named = source->wanted[i].is_named &&
-                                    source->node.gpus[i].geometry.is_enabled != source->wanted[i].is_enabled,
-                        .is_enabled = source->wanted[i].is_enabled,
-                };
-        return wanted;
+        if (apply->options->checkpoint) {
+                *ret_name = "checkpoint";
+                if (mig_source_open_node(source, apply->set, err) < 0 ||
+                        mig_checkpoint_read(&checkpoint, &source->arena, apply->options->checkpoint, err) < 0)
+                        return -1;
+                return mig_checkpoint_plan(ret, &source->arena, &source->node, &checkpoint, false, err);
+        }
+        if (mig_source_open(source, apply->set, apply->options->file, apply->options->config, err) < 0)
+                return -1;
+        *ret_name = source->config->name;
+        mig_plan_build(ret, &source->arena, &source->node, source->wanted);
+        return ret->fits ? 0 : error_set(err, ERROR_INVALID, "%s", mig_plan_reason(ret, &source->arena));
 }
 
-static int apply_plan(const struct apply *apply, struct mig_change *change, struct mig_source *source)
+static int apply_wanted(const struct apply *apply, struct mig_under_way *work)
 {
+        struct mig_source source = {.arena = ARENA_INIT};
         enum mig_change_end end;
         struct mig_plan plan;
         struct error err;
-
-        mig_plan_build(&plan, &source->arena, &source->node,
-                apply->options->is_mode_only ? want_modes(source) : source->wanted);
-        if (!plan.fits) {
-                error_raise(&err, ERROR_INVALID, "%s", mig_plan_reason(&plan, &source->arena));
-                return command_line_fail(apply->line, &err);
-        }
-        source->nvml = nvml_close(source->nvml); /* nobody may hold a GPU that is reset */
-        if (mig_change_apply(change, &plan, source->config->name, &end, &err) < 0)
-                return command_line_fail(apply->line, &err);
-        return apply_end(apply, source->config->name, end);
-}
-
-static int apply_config(const struct apply *apply, struct mig_under_way *work)
-{
-        struct mig_source source;
-        struct error err;
+        const char *name;
         int status;
 
         if (mig_under_way_settle(work, &err) < 0)
                 return command_line_fail(apply->line, &err);
-        if (mig_source_open(&source, apply->set, apply->options->file, apply->options->config, &err) < 0)
+        if (make_plan(&plan, &name, apply, &source, &err) < 0) {
                 status = command_line_fail(apply->line, &err);
-        else
-                status = apply_plan(apply, &work->change, &source);
+        } else {
+                source.nvml = nvml_close(source.nvml); /* nobody may hold a GPU that is reset */
+                status = mig_change_apply(&work->change, &plan, name, &end, &err) < 0
+                                 ? command_line_fail(apply->line, &err)
+                                 : apply_end(apply, name, end);
+        }
         mig_source_close(&source);
         return status;
 }
@@ -174,7 +153,7 @@ int mig_apply(const struct command_line *line, const struct option_set *set, con
         if (mig_under_way_open(&work, set, options->state_directory, options->mode_change,
                     options->is_json ? stderr : stdout, &err) < 0)
                 return command_line_fail(line, &err);
-        status = options->resumes ? apply_resume(&apply, &work.change) : apply_config(&apply, &work);
+        status = options->resumes ? apply_resume(&apply, &work.change) : apply_wanted(&apply, &work);
         mig_under_way_close(&work);
         return status;
 }

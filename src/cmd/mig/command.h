@@ -16,6 +16,7 @@ int mig_command_checkpoint(int argc, char **argv);
 int mig_command_export(int argc, char **argv);
 int mig_command_generate(int argc, char **argv);
 int mig_command_plan(int argc, char **argv);
+int mig_command_restore(int argc, char **argv);
 
 extern const struct command_line mig_command_apply_line;
 extern const struct command_line mig_command_assert_line;
@@ -23,6 +24,7 @@ extern const struct command_line mig_command_checkpoint_line;
 extern const struct command_line mig_command_export_line;
 extern const struct command_line mig_command_generate_line;
 extern const struct command_line mig_command_plan_line;
+extern const struct command_line mig_command_restore_line;
 
 /* Where NVML is: of option_table, for |shared| of a command line that has no others. */
 extern const char *const mig_command_shared[];
@@ -30,7 +32,27 @@ extern const char *const mig_command_shared[];
 /* "yaml", "json" */
 extern const char *const mig_command_formats[];
 
+/* Of those that change something. */
+extern const char *const mig_command_change_shared[];
+
+/* As enum mig_mode_change. */
+extern const char *const mig_command_mode_changes[];
+
 /* Options of several commands. */
+#define MIG_COMMAND_MODE_CHANGE                                                                                        \
+        {                                                                                                              \
+                .flag = "mode-change", .environment = {"WARPSHARE_MIG_MODE_CHANGE"}, .type = OPTION_CHOICE,            \
+                .choices = mig_command_mode_changes, .fallback = "refuse", .argument = "WORD",                         \
+                .help = "where the MIG mode of a GPU (Ampere) changes only by a reset: refuse; reset, by nvidia-smi, " \
+                        "which nobody may hold the GPU for; or reboot: leave the mode pending with exit status 3, "    \
+                        "and finish by --resume after the reboot"                                                      \
+        }
+#define MIG_COMMAND_STATE_DIRECTORY                                                                                    \
+        {                                                                                                              \
+                .flag = "state-directory", .environment = {"WARPSHARE_MIG_STATE_DIRECTORY"}, .type = OPTION_STRING,    \
+                .fallback = "/var/lib/warpshare/mig", .argument = "PATH",                                              \
+                .help = "folder for the record of a change under way, and for the lock; it has to outlive a reboot"    \
+        }
 #define MIG_COMMAND_FILE                                                                                               \
         {                                                                                                              \
                 .flag = "file", .aliases = {"f"}, .type = OPTION_STRING, .fallback = "", .argument = "PATH",           \
@@ -51,10 +73,10 @@ extern const char *const mig_command_formats[];
 struct mig_apply_options {
         const char *file;
         const char *config;
+        const char *checkpoint; /* of a restore, instead of both; else NULL */
         enum mig_mode_change mode_change;
         const char *state_directory;
-        bool is_mode_only; /* no MIG device is made; none goes, but on a GPU on which MIG is disabled */
-        bool resumes;      /* without |file| and |config| */
+        bool resumes; /* without |file|, |config| and |checkpoint| */
         bool is_json;
 };
 

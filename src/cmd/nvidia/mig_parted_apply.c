@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "cli/command.h"
 #include "cmd/mig/under_way.h"
 #include "mig/checkpoint.h"
@@ -24,24 +23,13 @@ struct request {
         struct mig_checkpoint checkpoint;
 };
 
-static int read_checkpoint(struct request *request, const char *path, struct error *err)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-
-        if (file_read(path, MIG_CHECKPOINT_LIMIT, &text, err) < 0)
-                return -1;
-        if (mig_checkpoint_parse(&request->checkpoint, &request->arena, text.data, text.size, err) < 0)
-                return error_prefix(err, "checkpoint '%.200s'", path);
-        return 0;
-}
-
 static int read_request(struct request *request, const struct mig_parted_change *change, struct error *err)
 {
         if (*change->hooks_file &&
                 mig_hooks_read(&request->hooks, &request->arena, change->hooks_file, command_line_warn, NULL, err) < 0)
                 return -1;
         if (change->checkpoint_file)
-                return read_checkpoint(request, change->checkpoint_file, err);
+                return mig_checkpoint_read(&request->checkpoint, &request->arena, change->checkpoint_file, err);
         if (mig_parted_read(&request->parted, &request->arena, change->config_file, command_line_warn, NULL, err) < 0)
                 return -1;
         return mig_parted_choose(&request->config, &request->parted, change->selected_config, err);
