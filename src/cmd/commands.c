@@ -12,7 +12,7 @@ const struct command command_table[] = {
         {"plan", "show what a configuration makes of a node's GPUs, before anything runs", command_plan,
                 &command_plan_line, NULL},
         {"probe", "measure in a container what it really gets of its GPU", command_probe, &command_probe_line, NULL},
-        {"mig", "compare, show and write the MIG geometry of this node's GPUs", command_mig, &command_mig_line,
+        {"mig", "plan, change and show the MIG geometry of this node's GPUs", command_mig, &command_mig_line,
                 command_mig_table},
         {"mps", "supervise this node's MPS control daemons", command_mps, &command_mps_line, command_mps_table},
         {"uninstall", "remove what is left on this node and on its Node object", command_uninstall,

@@ -72,8 +72,8 @@ static const struct json_shape state_shape = JSON_SHAPE(struct state, state_fiel
 /* ---- taking ---- */
 
 /*
- * The index of the compute profile with |slices|. That of the one slice in a GPU instance with the memory of two has its own
- * ("1g.20gb": nvidia-smi mig -lci).
+ * The index of the compute profile with |slices|. That of the one slice in a GPU instance with the memory of two has
+ * its own ("1g.20gb": nvidia-smi mig -lci).
  */
 static unsigned int compute_profile(const struct mig_gpu_profile *profile, unsigned int slices)
 {

@@ -40,7 +40,10 @@ static const struct mig_gpu_profile a30[] = {
         {.name = "4g.24gb", .slices = 4, .max = 1},
 };
 
-/* GPUs of seven slices, by device id: the gigabytes of an eighth, a quarter, half and all of the memory (MIG user guide, "Supported MIG profiles"). */
+/*
+ * GPUs of seven slices, by device id: the gigabytes of an eighth, a quarter, half and all of the memory (MIG user
+ * guide, "Supported MIG profiles").
+ */
 static const struct {
         uint16_t devices[8];
         unsigned int eighth, quarter, half, all;

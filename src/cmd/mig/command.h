@@ -1,6 +1,6 @@
 /*
- * The commands below `warpshare mig`, one file each; argv[0] is the word of the command. What each does is a function of its own, since
- * `nvidia-mig-parted` (cmd/nvidia/mig_parted.c) does the same by NVIDIA's options.
+ * The commands below `warpshare mig`, one file each; argv[0] is the word of the command. What each does is a function
+ * of its own, since `nvidia-mig-parted` (cmd/nvidia/mig_parted.c) does the same by NVIDIA's options.
  */
 #pragma once
 
@@ -90,5 +90,8 @@ int mig_checkpoint(const struct command_line *line, const struct option_set *set
 int mig_export_show(const struct command_line *line, const struct option_set *set, const char *name, bool is_json);
 int mig_generate_show(const struct command_line *line, const struct option_set *set, const char *file, bool is_json);
 
-/* Writes |text| to |file|; "" is standard output. What is no regular file, as /dev/stdout or a pipe, is written to and not replaced. */
+/*
+ * Writes |text| to |file|; "" is standard output. What is no regular file, as /dev/stdout or a pipe, is written to and
+ * not replaced.
+ */
 int mig_command_write(const char *file, const struct strbuf *text, struct error *err) MUST_USE;

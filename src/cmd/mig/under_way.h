@@ -1,5 +1,6 @@
 /*
- * A change of the MIG geometry as a command has it: mig/change.h with the lock of this node, this boot, and nvidia-smi for a reset.
+ * A change of the MIG geometry as a command has it: mig/change.h with the lock of this node, this boot, and nvidia-smi
+ * for a reset.
  */
 #pragma once
 
@@ -22,10 +23,16 @@ struct mig_under_way {
         char *boot_id;
 };
 
-/* |set| has "driver-root-ctr-path", "nvml-library" and "system-root". An error closes it; UNAVAILABLE: among others, another process changes this node now. */
+/*
+ * |set| has "driver-root-ctr-path", "nvml-library" and "system-root". An error closes it; UNAVAILABLE: among others,
+ * another process changes this node now.
+ */
 int mig_under_way_open(struct mig_under_way *ret, const struct option_set *set, const char *state_directory,
         enum mig_mode_change mode_change, FILE *steps, struct error *err) MUST_USE;
 void mig_under_way_close(struct mig_under_way *work);
 
-/* A change that somebody left half done is finished first, or undone; one that waits for a reboot is given up for the new one. */
+/*
+ * A change that somebody left half done is finished first, or undone; one that waits for a reboot is given up for the
+ * new one.
+ */
 int mig_under_way_settle(struct mig_under_way *work, struct error *err) MUST_USE;

@@ -1,7 +1,7 @@
 /*
- * Hooks run in the order of NVIDIA's program: apply-start; pre-apply-mode if the mode of a GPU differs; pre-apply-config if devices differ; apply-exit,
- * always. What differs from it: pre-apply-config runs before the mode changes, not after, because mode and devices are one change here that is done or
- * undone as a whole (mig/change.h).
+ * Hooks run in the order of NVIDIA's program: apply-start; pre-apply-mode if the mode of a GPU differs;
+ * pre-apply-config if devices differ; apply-exit, always. What differs from it: pre-apply-config runs before the mode
+ * changes, not after, because mode and devices are one change here that is done or undone as a whole (mig/change.h).
  */
 #include "cmd/nvidia/mig_parted_apply.h"
 
