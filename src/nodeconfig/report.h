@@ -8,8 +8,7 @@
  *   warpshare.dev/config-status       "accepted"; "refused: <reason>"; "waiting: <for what>"
  *
  * They are written by server-side apply as CONFIG_REPORT_MANAGER, so annotations of others are not touched and old ones
- * of ours are removed. The newest report counts; a failed one is sent again, with growing pauses. A change by somebody
- * else is undone (node/reconcile.h).
+ * of ours are removed. node/reconcile.h keeps them there.
  */
 #pragma once
 
