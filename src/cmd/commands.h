@@ -23,6 +23,7 @@ int command_mps_control_daemon(int argc, char **argv);
 int command_nvidia_mig_parted(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_probe(int argc, char **argv);
+int command_run(int argc, char **argv);
 int command_uninstall(int argc, char **argv);
 
 extern const struct command_line command_agent_line;
@@ -38,6 +39,7 @@ extern const struct command_line command_mps_control_daemon_line;
 extern const struct command_line command_nvidia_mig_parted_line;
 extern const struct command_line command_plan_line;
 extern const struct command_line command_probe_line;
+extern const struct command_line command_run_line;
 extern const struct command_line command_uninstall_line;
 
 extern const struct command command_mig_table[];
