@@ -191,6 +191,19 @@ static int view_read(struct view *ret, const struct work *work, struct mig_recor
         return 0;
 }
 
+/* What is undone cannot be undone on a GPU that the node does not have any more, and need not be. */
+static bool is_gone(const struct work *work, const struct mig_record_gpu *gpu)
+{
+        struct mig_gpu opened;
+        struct error err;
+
+        if (work->record->goal == MIG_RECORD_AFTER || mig_gpu_open(&opened, work->change->nvml, gpu->uuid, &err) == 0 ||
+                err.kind != ERROR_NOT_FOUND)
+                return false;
+        change_report(work, "%s", err.text);
+        return true;
+}
+
 static int refuse_external(const struct view *view, struct error *err)
 {
         const struct mig_gpu_instance *instance = view->external;
@@ -287,6 +300,8 @@ static int change_mode(const struct work *work, struct mig_record_gpu *gpu)
 {
         struct view view;
 
+        if (is_gone(work, gpu))
+                return 0;
         if (view_read(&view, work, gpu) < 0)
                 return -1;
         if (view.geometry.is_enabled == mode_goal(work, gpu) &&
@@ -450,6 +465,8 @@ static int change_instances(const struct work *work, struct mig_record_gpu *gpu)
 {
         struct view view;
 
+        if (is_gone(work, gpu))
+                return 0;
         if (view_read(&view, work, gpu) < 0)
                 return -1;
         if (view.external && work->record->goal == MIG_RECORD_AFTER)

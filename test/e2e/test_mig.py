@@ -358,7 +358,7 @@ def test_a_gpu_is_reset_where_its_mode_needs_that(ampere):
     done = ampere.apply('five', **ampere.environment)
     assert (done.returncode, done.stdout) == (0, 'MIG configuration applied successfully\n'), done.stderr
     assert ampere.has('five')
-    assert re.fullmatch(r'--gpu-reset -i GPU-\S+\n', (ampere.folder / 'called').read_text())
+    assert re.fullmatch(r'--gpu-reset --id GPU-\S+\n', (ampere.folder / 'called').read_text())
 
 
 def test_a_reset_that_is_skipped_leaves_the_mode_pending(ampere):

@@ -532,6 +532,33 @@ static void test_what_others_make_meanwhile_is_never_destroyed_even_to_undo(void
         assert_gpu(&rig, 0, "on 3g.40gb@4[3]");
 }
 
+static void test_a_gpu_that_left_the_node_holds_nothing_up(void **state UNUSED)
+{
+        const struct mig_wanted wanted[] = {WANTS({"7g.80gb", 1}), WANTS({"7g.80gb", 1})};
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_change_end end;
+        struct mig_plan plan;
+        struct error err;
+
+        rig_init(&rig,
+                "gpus: [{model: H100-80GB, uuid: GPU-1, mig: {enabled: true}}, {model: H100-80GB, uuid: GPU-2, mig: "
+                "{enabled: true}}]");
+        rig_faults(&rig,
+                "errors: {nvmlDeviceCreateGpuInstanceWithPlacement: {error: UNKNOWN, after: 1}, nvmlGpuInstanceDestroy: "
+                "UNKNOWN}");
+        rig_plan(&rig, &plan, wanted);
+        assert_int_equal(rig_apply(&rig, &plan, &end, &err), -1);
+        assert_true(rig_has_record(&rig));
+        rig.gpus = "gpus: [{model: H100-80GB, uuid: GPU-1, mig: {enabled: true}}]";
+        nvml_close(rig.nvml);
+        rig_faults(&rig, "");
+        assert_ok(nvml_open(&rig.nvml, scenario_library(), "", &err), &err);
+        assert_ok(rig_resume(&rig, &end, &err), &err);
+        assert_int_equal(end, MIG_CHANGE_UNDONE);
+        assert_gpu(&rig, 0, "on");
+        assert_false(rig_has_record(&rig));
+}
+
 static void test_two_do_not_change_a_node_at_once(void **state UNUSED)
 {
         _cleanup_(rig_done) struct rig rig;
@@ -887,6 +914,7 @@ int main(void)
                 cmocka_unit_test(test_a_process_holds_the_mode_of_its_gpu),
                 cmocka_unit_test(test_an_instance_that_appeared_since_the_plan_is_left_and_ends_the_change),
                 cmocka_unit_test(test_what_others_make_meanwhile_is_never_destroyed_even_to_undo),
+                cmocka_unit_test(test_a_gpu_that_left_the_node_holds_nothing_up),
                 cmocka_unit_test(test_two_do_not_change_a_node_at_once),
                 cmocka_unit_test(test_a_split_instance_comes_back_as_it_was),
                 cmocka_unit_test(test_any_sequence_ends_as_wanted_or_as_before_whatever_call_fails),
