@@ -212,8 +212,8 @@ CONFIGS = {
 class Changing(Simulated):
     """A node whose programs share their changes, with hooks that note when they ran."""
 
-    def __init__(self, folder, model='H100-80GB', **more):
-        self.scenario = {'driverVersion': '580.105.08', 'geometryFile': str(folder / 'geometry'), 'gpus': [{'model': model, **more}]}
+    def __init__(self, folder, model='H100-80GB', driver='580.105.08', **more):
+        self.scenario = {'driverVersion': driver, 'geometryFile': str(folder / 'geometry'), 'gpus': [{'model': model, **more}]}
         super().__init__(folder, self.scenario)
         (folder / 'mig.yaml').write_text(yaml.safe_dump({'version': 'v1', 'mig-configs': CONFIGS}))
         self.write_hooks()
@@ -333,6 +333,16 @@ def test_what_cannot_be_restored_is_refused_with_nothing_touched(changing):
         done = changing.change('restore', '-f', 'bad.json')
         assert (done.returncode, done.stdout) == (1, '') and done.stderr == 'nvidia-mig-parted restore: %s\n' % words
         assert changing.has('seven')
+
+
+def test_a_driver_that_lists_no_profiles_before_mig_is_enabled_is_no_hindrance(tmp_path):
+    node = Changing(tmp_path, driver='535.104.05')
+    before = yaml.safe_load(node.good('generate'))
+    assert before['mig-configs']['all-1g.10gb'][0]['mig-devices'] == {'1g.10gb': 7}
+    assert node.apply('mixed').returncode == 0 and node.has('mixed')
+    assert yaml.safe_load(node.good('generate')) == before
+    done = node.apply('eight')
+    assert (done.returncode, done.stdout) == (1, '') and '8 of 1g.10gb do not fit' in done.stderr and node.has('mixed')
 
 
 # ---- GPUs whose mode needs a reset ----
