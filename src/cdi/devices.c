@@ -8,10 +8,10 @@
 #include "cdi/hooks.h"
 #include "cdi/nodes.h"
 
-/* A GPU with all its MIG devices: 1 + 2 × 8, and some. */
+/* A GPU with all its MIG devices has 1 + 2 × 8; this is more than enough. */
 #define MAX_OLD_NODES ((size_t)64)
 
-/* A device as the inventory has it now, with both its names. */
+/* A device of the present inventory, with both names that it can have. */
 struct now {
         const struct gpu *gpu;
         const struct mig_device *mig; /* NULL: the whole GPU */
@@ -19,7 +19,7 @@ struct now {
         const char *index;
 };
 
-/* Of |unit| in the specification, as cdi requests spell it. */
+/* The name of |unit| in the specification: its UUID, or its index if --device-id-strategy is index. */
 const char *devices_name(const struct config *config, const struct unit *unit)
 {
         return config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
@@ -43,7 +43,7 @@ static bool is_graphics_node(const char *name, const void *data UNUSED)
                text_starts_with(name, "controlD");
 }
 
-/* For a display: the nodes of the kernel's DRM, and the links by which programs find them. Without them CUDA is complete. */
+/* For graphics: the kernel's DRM nodes, and the links by which programs find them. CUDA does not need them. */
 static void add_graphics(const struct cdi_context *context, struct spec_edits *edits, const struct gpu *gpu)
 {
         struct driver_link links[2];
@@ -71,7 +71,7 @@ static void add_graphics(const struct cdi_context *context, struct spec_edits *e
         hooks_add_links(context, edits, links, n_links);
 }
 
-/* Made only when it has its GPU's node: a device without edits would make the whole file invalid. */
+/* Returns NULL if the GPU's node does not exist: a device without edits would make the whole file invalid. */
 static struct spec_edits *new_device(
         const struct cdi_context *context, struct spec *spec, const struct gpu *gpu, const char *name)
 {
@@ -121,9 +121,9 @@ static void add_device(const struct cdi_context *context, struct spec *spec, con
                 add_caps(context, edits, &now->gpu->mig_devices[i], name);
 }
 
-/* ---- the devices of now ---- */
+/* ---- present devices ---- */
 
-/* The plan shows |gpu| as one unit. */
+/* Whether |gpu| as a whole is a unit of the plan. */
 static bool is_unit(const struct plan *plan, const struct gpu *gpu)
 {
         for (size_t i = 0; i < plan->n_resources; i++)
@@ -171,7 +171,7 @@ void devices_add(const struct cdi_context *context, struct spec *spec)
                 add_device(context, spec, &list[i], by_index ? list[i].index : list[i].uuid);
 }
 
-/* ---- does each unit resolve? ---- */
+/* ---- units without a device ---- */
 
 static const char *why_missing(const struct cdi_context *context, const struct unit *unit, const char *name)
 {
@@ -184,7 +184,7 @@ static const char *why_missing(const struct cdi_context *context, const struct u
         return arena_printf(context->arena, "there are more than %zu", SPEC_MAX_DEVICES);
 }
 
-/* How many of its units have a device; |*why| is the reason where one has none. */
+/* Returns how many units of |resource| have a device; if one has none, |*why| is the reason. */
 static size_t check_resource(
         const struct cdi_context *context, const struct spec *spec, const struct resource *resource, const char **why)
 {
@@ -217,7 +217,7 @@ int devices_check(const struct cdi_context *context, const struct spec *spec, st
         return error_set(err, ERROR_NOT_FOUND, "CDI: no unit has a device: %s", why);
 }
 
-/* ---- the previous devices ---- */
+/* ---- devices of the previous specification ---- */
 
 static bool is_owned(const struct cdi_context *context, const struct now *now, const char *path)
 {
@@ -227,7 +227,10 @@ static bool is_owned(const struct cdi_context *context, const struct now *now, c
                strcmp(path, cap_node(context, now->mig->compute_instance_cap)) == 0;
 }
 
-/* "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3": what identifies a device. Its other nodes are not worth a wrong guess. */
+/*
+ * Whether the node identifies a device: "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3". Other nodes of a device (DRM) are not
+ * kept, because they may belong to another GPU by now.
+ */
 static bool is_own_node(const char *path)
 {
         static const char *const prefixes[] = {"/dev/nvidia", "/dev/nvidia-caps/nvidia-cap"};
@@ -242,7 +245,7 @@ static bool is_own_node(const char *path)
         return false;
 }
 
-/* The nodes of an old device that may be kept; 0 when it must go. */
+/* The nodes that an old device keeps; 0 if the device is to be removed. */
 static size_t list_old_nodes(
         const struct cdi_context *context, const json_t *device, const struct now *list, size_t n_now, const char **ret)
 {
@@ -277,7 +280,7 @@ static void keep_nodes(const struct cdi_context *context, struct spec *spec, con
                 nodes_add(context, edits, paths[i]);
 }
 
-/* The device of now that |name| means by either naming. */
+/* The present device whose UUID or index is |name|, or NULL. */
 static const struct now *find_now(const struct now *list, size_t n_now, const char *name)
 {
         for (size_t i = 0; i < n_now; i++)
