@@ -183,7 +183,7 @@ def test_a_claim_that_is_not_there_is_missed_in_the_same_words(server):
     assert ask(server, 'GET', f'{CLAIMS}/nonesuch') == recorded('claim-not-found', 'dra-1.36')
 
 
-def test_each_version_tells_the_claim_and_one_that_is_not_served_does_not(server):
+def test_each_served_version_returns_the_claim_and_an_unserved_one_does_not(server):
     put_claim(server)
     server.serve_dra('v1beta2', 'v1beta1', minor=33)
     codes = {version: ask(server, 'GET', f'{GROUP}/{version}/namespaces/default/resourceclaims/{NAME}')

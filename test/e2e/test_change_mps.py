@@ -109,7 +109,7 @@ def leave(node, *pods):
         node.kubelet.remove_pod(pod)
 
 
-def test_an_id_that_kubelet_gives_anew_before_anybody_heard_has_the_place_it_had(node):
+def test_an_id_that_kubelet_allocates_again_too_early_keeps_its_place(node):
     _, client, unit, other, given = begin(node, share(20))
     held = node.kubelet.pods['pod'].held(GPU)
     change(node, share(10))

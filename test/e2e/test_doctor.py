@@ -271,7 +271,7 @@ def test_a_leftover_compute_mode_of_a_gpu_that_is_not_shared_is_noted(site):
     expect(site, 'compute-mode', 'EXCLUSIVE_PROCESS, and no MPS', verdict='note')
 
 
-def test_a_config_that_is_refused_is_told_and_the_rest_is_looked_at(site):
+def test_a_refused_config_is_reported_and_the_rest_is_still_checked(site):
     site.config('version: v2\n')
     findings = expect(site, 'config', "'v2' is not a known version, use v1")
     assert any(finding['check'] == 'kubelet' and finding['verdict'] == 'ok' for finding in findings)
@@ -293,7 +293,7 @@ def test_two_ways_of_sharing_on_one_node_are_noted(site):
 
 @pytest.mark.parametrize('driver, missing', [
     ('535.261.03', [550, 580, 590, 615]), ('580.105.08', [590, 615]), ('615.10', [])])
-def test_what_the_driver_is_too_old_for_is_told(site, driver, missing):
+def test_features_that_need_a_newer_driver_are_reported(site, driver, missing):
     site.write('root/proc/driver/nvidia/version', MODULE % driver)
     site.scenario([{'model': 'T4'}, {'model': 'T4'}], driverVersion=driver)
     finding, = (finding for finding in site.findings() if finding['check'] == 'tiers')

@@ -174,7 +174,7 @@ def test_an_edit_that_changes_nothing_sends_nothing(api, driver):
     assert driver.edit(f'{NODES}/none', labels={})['status'] == 404
 
 
-def test_a_list_of_many_pages_is_told_whole(api, driver):
+def test_a_list_of_many_pages_is_read_completely(api, driver):
     for i in range(250):
         api.put(MAPS, {'metadata': {'name': f'm{i:03}', 'labels': {'odd': str(i % 2)}}})
     job = driver.do('list', path=MAPS)
@@ -461,7 +461,7 @@ def names(events, kind='present'):
     return [e['object']['metadata']['name'] for e in events if e['event'] == kind]
 
 
-def test_a_watch_tells_what_is_there_and_what_changes(api, driver):
+def test_a_watch_reports_what_is_there_and_what_changes(api, driver):
     api.put(NODES, node('n1'))
     api.put(NODES, node('n2'))
     watch = driver.do('watch', path=NODES)
@@ -472,7 +472,7 @@ def test_a_watch_tells_what_is_there_and_what_changes(api, driver):
     assert names([driver.next(watch)], 'gone') == ['n2']
 
 
-def test_a_watch_of_one_object_hears_of_no_other(api, driver):
+def test_a_watch_of_one_object_reports_no_other(api, driver):
     api.put(NODES, node('n1'))
     api.put(NODES, node('n2'))
     watch = driver.do('watch', path=NODES, field='metadata.name=n1')
@@ -527,7 +527,7 @@ def test_bookmarks_keep_a_quiet_watch_young(api, driver):
     assert len(api.asked('list')) == 1
 
 
-def test_a_version_that_is_too_old_lists_again_and_tells_the_difference(api, driver):
+def test_a_version_that_is_too_old_lists_again_and_reports_the_difference(api, driver):
     for name in ('n1', 'n2', 'n3'):
         api.put(NODES, node(name))
     watch = driver.do('watch', path=NODES, **QUICK)
@@ -594,7 +594,7 @@ def test_an_endless_line_is_cut_off(api, driver):
 
 
 @pytest.mark.parametrize('verb', ['list', 'watch'])
-def test_trouble_is_told_once_and_its_end_too(api, driver, verb):
+def test_trouble_is_reported_once_and_so_is_its_end(api, driver, verb):
     api.put(NODES, node('n1'))
     fault = api.fault('status', verb=verb, code=500, times=1000)
     watch = driver.do('watch', path=NODES, **QUICK)
@@ -616,7 +616,7 @@ def test_a_watch_that_is_not_allowed_is_a_denial_until_it_is(api, driver):
     assert driver.next(watch)['event'] == 'synced'
 
 
-def test_a_watch_waits_as_long_as_it_is_told(api, driver):
+def test_a_watch_waits_as_long_as_the_server_says(api, driver):
     api.fault('status', verb='watch', code=429, retry_after=1)
     watch = driver.do('watch', path=NODES, **QUICK)
     driver.until(watch, 'trouble')
@@ -635,7 +635,7 @@ def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_pause(api, 
     assert asked[5].at - asked[0].at >= 5 * 0.010
 
 
-def test_a_watch_may_be_closed_by_what_it_tells(api, driver):
+def test_a_watch_may_be_closed_by_its_own_callback(api, driver):
     api.put(NODES, node('n1'))
     api.put(NODES, node('n2'))
     watch = driver.do('watch', path=NODES, once=True)

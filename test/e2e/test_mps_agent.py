@@ -160,7 +160,7 @@ def on_record(node):
         return {}
 
 
-def test_books_are_kept_over_a_restart(node):
+def test_the_ledger_survives_a_restart(node):
     node.start_all(share(20, provisioning='weighted', maxPerRequest=20))
     node.wait_counts(21, 40)
     for pod, size in (('one', 15), ('two', 4)):
@@ -247,7 +247,7 @@ def overdraw(node, guard):
     return good, greedy
 
 
-def test_a_container_with_two_processes_of_its_whole_share_is_told(node):
+def test_two_processes_that_each_use_the_whole_share_are_reported(node):
     good, greedy = overdraw(node, 'report')
     told = node.agent.wait_log('limit violated event=MPSLimitViolated violation=memory .*').group(0)
     assert 'pod=team/greedy' in told and 'client=%d' % greedy[0].pid in told and '8500 MiB in 2 processes' in told
@@ -257,7 +257,7 @@ def test_a_container_with_two_processes_of_its_whole_share_is_told(node):
     assert node.agent.count('MPSClientTerminated|neighbour.*MPSGrant') == 0
 
 
-def test_who_is_only_in_kubelets_record_keeps_its_share_and_is_no_stranger(node):
+def test_a_pod_that_is_only_in_kubelets_checkpoint_keeps_its_share_and_is_not_external(node):
     """An init container, of which kubelet's list says nothing, of an agent that died before it had written anything down."""
     node.gpus(1)
     node.start_all(share(20, provisioning='weighted', guard='terminate', maxPerRequest=7))
@@ -311,7 +311,7 @@ def test_no_process_is_judged_by_an_old_list(node):
     assert client.is_alive() and node.agent.count('MPSLimitViolated|MPSClientTerminated') == 0
 
 
-def test_books_that_cannot_be_written_are_written_later(node):
+def test_a_ledger_that_cannot_be_written_is_written_later(node):
     node.gpus(2)
     node.start_all(share(20, provisioning='weighted', maxPerRequest=7))
     node.wait_counts(34, 40)
@@ -360,7 +360,7 @@ def test_who_takes_over_knows_at_once_which_daemons_are_ready(node):
     assert sum(node.kubelet.messages_of(GPU)[seen].healthy.values()) == count
 
 
-def test_the_guard_ends_the_right_one_and_its_neighbour_lives(node):
+def test_the_limit_monitor_terminates_only_the_violating_client(node):
     good, greedy = overdraw(node, 'terminate')
     node.agent.wait_log('terminating an MPS client event=MPSClientTerminated .*client=%d ' % greedy[0].pid)
     assert greedy[0].wait() == 4

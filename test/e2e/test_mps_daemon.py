@@ -204,7 +204,7 @@ def test_clients_that_stay_are_ended_with_their_daemon(mps):
     assert client.wait(mps_module.DEADLINE) != 0 and not mps.processes()
 
 
-def test_a_hang_up_tells_how_all_of_them_are(mps):
+def test_sighup_logs_the_state_of_all_daemons(mps):
     supervisor = mps.start()
     peer = mps.connect().watch()
     peer.apply(daemon(0))
@@ -392,7 +392,7 @@ def test_all_daemons_may_have_one_shared_memory(mps):
 
 
 @needs_mounts
-def test_who_takes_a_daemons_shared_memory_from_containers_of_before_is_told(mps):
+def test_a_change_of_shared_memory_that_cuts_off_running_containers_is_logged(mps):
     supervisor = mps.start()
     peer = mps.connect().watch()
     peer.apply(daemon(0))

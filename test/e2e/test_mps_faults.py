@@ -178,7 +178,7 @@ def test_a_control_program_that_is_missing_is_named_and_used_when_it_is_there(no
     node.wait_counts(20)
 
 
-def test_a_client_of_another_user_that_waits_is_told(node):  # noqa: F811
+def test_a_waiting_client_of_another_user_is_reported(node):  # noqa: F811
     if os.geteuid() != 0:
         pytest.skip('only root can start a program of another user')
     node.gpus(1, version=535)  # one user at a time

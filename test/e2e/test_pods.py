@@ -92,7 +92,7 @@ def test_the_checkpoint_has_the_form_of_a_real_one(node):
         assert form(checkpoint(kubelet)) == form(json.load(file))
 
 
-def test_the_checkpoint_tells_the_uid_of_each_pod(node):
+def test_the_checkpoint_has_the_uid_of_each_pod(node):
     node.scenario([{'model': 'V100-32GB'}])  # of no known NUMA node
     kubelet = node.start_all(several(4))
     ids, _ = kubelet.admit('pod', GPU, 2, container='c')

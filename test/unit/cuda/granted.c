@@ -325,7 +325,7 @@ static void test_what_could_not_be_judged_is_a_remark(void **state UNUSED)
         }
 }
 
-static void test_all_that_is_broken_is_told(void **state UNUSED)
+static void test_every_broken_limit_is_reported(void **state UNUSED)
 {
         struct scene scene;
 
@@ -350,7 +350,7 @@ int main(void)
                 cmocka_unit_test(test_each_broken_promise_is_named),
                 cmocka_unit_test(test_the_tolerance_is_as_documented),
                 cmocka_unit_test(test_what_could_not_be_judged_is_a_remark),
-                cmocka_unit_test(test_all_that_is_broken_is_told),
+                cmocka_unit_test(test_every_broken_limit_is_reported),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

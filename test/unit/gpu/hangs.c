@@ -115,7 +115,7 @@ static void test_the_history_forgets_the_oldest(void **state UNUSED)
         }
 }
 
-static void test_a_gpu_that_has_not_told_its_name_is_known_by_its_place(void **state UNUSED)
+static void test_a_gpu_without_a_known_name_is_identified_by_its_place(void **state UNUSED)
 {
         struct inventory *inventory = inventory_new();
         struct call_info call = {.call = "nvmlDeviceGetUUID", .subject = CALL_ON_GPU, .index = 5};
@@ -149,7 +149,7 @@ int main(void)
                 cmocka_unit_test(test_what_hangs_is_skipped_by_place_and_by_uuid),
                 cmocka_unit_test(test_who_hangs_again_and_again_is_asked_less_often),
                 cmocka_unit_test(test_the_history_forgets_the_oldest),
-                cmocka_unit_test(test_a_gpu_that_has_not_told_its_name_is_known_by_its_place),
+                cmocka_unit_test(test_a_gpu_without_a_known_name_is_identified_by_its_place),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,7 +135,7 @@ static void test_resources_of_others_are_left_out_where_that_is_wanted(void **st
 }
 
 /* A device of two NUMA nodes has two entries. */
-static void test_a_device_that_is_told_twice_is_held_once(void **state UNUSED)
+static void test_a_device_that_is_listed_twice_is_held_once(void **state UNUSED)
 {
         static const struct held held[] = {
                 {"pod", "main", {"nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-1"}},
@@ -648,7 +648,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_containers_without_devices_are_left_out),
                 cmocka_unit_test(test_resources_of_others_are_left_out_where_that_is_wanted),
-                cmocka_unit_test(test_a_device_that_is_told_twice_is_held_once),
+                cmocka_unit_test(test_a_device_that_is_listed_twice_is_held_once),
                 cmocka_unit_test(test_a_device_in_two_containers_is_with_the_later),
                 cmocka_unit_test(test_an_answer_that_is_cut_is_refused_or_read_but_never_beyond),
                 cmocka_unit_test(test_an_answer_made_to_cost_memory_is_refused),

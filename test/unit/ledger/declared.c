@@ -156,7 +156,7 @@ static void test_an_init_container_with_the_ids_of_the_next_has_what_it_declares
         assert_starts(main, "0=1024M -");
 }
 
-static void test_a_value_that_cannot_be_used_counts_for_nothing_and_the_pod_is_told(void **state UNUSED)
+static void test_a_value_that_cannot_be_used_is_ignored_with_an_event_on_the_pod(void **state UNUSED)
 {
         struct fake_container *train = rig_run("train", "GPU-0::0");
 
@@ -637,7 +637,7 @@ static void test_a_container_may_start_again_where_its_own_share_is_all_there_is
         assert_starts(train, "0=22528M -");
 }
 
-static void test_who_does_not_start_is_told_how_much_is_left_though_nothing_is(void **state UNUSED)
+static void test_a_refused_start_says_how_much_is_left_even_if_nothing_is(void **state UNUSED)
 {
         assert_starts(run_declaring("first", "GPU-0::0", "20Gi"), "0=20480M -");
         assert_starts(run_declaring("second", "GPU-0::1", "3328Mi"), "0=3328M -");
@@ -658,7 +658,7 @@ static void test_an_init_container_and_the_container_after_it_need_the_memory_in
         assert_string_equal(fake_events_of_node(), "");
 }
 
-static void test_a_container_is_not_in_its_own_way_where_kubelets_list_does_not_tell_whose_it_is(void **state UNUSED)
+static void test_a_container_without_a_name_in_kubelets_list_does_not_block_itself(void **state UNUSED)
 {
         struct fake_container *train = rig_run("train", "GPU-0::0 GPU-0::1 GPU-0::2");
 
@@ -676,7 +676,7 @@ int main(void)
                 RIG_TEST_WITH(test_a_restart_brings_what_the_annotations_say_by_then, RIG_DECLARED),
                 RIG_TEST_WITH(
                         test_an_init_container_with_the_ids_of_the_next_has_what_it_declares_itself, RIG_DECLARED),
-                RIG_TEST_WITH(test_a_value_that_cannot_be_used_counts_for_nothing_and_the_pod_is_told, RIG_DECLARED),
+                RIG_TEST_WITH(test_a_value_that_cannot_be_used_is_ignored_with_an_event_on_the_pod, RIG_DECLARED),
                 RIG_TEST_WITH(test_by_environment_variables_a_container_has_what_its_own_variables_say_alone,
                         RIG_DECLARED_ENVVAR),
                 RIG_TEST_WITH(test_what_cannot_be_read_counts_for_nothing_and_the_container_starts, RIG_DECLARED),
@@ -710,12 +710,12 @@ int main(void)
                 RIG_TEST_WITH(test_a_container_that_has_not_started_needs_no_memory_yet, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_container_that_has_not_started_needs_no_memory_yet, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_a_container_may_start_again_where_its_own_share_is_all_there_is, RIG_DECLARED_FITS),
-                RIG_TEST_WITH(test_who_does_not_start_is_told_how_much_is_left_though_nothing_is, RIG_DECLARED_FITS),
+                RIG_TEST_WITH(test_a_refused_start_says_how_much_is_left_even_if_nothing_is, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(
                         test_an_init_container_and_the_container_after_it_need_the_memory_in_turn, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_an_init_container_and_the_container_after_it_need_the_memory_in_turn, RIG_DECLARED),
-                RIG_TEST_WITH(test_a_container_is_not_in_its_own_way_where_kubelets_list_does_not_tell_whose_it_is,
-                        RIG_DECLARED_FITS),
+                RIG_TEST_WITH(
+                        test_a_container_without_a_name_in_kubelets_list_does_not_block_itself, RIG_DECLARED_FITS),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

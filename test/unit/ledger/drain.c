@@ -151,7 +151,7 @@ static void test_a_plan_begins_with_the_health_of_its_gpus(void **state UNUSED)
 }
 
 /* What is ready may be the daemon of before, which is about to end. */
-static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor_has_heard_of_it(void **state UNUSED)
+static void test_a_daemon_that_changes_is_ready_when_the_supervisor_has_the_change(void **state UNUSED)
 {
         rig_run("train", "GPU-0::3");
         rig_pass(GRACE_MS);
@@ -186,8 +186,7 @@ int main(void)
                 RIG_TEST(test_the_file_is_read_once),
                 RIG_TEST(test_a_gpu_stays_unhealthy_when_the_plan_changes),
                 RIG_TEST(test_a_plan_begins_with_the_health_of_its_gpus),
-                RIG_TEST_WITH(test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor_has_heard_of_it,
-                        RIG_STRICT),
+                RIG_TEST_WITH(test_a_daemon_that_changes_is_ready_when_the_supervisor_has_the_change, RIG_STRICT),
                 RIG_TEST(test_a_plan_with_the_same_daemons_leaves_them_ready),
         };
 

@@ -89,7 +89,7 @@ static void test_with_a_new_plan_each_has_its_event_anew(void **state UNUSED)
 
 /* ---- the name of the pod ---- */
 
-static void test_kubelets_previous_list_tells_the_name_where_it_has_no_new_one(void **state UNUSED)
+static void test_the_name_is_that_of_kubelets_previous_list_until_there_is_a_new_one(void **state UNUSED)
 {
         run_with_both("train");
         rig_pass(POLL_MS - 1); /* by now it has been asked for another reason */
@@ -169,7 +169,8 @@ int main(void)
                 RIG_TEST_WITH(test_each_pod_has_its_event_once, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_each_container_of_a_pod_has_an_event, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_with_a_new_plan_each_has_its_event_anew, RIG_ENVVAR_EACH),
-                RIG_TEST_WITH(test_kubelets_previous_list_tells_the_name_where_it_has_no_new_one, RIG_ENVVAR_EACH),
+                RIG_TEST_WITH(
+                        test_the_name_is_that_of_kubelets_previous_list_until_there_is_a_new_one, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_kubelet_is_asked_for_the_name, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_a_pod_whose_name_is_not_known_has_no_event, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_where_kubelets_list_is_not_used_nobody_waits_for_it, RIG_ENVVAR_EACH),

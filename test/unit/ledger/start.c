@@ -24,7 +24,7 @@ static void lose_record(void)
 
 /* ---- all that it holds ---- */
 
-static void test_a_container_of_one_share_has_its_limits_and_is_told_what_it_was_given(void **state UNUSED)
+static void test_a_container_of_one_share_has_its_limits_and_variables_that_name_its_share(void **state UNUSED)
 {
         struct fake_container *train = rig_run("train", "GPU-1::0 GPU-1::1 GPU-1::2");
 
@@ -322,7 +322,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST_WITH(
-                        test_a_container_of_one_share_has_its_limits_and_is_told_what_it_was_given, RIG_NODE_EACH),
+                        test_a_container_of_one_share_has_its_limits_and_variables_that_name_its_share, RIG_NODE_EACH),
                 RIG_TEST_WITH(test_each_device_of_a_container_of_two_resources_has_the_limits_of_both, RIG_NODE_EACH),
                 RIG_TEST_WITH(
                         test_the_limits_stand_in_the_order_of_the_gpus_whichever_was_asked_for_first, RIG_NODE_EACH),

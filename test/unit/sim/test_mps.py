@@ -159,7 +159,7 @@ def test_a_pipe_directory_that_cannot_be_is_refused(sim):
     assert sim.control('-f', env={'CUDA_MPS_PIPE_DIRECTORY': str(sim.folder / ('x' * 100))}).returncode == 1
 
 
-def test_a_scenario_that_is_wrong_is_told_with_its_line(sim):
+def test_a_wrong_scenario_is_an_error_with_its_line(sim):
     sim.scenario('servr: works')
     result = sim.control('-f')
     assert result.returncode == 2
@@ -167,7 +167,7 @@ def test_a_scenario_that_is_wrong_is_told_with_its_line(sim):
 
 
 @pytest.mark.parametrize('gpus', ['V100', 'V100-32GB', 'V100-32GB 17', 'V100-32GB x'])
-def test_gpus_of_a_model_that_is_not_known_or_too_many_are_told(sim, gpus):
+def test_gpus_of_an_unknown_model_or_too_many_are_an_error(sim, gpus):
     sim.replace('gpus: %s\n' % gpus)
     result = sim.control('-f')
     assert result.returncode == 2 and 'line 1: not understood: gpus: ' + gpus in result.stderr.decode()
@@ -375,7 +375,7 @@ def test_a_client_that_is_killed_takes_others_along_if_the_scenario_says_so(sim,
         assert other.leave() == 0
 
 
-def test_a_server_stays_in_fault_until_told_otherwise(sim):
+def test_a_server_stays_in_fault_until_the_scenario_changes(sim):
     sim.start()
     client = sim.client().wait('connected')
     server = sim.server()
@@ -496,7 +496,7 @@ def test_a_gpu_that_is_not_there_or_lost_stops_the_server_from_starting(sim, vis
     assert sim.count('no CUDA-capable device is detected') == 5
 
 
-def test_a_server_that_hangs_at_its_start_is_busy_and_goes_on_when_told(sim):
+def test_a_server_that_hangs_at_its_start_is_busy_and_goes_on_when_the_scenario_changes(sim):
     sim.scenario('server: hangs')
     sim.start()
     client = sim.client()

@@ -368,7 +368,7 @@ static void test_options_of_newer_releases_are_known_to_be_unknown(void **state)
 }
 
 /* As without a GPU, or where the driver's files are not what they should be: nothing but the log tells. */
-static void test_a_server_that_cannot_start_is_told_in_the_log_alone(void **state)
+static void test_a_server_that_cannot_start_is_reported_only_in_the_log(void **state)
 {
         struct fixture *f = *state;
         _free_ char *command = xasprintf("start_server -uid %u", getuid());
@@ -468,7 +468,7 @@ static int test_version(char *fetched)
                 TEST(test_a_second_daemon_in_one_directory_is_refused),
                 TEST(test_the_longest_pipe_directory_works_and_one_byte_more_does_not),
                 TEST(test_options_of_newer_releases_are_known_to_be_unknown),
-                TEST(test_a_server_that_cannot_start_is_told_in_the_log_alone),
+                TEST(test_a_server_that_cannot_start_is_reported_only_in_the_log),
         };
 
         return cmocka_run_group_tests_name(fetched, tests, NULL, NULL);

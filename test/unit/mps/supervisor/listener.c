@@ -124,7 +124,7 @@ static void say(const struct peer *peer, const struct mps_request *request)
         lines_send(peer->lines, text, strlen(text));
 }
 
-static void test_who_watches_hears_the_status_at_once_and_at_each_change(void **state UNUSED)
+static void test_a_watcher_gets_the_status_at_once_and_at_each_change(void **state UNUSED)
 {
         const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
         struct peer *peer = connect_peer(0);
@@ -349,7 +349,7 @@ static void test_what_is_no_request_ends_the_connection(void **state UNUSED)
         assert_int_equal(peer->n_answers, 0);
 }
 
-static void test_only_root_and_our_own_user_are_heard(void **state UNUSED)
+static void test_only_root_and_our_own_user_may_connect(void **state UNUSED)
 {
         static const char ping[] = "{\"do\":\"ping\",\"id\":1}\n";
         int status = -1;
@@ -411,8 +411,7 @@ static void test_a_root_that_is_not_there_is_named(void **state UNUSED)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(
-                        test_who_watches_hears_the_status_at_once_and_at_each_change, start, stop),
+                cmocka_unit_test_setup_teardown(test_a_watcher_gets_the_status_at_once_and_at_each_change, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_who_reads_slowly_gets_the_newest_status_and_few_others, start, stop),
                 cmocka_unit_test_setup_teardown(test_what_is_wanted_is_put_in_force_or_refused, start, stop),
@@ -424,7 +423,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_open_requests_are_bounded, start, stop),
                 cmocka_unit_test_setup_teardown(test_connections_are_bounded, start, stop),
                 cmocka_unit_test_setup_teardown(test_what_is_no_request_ends_the_connection, start, stop),
-                cmocka_unit_test_setup_teardown(test_only_root_and_our_own_user_are_heard, start, stop),
+                cmocka_unit_test_setup_teardown(test_only_root_and_our_own_user_may_connect, start, stop),
                 cmocka_unit_test_setup_teardown(test_the_socket_is_ours_alone_and_goes_with_us, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_socket_that_is_not_ours_any_more_stays, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_root_that_is_not_there_is_named, start, stop),

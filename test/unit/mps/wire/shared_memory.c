@@ -55,7 +55,7 @@ static void test_owners_are_kept_while_it_is_full(void **state UNUSED)
         assert_int_equal(empty.nameless, 0);
 }
 
-static void test_what_differs_by_less_than_a_percent_is_not_told_again(void **state UNUSED)
+static void test_a_difference_below_one_percent_is_not_reported_again(void **state UNUSED)
 {
         const struct mps_shm some = {.size = 1000, .used = 501, .files_max = 100, .files = 2};
         struct mps_shm other = some;
@@ -94,7 +94,7 @@ int main(void)
                 cmocka_unit_test(test_the_fuller_of_bytes_and_files_counts),
                 cmocka_unit_test(test_it_is_full_until_there_is_room_again),
                 cmocka_unit_test(test_owners_are_kept_while_it_is_full),
-                cmocka_unit_test(test_what_differs_by_less_than_a_percent_is_not_told_again),
+                cmocka_unit_test(test_a_difference_below_one_percent_is_not_reported_again),
                 cmocka_unit_test(test_the_text_names_who_has_how_much),
         };
 
