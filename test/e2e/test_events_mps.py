@@ -25,15 +25,15 @@ def test_a_fault_of_a_daemon_and_its_end_are_events_on_the_pods_of_its_unit(node
     node.wait_counts(20)
     for pod in ('one', 'two'):
         node.kubelet.admit(pod, GPU, 1, namespace='team-' + pod)
-    struck = node.unit('one')
-    assert struck != node.unit('two')
-    kill(node.daemon(struck)['pid'])
+    faulty = node.unit('one')
+    assert faulty != node.unit('two')
+    kill(node.daemon(faulty)['pid'])
     event = messages(cluster, 'MPSDaemonFault', 'team-one')
     assert event['message'].startswith(
-        "MPS daemon '%s' of %s is at fault, its replicas are unhealthy: " % (struck, GPU))
+        "MPS daemon '%s' of %s is at fault, its replicas are unhealthy: " % (faulty, GPU))
     assert event['type'] == 'Warning' and event['involvedObject']['uid'] == node.kubelet.pods['one'].uid
     event = messages(cluster, 'MPSDaemonRecovered', 'team-one')
-    assert (event['type'], event['message']) == ('Normal', "MPS daemon '%s' of %s is ready again" % (struck, GPU))
+    assert (event['type'], event['message']) == ('Normal', "MPS daemon '%s' of %s is ready again" % (faulty, GPU))
     assert not cluster.events(namespace='team-two')
 
 
