@@ -20,14 +20,14 @@
 #define SCENARIO_MAX_FAULTS 400U
 #define SCENARIO_MAX_DELAY_MS 600000U
 
-/* What a call does before it answers (a delay), or instead (an error). */
+/* What a call does instead of, or before, answering. */
 struct fault {
         const char *call; /* "nvmlDeviceGetMemoryInfo" means its _v2, too */
         nvmlReturn_t result;
         unsigned int delay_ms;
-        bool blocks;        /* all other calls wait for the end of the delay as well */
+        bool blocks;        /* every other call waits for the end of the delay, too */
         unsigned int after; /* this many calls pass first */
-        unsigned int times; /* then this many fail; 0: all */
+        unsigned int times; /* then so many are hit; 0: all */
         unsigned int seen;
 };
 

@@ -57,8 +57,8 @@ struct agent {
         struct plugins *plugins;
         struct ledger *ledger;
         struct agent_rollout *rollout;
-        struct metrics_http *metrics; /* NULL: they are off */
-        struct agent_api *api;        /* NULL, as the next three: the API server is not used */
+        struct metrics_http *metrics; /* NULL: nobody asks for them */
+        struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
         struct node_watch *node;
         struct node_events *events;
         struct node_report *report;
@@ -198,7 +198,7 @@ static void on_released(void *data)
         }
 }
 
-/* Called before the ledger gets the plan, so that the ledger knows what prepared claims hold. */
+/* Before the ledger has the plan: what is prepared already is held. */
 static void begin_dra(struct agent *agent)
 {
         const struct dra_driver_options options = {
@@ -404,7 +404,7 @@ static void on_agent_inventory(struct inventory *inventory, void *data)
 {
         struct agent *agent = data;
         const struct inventory *before = newest_inventory(agent);
-        enum log_level warnings = agent->retry_ms ? LOG_DEBUG : LOG_WARN; /* logged at the first attempt */
+        enum log_level warnings = agent->retry_ms ? LOG_DEBUG : LOG_WARN; /* told at the first attempt */
         struct generation *next = NULL;
         struct error err;
 
@@ -433,7 +433,7 @@ static void on_agent_inventory(struct inventory *inventory, void *data)
                 return;
         }
         if (plugins_is_serving(agent->plugins) && generation_publish(next, warnings, &err) < 0) {
-                next->inventory = NULL; /* agent_refuse() keeps it */
+                next->inventory = NULL; /* which agent_refuse() keeps */
                 generation_free(next);
                 agent_refuse(agent, inventory, &err);
                 return;
@@ -499,7 +499,7 @@ static void on_holdings_changed(void *data)
                 plugins_refresh(agent->plugins);
 }
 
-/* ---- two agents on one node: one serves ---- */
+/* ---- whose turn it is ---- */
 
 static void publish_labels(struct agent *agent)
 {
@@ -867,7 +867,7 @@ static int agent_start(struct agent *agent, struct error *err)
         };
         struct agent_config_cluster cluster;
 
-        /* The thread that reads the GPUs is started first, because that takes longest. */
+        /* First the thread that reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;
         agent->api = agent_api_new(&api);

@@ -30,9 +30,9 @@ struct dra_driver_options {
         uv_loop_t *loop;
         struct kube_client *client; /* outlives the driver, as the next */
         struct ledger *ledger;
-        const struct unit_health *health; /* also outlives the driver */
-        const struct config *config;      /* its names and folders are copied */
-        void (*on_released)(void *data);  /* a claim no longer holds anything: its GPU may go to the device plugin */
+        const struct unit_health *health; /* outlives the driver, too */
+        const struct config *config;      /* names and folders of it are copied */
+        void (*on_released)(void *data);  /* a claim holds nothing any more: its GPU may go to the device plugin */
         void *data;
 };
 

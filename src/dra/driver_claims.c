@@ -324,7 +324,7 @@ struct wait {
         struct dra_driver *driver;
         struct dra_preparing *preparing;
         struct arena arena;
-        struct ledger_claim claim;           /* without the devices with admin access */
+        struct ledger_claim claim;           /* without devices by admin access */
         struct ledger_claim_device *devices; /* one a result */
         bool *is_admin;                      /* one a result */
         enum dra_unenforced *unenforced;     /* one a result */

@@ -10,7 +10,7 @@
 #include "dra/status_sender.h"
 
 struct dra_driver {
-        struct dra_driver_options options; /* without its config */
+        struct dra_driver_options options; /* its config is not kept */
         struct arena arena;                /* of the next four */
         const char *name;
         const char *node;
@@ -23,9 +23,9 @@ struct dra_driver {
         struct dra_service *service;
         struct dra_registration *registration;
         const struct plan *plan;    /* NULL: not known yet */
-        struct arena options_arena; /* of the options that the publisher uses */
-        struct list reads;          /* requests for claims to the API server */
-        struct list waits;          /* claims that wait for the ledger */
+        struct arena options_arena; /* of what the publisher borrows */
+        struct list reads;          /* claims that the API server is asked for */
+        struct list waits;          /* claims that the ledger is asked for */
         uint64_t pods_asked_at;     /* uv_now(), as the next */
         uint64_t pods_read_at;
         uint64_t pods_wait_ms; /* the pause from then to the next request */
