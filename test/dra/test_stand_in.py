@@ -221,7 +221,7 @@ def test_a_class_that_a_real_server_would_refuse_is_refused(server, spec, messag
                                            'spec': spec})
 
 
-def test_devices_of_a_status_are_for_those_who_may_speak_for_the_driver(server):
+def test_only_accounts_with_the_drivers_right_may_write_devices_of_a_status(server):
     patch, path = put_claim(server), STATUS
     status = {'apiGroups': ['resource.k8s.io'], 'resources': ['resourceclaims/status'], 'verbs': ['patch']}
     driver = {'apiGroups': ['resource.k8s.io'], 'resources': ['resourceclaims/driver'], 'verbs': ['associated-node:patch'],

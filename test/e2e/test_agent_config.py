@@ -376,7 +376,7 @@ def test_the_last_good_configuration_follows_the_folder_while_the_api_server_is_
     cluster.wait_status('accepted', name='small', source="folder '%s', by label" % mounted.folder, generation='2')
 
 
-def test_with_a_default_that_is_mounted_nobody_waits_for_the_api_server(node, cluster, mounted):
+def test_with_a_mounted_default_the_start_does_not_wait_for_the_api_server(node, cluster, mounted):
     fault = cluster.away()
     agent = start(node, cluster, '--config-default', 'default', source=('--config-dir', mounted.folder))
     node.wait_counts(12)

@@ -79,7 +79,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize('title', CHANGES)
-def test_who_computes_keeps_daemon_and_limits_until_he_ends(node, title):
+def test_a_running_client_keeps_daemon_and_limits_until_it_ends(node, title):
     before, after, name, at_once, in_the_end, counts = CHANGES[title]
     watch, client, unit, other, given = begin(node, before)
     pid = node.daemon(unit)['pid']

@@ -64,7 +64,7 @@ def test_a_container_of_two_gpus_has_what_it_declares_of_each(node, cluster):
     assert len(cluster.api.asked('get', 'pods')) == 1  # for both resources
 
 
-def test_nobody_has_more_than_the_ceilings(node, cluster):
+def test_no_container_gets_more_than_the_ceilings(node, cluster):
     kubelet = start(node, declared(maxThreads=40, maxMemory='4Gi'), *cluster.options())
     cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60', 'warpshare.dev/memory': '20Gi'})
     kubelet.admit('pod', GPU, 2)
@@ -159,7 +159,7 @@ def test_the_newest_does_not_start_where_overcommit_is_refused(node, cluster):
     assert run(node, 'third').envs[MEMORY] == '0=8192M'  # who does not run takes nothing
 
 
-def test_who_runs_keeps_what_it_declared_when_the_agent_starts_again(node, cluster):
+def test_running_containers_keep_what_they_declared_when_the_agent_restarts(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
     cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60', 'warpshare.dev/memory': '3Gi'})
     kubelet.admit('pod', GPU, 2)

@@ -247,7 +247,7 @@ def test_a_gpu_that_fails_is_named(site):
     expect(site, 'gpus', FIRST_UUID, alone=False)
 
 
-def test_mig_mode_that_nobody_uses_is_noted(site):
+def test_mig_mode_without_mig_devices_is_noted(site):
     site.config({'version': 'v1'})
     site.scenario([{'model': 'A100-40GB', 'mig': {'enabled': True}}])
     expect(site, 'gpus', 'GPU 0 is in MIG mode, and migStrategy is none', verdict='note', alone=False)
@@ -584,7 +584,7 @@ def test_an_api_server_without_dra_is_named(site, offer):
     expect(site, 'dra', 'serves no version of resource.k8s.io')
 
 
-def test_a_driver_that_nobody_serves_is_named(site, offer):
+def test_a_driver_without_a_serving_agent_is_named(site, offer):
     put_slice(offer, allowMultipleAllocations=True)
     os.unlink(site.path('registry/gpu.warpshare.dev-reg.sock'))
     expect(site, 'dra', "no agent listens on '")

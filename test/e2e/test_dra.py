@@ -89,7 +89,7 @@ def test_the_claim_says_what_was_prepared_for_it_until_its_pod_has_ended(node):
     node.cluster.api.wait_for(lambda: not node.status_of(claim))
 
 
-def test_a_claim_whose_status_may_not_be_written_is_prepared_all_the_same(node):
+def test_a_claim_whose_status_may_not_be_written_is_still_prepared(node):
     node.cluster.api.allow([rule for rule in agent_rules() if 'resourceclaims/driver' not in rule['resources']])
     start(node)
     for name in ('train', 'serve'):

@@ -128,7 +128,7 @@ def test_without_the_right_to_events_nothing_else_suffers(node, cluster):
     cluster.api.requests.clear()
 
 
-def test_an_agent_outside_a_cluster_speaks_to_nobody(node):
+def test_an_agent_outside_a_cluster_sends_no_request(node):
     node.start_all(sharing('timeSlicing', 4))
     node.agent.wait_log('the API server is not used')
     fail(node, 2)

@@ -55,7 +55,7 @@ def test_kubelet_learns_of_an_xid_within_100_ms(node):
     assert kubelet.capacity(GPU) == 80
 
 
-def test_a_gpu_whose_xid_was_a_moment_returns_after_good_probes(node):
+def test_a_gpu_with_a_transient_xid_returns_after_good_probes(node):
     node.start_all(sharing('mps', 20))
     node.wait_counts(80)
     begun = time.monotonic()

@@ -228,7 +228,7 @@ def test_a_token_that_is_replaced_on_the_way_is_no_failure(api, driver):
     assert driver.next(watch)['event'] == 'present'
 
 
-def test_a_token_that_nobody_knows_is_a_denial(api, drive):
+def test_an_unknown_token_is_a_denial(api, drive):
     driver = drive(api.kubeconfig(user={'token': 'stranger'}))
     answer = driver.send('GET', f'{NODES}/n1')
     assert (answer['status'], answer['kind'], len(api.asked())) == (401, 'denied', 1)
@@ -322,7 +322,7 @@ def test_a_server_whose_certificate_names_no_host_is_not_believed(tmp_path, driv
         assert 'subject alternative name' in answer['error']
 
 
-def test_a_server_that_is_not_who_it_should_be_gets_no_token(api, drive):
+def test_a_server_with_the_wrong_identity_gets_no_token(api, drive):
     for cluster in ({'certificate_authority': 'stranger.crt'}, {'tls_server_name': 'other.cluster.test'}):
         answer = drive(api.kubeconfig(**cluster)).send('GET', f'{NODES}/n1')
         assert (answer['status'], answer['kind']) == (0, 'unavailable')
@@ -337,7 +337,7 @@ def test_the_name_in_the_certificate_can_be_said(api, drive):
     assert api.asked()[0].headers['Host'] == f'127.0.0.1:{api.port}'
 
 
-def test_only_who_says_so_trusts_every_certificate(api, drive):
+def test_only_an_explicit_option_trusts_every_certificate(api, drive):
     api.put(NODES, node('n1'))
     driver = drive(api.kubeconfig(certificate_authority=None, insecure_skip_tls_verify=True))
     assert driver.send('GET', f'{NODES}/n1')['status'] == 200

@@ -159,7 +159,7 @@ def test_once_leaves_the_file(node, labels_file):
     assert os.listdir(os.path.dirname(labels_file)) == ['gfd']
 
 
-def test_a_file_that_somebody_removed_comes_back(node, labels_file):
+def test_a_removed_file_is_written_again(node, labels_file):
     discover(node, '--use-node-feature-api=false', '--output', labels_file, '--sleep-interval=1s')
     wait_label(node, labels_file, 'nvidia.com/gpu.count', '4')
     os.unlink(labels_file)

@@ -339,7 +339,7 @@ def connections(path):
         return sum(line.rstrip('\n').endswith(path) for line in file)
 
 
-def test_who_takes_over_knows_at_once_which_daemons_are_ready(node):
+def test_an_agent_that_takes_over_knows_at_once_which_daemons_are_ready(node):
     """Those that run with what it wants: it need not wait until the supervisor has heard of it."""
     node.start_all(share(10, provisioning='weighted'))
     first = node.agent

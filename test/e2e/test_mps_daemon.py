@@ -407,7 +407,7 @@ def test_a_change_of_shared_memory_that_cuts_off_running_containers_is_logged(mp
 
 
 @needs_mounts
-def test_what_nobody_else_would_see_is_not_mounted(mps):
+def test_a_mount_that_the_host_would_not_see_is_not_made(mps):
     """As in a container whose volume has no mountPropagation."""
     supervisor = mps.start(prefix=['unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
                                    'mount --bind "$0" "$0"; exec "$@"', mps.root])

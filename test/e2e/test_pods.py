@@ -122,7 +122,7 @@ def test_a_pod_that_has_ended_stays_in_the_checkpoint_until_the_next_allocate(no
     assert uids(kubelet) == [kubelet.pods['two'].uid]
 
 
-def test_a_pod_that_has_ended_leaves_the_checkpoint_with_the_next_list_of_devices_after_somebody_asked(node):
+def test_an_ended_pod_leaves_the_checkpoint_with_the_next_device_list_after_a_list_request(node):
     kubelet = node.start_all(several(4))
     kubelet.admit('one', GPU, 2)
     one = kubelet.pods['one'].uid

@@ -114,7 +114,7 @@ def test_kubelet_is_gone_for_a_while_and_the_agent_waits_quietly(served):
     is_back(served)
 
 
-def test_a_stale_socket_that_nobody_listens_on_is_waited_out(node):
+def test_a_stale_socket_without_a_listener_is_waited_out(node):
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(node.kubelet.socket)
     stale.close()

@@ -192,7 +192,7 @@ def replace_directory(node, loser):
     node.kubelet.start()
 
 
-def test_who_loses_the_directory_to_another_one_lays_everything_down_and_takes_it_up_again(node, cluster):
+def test_an_agent_that_loses_the_directory_stops_writing_and_begins_again_later(node, cluster):
     node.kubelet.start()
     first, path = start_elsewhere(node, 'first.yaml', sharing('mps', 20), '--labels-output=node', *cluster.options())
     wait_allocatable(node, 80)

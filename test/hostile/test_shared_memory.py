@@ -69,7 +69,7 @@ def served(mps):  # noqa: F811
 
 
 @pytest.mark.parametrize('uid', [ROOT, USER])
-def test_who_fills_it_harms_nobody_on_another_gpu(mps, tenants, uid):  # noqa: F811
+def test_a_full_shared_memory_does_not_affect_other_gpus(mps, tenants, uid):  # noqa: F811
     mps.start('--shared-memory-size=16')
     agent = mps.connect().watch()
     agent.apply(daemon(0), daemon(1))

@@ -44,7 +44,7 @@ def test_a_configuration_of_before_comes_back(cluster, setup):
     assert 'setup.warpshare.dev/config-before' not in cluster.get('Node', NODE)['metadata']['annotations']
 
 
-def test_a_configuration_that_somebody_has_set_since_stays(cluster, setup):
+def test_a_configuration_that_was_set_since_stays(cluster, setup):
     well(setup('20', NODE, REPO))
     cluster.runtime.is_stuck = True
     cluster.patch('Node', NODE, {'metadata': {'labels': {LABEL: 'theirs'}}})

@@ -65,7 +65,7 @@ static void test_each_number_of_replicas_has_a_device_with_its_limits(void **sta
         tree_assert_golden(tree, "mps", "mps");
 }
 
-static void test_a_share_that_nobody_can_have_has_no_device(void **state)
+static void test_a_share_that_no_container_can_have_has_no_device(void **state)
 {
         static const struct {
                 unsigned int most;
@@ -268,7 +268,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TREE_TEST(test_each_number_of_replicas_has_a_device_with_its_limits),
-                TREE_TEST(test_a_share_that_nobody_can_have_has_no_device),
+                TREE_TEST(test_a_share_that_no_container_can_have_has_no_device),
                 TREE_TEST(test_other_daemons_have_a_device_for_their_pipe_alone),
                 TREE_TEST(test_a_unit_of_unknown_memory_has_the_other_limits),
                 TREE_TEST(test_without_mps_there_is_no_file_and_no_device),

@@ -91,7 +91,7 @@ static void test_an_xid_of_one_mig_device_spares_the_other(void **state)
         expect(fixture, at, "+ " MIG_2);
 }
 
-static void test_a_lost_gpu_takes_nobody_with_it_and_returns(void **state)
+static void test_a_lost_gpu_affects_no_other_and_returns(void **state)
 {
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = quick(fixture);
@@ -136,7 +136,7 @@ static void test_a_rescan_is_answered_though_nothing_changed(void **state)
         expect(fixture, at + 1, "inventory 2");
 }
 
-static void test_an_inventory_is_followed_by_who_is_unhealthy(void **state)
+static void test_an_inventory_is_followed_by_the_unhealthy_units(void **state)
 {
         struct fixture *fixture = *state;
         size_t at;
@@ -376,9 +376,9 @@ int main(void)
                 TEST(test_an_xid_is_reported_even_if_a_probe_has_a_newer_result_before_the_loop_turns),
                 TEST(test_application_faults_and_disabled_xids_change_nothing),
                 TEST(test_an_xid_of_one_mig_device_spares_the_other),
-                TEST(test_a_lost_gpu_takes_nobody_with_it_and_returns),
+                TEST(test_a_lost_gpu_affects_no_other_and_returns),
                 TEST(test_a_rescan_is_answered_though_nothing_changed),
-                TEST(test_an_inventory_is_followed_by_who_is_unhealthy),
+                TEST(test_an_inventory_is_followed_by_the_unhealthy_units),
                 TEST(test_with_checks_disabled_a_waiting_reset_is_no_matter),
                 TEST(test_a_changed_mig_layout_is_a_new_inventory),
                 TEST(test_a_mig_event_makes_the_inventory_be_read),

@@ -166,7 +166,7 @@ static void test_a_rescan_without_a_driver_reports_the_last_inventory_as_unhealt
 
 /* ---- another driver ---- */
 
-static void test_a_replaced_library_is_loaded_and_nobody_notices(void **state)
+static void test_a_replaced_library_is_loaded_without_a_change_of_devices(void **state)
 {
         struct fixture *fixture = *state;
         size_t at;
@@ -485,7 +485,7 @@ int main(void)
                 TEST(test_without_a_driver_all_units_are_unhealthy_and_return_with_it),
                 TEST(test_what_was_unhealthy_before_the_driver_went_still_is_when_it_comes_back),
                 TEST(test_a_rescan_without_a_driver_reports_the_last_inventory_as_unhealthy),
-                TEST_ON_MACHINE(test_a_replaced_library_is_loaded_and_nobody_notices),
+                TEST_ON_MACHINE(test_a_replaced_library_is_loaded_without_a_change_of_devices),
                 TEST_ON_MACHINE(test_another_kernel_driver_makes_nvml_open_again),
                 TEST_ON_MACHINE(test_a_library_that_does_not_leave_the_process_is_reported_once),
                 TEST_ON_MACHINE(test_another_set_of_gpus_in_the_kernel_makes_nvml_count_again),

@@ -279,7 +279,7 @@ static void test_an_xid_that_comes_while_the_old_event_set_is_freed_is_received(
 }
 
 /* Either of two may be the one that does not answer. */
-static void test_links_that_hang_blame_nobody_and_stay_as_they_were(void **state)
+static void test_links_that_hang_make_no_gpu_unhealthy_and_stay_as_they_were(void **state)
 {
         struct fixture *fixture = *state;
         size_t at;
@@ -489,7 +489,7 @@ int main(void)
                 HANG_TEST(test_a_gpu_that_hangs_again_is_asked_less_often),
                 HANG_TEST(test_a_call_about_no_gpu_costs_no_event),
                 HANG_TEST(test_an_xid_that_comes_while_the_old_event_set_is_freed_is_received),
-                HANG_TEST(test_links_that_hang_blame_nobody_and_stay_as_they_were),
+                HANG_TEST(test_links_that_hang_make_no_gpu_unhealthy_and_stay_as_they_were),
                 HANG_TEST(test_what_waits_for_a_reset_still_does_after_a_hang),
                 HANG_TEST(test_while_all_hangs_a_rescan_is_answered_with_what_is_known),
                 HANG_TEST(test_a_rescan_that_hangs_itself_is_answered),

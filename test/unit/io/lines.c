@@ -253,7 +253,7 @@ static void test_the_socket_has_its_mode_from_birth(void **state UNUSED)
         assert_int_equal(status.st_mode & 0777, 0600 & ~mask);
 }
 
-static void test_nobody_there_is_an_error_that_names_the_socket(void **state UNUSED)
+static void test_a_socket_without_a_listener_is_an_error_that_names_it(void **state UNUSED)
 {
         const struct lines_options options = options_of(&rig.here);
         char text[200];
@@ -316,7 +316,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_the_end_of_a_delayed_write_is_reported, start, stop),
                 cmocka_unit_test_setup_teardown(test_the_peer_is_known, start, stop),
                 cmocka_unit_test_setup_teardown(test_the_socket_has_its_mode_from_birth, start, stop),
-                cmocka_unit_test_setup_teardown(test_nobody_there_is_an_error_that_names_the_socket, start, stop),
+                cmocka_unit_test_setup_teardown(
+                        test_a_socket_without_a_listener_is_an_error_that_names_it, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_path_that_is_too_long_is_refused, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_socket_that_was_left_is_replaced, start, stop),
         };

@@ -352,7 +352,7 @@ static void test_a_start_that_waits_when_another_agent_takes_over_is_refused(voi
 
 /* ---- what the limit monitor holds it to ---- */
 
-static void test_who_has_more_than_its_replicas_but_not_more_than_it_declares_is_let_be(void **state UNUSED)
+static void test_more_than_its_replicas_but_not_more_than_declared_is_no_violation(void **state UNUSED)
 {
         fake_api_pod("train", "'warpshare.dev/memory': '20Gi'", "");
         assert_starts(rig_run("train", "GPU-0::0"), "0=20480M -");
@@ -361,7 +361,7 @@ static void test_who_has_more_than_its_replicas_but_not_more_than_it_declares_is
         assert_true(is_ended("uid-train", 23000));
 }
 
-static void test_who_declares_less_than_its_replicas_is_held_to_that(void **state UNUSED)
+static void test_a_container_that_declares_less_than_its_replicas_is_held_to_that(void **state UNUSED)
 {
         fake_api_pod("train", "'warpshare.dev/memory': '1Gi'", "");
         assert_starts(rig_run("train", "GPU-0::0"), "0=1024M -");
@@ -444,7 +444,7 @@ static void test_one_pod_at_a_time_is_read(void **state UNUSED)
 }
 
 /* They run with what they had: nothing is made for them, and nobody is told. */
-static void test_who_runs_is_not_touched_by_the_reading(void **state UNUSED)
+static void test_reading_pods_again_does_not_change_running_containers(void **state UNUSED)
 {
         struct fake_container *train = rig_run("train", "GPU-0::0");
 
@@ -593,7 +593,7 @@ static void test_a_container_for_which_there_is_no_room_does_not_start(void **st
         assert_starts(second, "0=3328M -");
 }
 
-static void test_who_did_not_start_takes_nothing(void **state UNUSED)
+static void test_a_container_that_did_not_start_takes_nothing(void **state UNUSED)
 {
         struct fake_container *second;
 
@@ -688,14 +688,13 @@ int main(void)
                 RIG_TEST_WITH(test_without_kubelets_record_a_container_starts_with_its_replicas_worth, RIG_DECLARED),
                 RIG_TEST_WITH(test_starts_that_wait_when_the_agent_stops_are_refused, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_start_that_waits_when_another_agent_takes_over_is_refused, RIG_DECLARED),
-                RIG_TEST_WITH(
-                        test_who_has_more_than_its_replicas_but_not_more_than_it_declares_is_let_be, RIG_DECLARED),
-                RIG_TEST_WITH(test_who_declares_less_than_its_replicas_is_held_to_that, RIG_DECLARED),
+                RIG_TEST_WITH(test_more_than_its_replicas_but_not_more_than_declared_is_no_violation, RIG_DECLARED),
+                RIG_TEST_WITH(test_a_container_that_declares_less_than_its_replicas_is_held_to_that, RIG_DECLARED),
                 RIG_TEST_WITH(test_only_what_is_known_for_certain_ends_anybody, RIG_DECLARED),
                 RIG_TEST_WITH(test_of_whom_nothing_could_be_read_nothing_is_certain, RIG_DECLARED),
                 RIG_TEST_WITH(test_what_they_declare_is_read_when_kubelet_lists_them, RIG_DECLARED),
                 RIG_TEST_WITH(test_one_pod_at_a_time_is_read, RIG_DECLARED),
-                RIG_TEST_WITH(test_who_runs_is_not_touched_by_the_reading, RIG_DECLARED),
+                RIG_TEST_WITH(test_reading_pods_again_does_not_change_running_containers, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_pod_that_could_not_be_read_is_read_again_after_a_minute, RIG_DECLARED),
                 RIG_TEST_WITH(
                         test_of_a_container_that_started_without_its_declaration_only_its_own_variables_count_later,
@@ -706,7 +705,7 @@ int main(void)
                         test_the_node_and_the_pods_have_an_event_once_while_containers_declare_too_much, RIG_DECLARED),
                 RIG_TEST_WITH(test_what_fits_just_so_is_not_too_much, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_container_for_which_there_is_no_room_does_not_start, RIG_DECLARED_FITS),
-                RIG_TEST_WITH(test_who_did_not_start_takes_nothing, RIG_DECLARED_FITS),
+                RIG_TEST_WITH(test_a_container_that_did_not_start_takes_nothing, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_a_container_that_has_not_started_needs_no_memory_yet, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_container_that_has_not_started_needs_no_memory_yet, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_a_container_may_start_again_where_its_own_share_is_all_there_is, RIG_DECLARED_FITS),

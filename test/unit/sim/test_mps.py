@@ -75,7 +75,7 @@ def test_it_listens_to_one_front_end_at_a_time(sim):
     assert sim.ask('get_server_list') == ''
 
 
-def test_it_waits_for_whoever_connects_and_says_nothing(sim):
+def test_it_waits_for_a_peer_that_sends_nothing(sim):
     sim.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
         silent.connect(str(sim.pipe / 'control'))
@@ -101,7 +101,7 @@ def test_it_breaks_down_where_the_real_one_does_not_check_what_comes(sim, how):
     assert sim.daemon.wait(30) == -signal.SIGSEGV
 
 
-def test_nobody_answers_without_a_daemon_and_says_so(sim):
+def test_without_a_daemon_the_front_end_says_so(sim):
     sim.scenario()
     result = sim.control(input=b'ps\n')
     assert (result.returncode, result.stdout, result.stderr) == (1, b'', b'Cannot find MPS control daemon process\n')
@@ -570,7 +570,7 @@ def test_a_deaf_daemon_is_there_and_never_answers(sim):
         front_end.kill()
 
 
-def test_nonsense_on_the_sockets_hurts_nobody(sim):
+def test_nonsense_on_the_sockets_affects_no_client(sim):
     sim.start()
     for text in (b'', b'x', b'CMD', b'CLIENT' + b' devices=' + b'9,' * 5000, b'SERVER', b'MODULE', b'END', b'\0\xff' * 999,
                  b'UI'):

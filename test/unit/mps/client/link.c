@@ -402,7 +402,7 @@ static void test_an_answer_that_is_none_is_a_fault(void **state UNUSED)
         assert_non_null(strstr(rig.fault, "Insufficient privileges"));
 }
 
-static void test_where_nobody_answers_it_is_said_once(void **state UNUSED)
+static void test_a_missing_supervisor_is_logged_once(void **state UNUSED)
 {
         struct error err;
         char reason[300];
@@ -495,7 +495,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_nvidias_daemons_are_asked_where_there_is_no_socket, start, stop),
                 cmocka_unit_test_setup_teardown(test_nvidias_daemons_have_limits_for_all_and_no_more, start, stop),
                 cmocka_unit_test_setup_teardown(test_an_answer_that_is_none_is_a_fault, start, stop),
-                cmocka_unit_test_setup_teardown(test_where_nobody_answers_it_is_said_once, start, stop),
+                cmocka_unit_test_setup_teardown(test_a_missing_supervisor_is_logged_once, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_missing_program_is_reported, start, stop),
                 cmocka_unit_test_setup_teardown(test_our_own_supervisor_takes_over_from_nvidias, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_socket_without_a_supervisor_is_not_nvidias, start, stop),

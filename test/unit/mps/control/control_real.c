@@ -242,7 +242,7 @@ static void test_the_probe_proves_what_the_branch_is_known_for(void **state)
         quit(f);
 }
 
-static void test_nobody_is_there_before_and_after(void **state)
+static void test_no_daemon_answers_before_and_after(void **state)
 {
         struct fixture *f = *state;
 
@@ -462,7 +462,7 @@ static int test_version(char *fetched)
                 TEST(test_its_answers_are_those_on_record),
                 TEST(test_what_is_set_is_read_back),
                 TEST(test_the_probe_proves_what_the_branch_is_known_for),
-                TEST(test_nobody_is_there_before_and_after),
+                TEST(test_no_daemon_answers_before_and_after),
                 TEST(test_a_killed_daemon_is_known_by_its_silence_and_another_starts_over_its_files),
                 TEST(test_a_daemon_that_does_not_answer_costs_the_deadline),
                 TEST(test_a_second_daemon_in_one_directory_is_refused),
