@@ -20,14 +20,14 @@ struct sim_node_options {
         const char *library;            /* the simulated NVML */
         const char *scenario;           /* YAML, described in docs/simulator.md */
         const char *config;             /* YAML, the agent's configuration file */
-        const char *mps_programs;       /* folder of the simulated MPS programs; NULL: no MPS */
-        const char *mps_scenario;       /* the GPUs for those programs, described in docs/simulator.md */
-        unsigned int n_device_nodes;    /* of the driver, one for each GPU; 0: the driver is only NVML */
-        const char *driver_version;     /* the same as in the scenario */
+        const char *mps_programs;       /* folder of the simulated MPS programs; NULL: MPS is not there */
+        const char *mps_scenario;       /* the GPUs as those see them, docs/simulator.md */
+        unsigned int n_device_nodes;    /* GPUs of the driver; 0: there is none but NVML */
+        const char *driver_version;     /* that of the scenario */
         const char *agent_option;       /* one more for the agent; NULL: none */
-        bool has_dra;                   /* the node is in a cluster, and kubelet registers DRA drivers */
-        bool syncs_log;                 /* each line of the agent's log is on the disk before write() returns */
-        struct kubelet_options kubelet; /* only callbacks; sim_node_start() sets the rest */
+        bool has_dra;                   /* it is in a cluster, and kubelet looks for DRA drivers */
+        bool syncs_log;                 /* each line of the agent's log is on the disk before the write returns */
+        struct kubelet_options kubelet; /* its callbacks; the rest is filled in */
 };
 
 /* One of our processes. */

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "dra/options.h"
 
-#define CLOSE_GRACE_MS UINT64_C(1000) /* for kubelet's calls that run */
+#define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run */
 
 /* ---- publish devices ---- */
 

@@ -134,7 +134,7 @@ static bool is_ours_to_offer(const struct builder *builder, const struct gpu *gp
         return false;
 }
 
-/* The MIG geometry of |gpu|; NULL if it may not change. */
+/* What may be made on |gpu|; NULL where its geometry stays as it is. */
 static const struct dra_mig_gpu *geometry_of(const struct builder *builder, const struct gpu *gpu)
 {
         const struct dra_options *options = builder->options;

@@ -10,7 +10,7 @@ struct dra_unit {
         const struct mig_device *mig;
         const struct dra_mig_profile *profile;
         unsigned int start;
-        unsigned int rank; /* of a candidate, among the starts of its profile */
+        unsigned int rank; /* of a candidate among the starts of its profile */
         const char *name;  /* of the unit as a whole: "gpu-0" */
         uint64_t total_mib;
         struct mig_attributes attributes; /* of MIG devices and candidates */

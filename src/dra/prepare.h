@@ -16,8 +16,8 @@
  * claim that is recorded as started, kubelet has had no answer yet, so no container uses its CDI file. If a claim is not in the
  * record, Unprepare still removes what may exist, as after a reboot or if the record was lost.
  *
- * Claims are independent of each other. For each claim one call runs at a time, which dra/service.h ensures. This module does
- * not know HTTP, the ledger, the supervisor, or how CDI files are written.
+ * Claims are independent of each other. For one claim one call runs at a time: dra/service.h sees to that. It does not know HTTP, the
+ * ledger, the supervisor, or how CDI files are written.
  */
 #pragma once
 
@@ -72,7 +72,7 @@ void dra_prepare_read(struct dra_preparing *preparing, const json_t *object);
 void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_allocated *allocated);
 void dra_prepare_released(struct dra_preparing *preparing);
 
-/* Answers any of the three with a failure. */
+/* Any of the three has failed. */
 void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err);
 
 struct dra_prepare_options {

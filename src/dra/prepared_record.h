@@ -60,10 +60,10 @@ struct dra_edits {
 struct dra_prepared_result {
         const char *request;
         const char *device;
-        const char *unit;      /* UUID */
-        const char *share_id;  /* NULL: none */
-        bool is_admin;         /* with admin access: other claims use the device, and it is not in the ledger */
-        uint64_t memory_bytes; /* 0: no limit */
+        const char *unit;               /* UUID */
+        const char *share_id;           /* NULL: none */
+        bool is_admin;                  /* by admin access: others use it, and it is not in the ledger */
+        uint64_t memory_bytes;          /* 0: no limit */
         unsigned int thread_percentage; /* 0: no limit */
         const char *tier;               /* how the limits are enforced; NULL: not */
         const char *daemon;             /* NULL: none */
