@@ -12,7 +12,7 @@ const struct command command_table[] = {
         {"plan", "show what a configuration makes of a node's GPUs, before anything runs", command_plan,
                 &command_plan_line, NULL},
         {"probe", "measure in a container what it really gets of its GPU", command_probe, &command_probe_line, NULL},
-        {"mig", "plan, change, compare and write the MIG geometry of this node's GPUs", command_mig, &command_mig_line,
+        {"mig", "plan, change and show the MIG geometry of this node's GPUs", command_mig, &command_mig_line,
                 command_mig_table},
         {"run", "start a program in a share of a GPU, on a machine without Kubernetes", command_run, &command_run_line,
                 NULL},

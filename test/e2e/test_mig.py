@@ -189,7 +189,7 @@ def test_the_drop_in_answers_wrong_usage_as_nvidia_s_does(mixed):
 def test_mig_alone_names_its_commands(mixed):
     done = mixed.mig('--help')
     assert (done.returncode, done.stderr) == (0, '')
-    for command in ('assert', 'checkpoint', 'export', 'generate'):
+    for command in ('apply', 'assert', 'checkpoint', 'export', 'generate', 'plan', 'restore'):
         assert re.search(r'warpshare mig %s ' % command, done.stdout)
         assert mixed.good(command, '--help').startswith('usage: warpshare mig %s ' % command)
     for arguments, words in (((), 'warpshare mig: needs a command; --help lists them\n'),
@@ -212,8 +212,8 @@ CONFIGS = {
 class Changing(Simulated):
     """A node whose programs share their changes, with hooks that note when they ran."""
 
-    def __init__(self, folder, model='H100-80GB', **more):
-        self.scenario = {'driverVersion': '580.105.08', 'geometryFile': str(folder / 'geometry'), 'gpus': [{'model': model, **more}]}
+    def __init__(self, folder, model='H100-80GB', driver='580.105.08', **more):
+        self.scenario = {'driverVersion': driver, 'geometryFile': str(folder / 'geometry'), 'gpus': [{'model': model, **more}]}
         super().__init__(folder, self.scenario)
         (folder / 'mig.yaml').write_text(yaml.safe_dump({'version': 'v1', 'mig-configs': CONFIGS}))
         self.write_hooks()
@@ -293,7 +293,7 @@ def test_debug_shows_the_steps_and_what_hooks_print(changing):
     changing.write_hooks(apply_start='echo said by a hook')
     done = changing.change('-d', 'apply', '-f', 'mig.yaml', '-c', 'mixed')
     assert done.returncode == 0 and 'said by a hook\n' in done.stdout
-    assert re.search(r'^nvidia-mig-parted apply: GPU GPU-\S+: MIG enabled$', done.stderr, re.MULTILINE)
+    assert re.search(r'^GPU GPU-\S+: MIG enabled$', done.stderr, re.MULTILINE)
     assert len(re.findall(r': made \dg\.\d+gb at \d$', done.stderr, re.MULTILINE)) == 4
     assert 'said by' not in changing.apply('mixed').stdout
 
@@ -312,6 +312,19 @@ def test_a_checkpoint_is_restored_at_the_same_places(changing):
                                   name in ('apply-start', 'apply-exit')]
 
 
+def test_our_restore_is_like_apply(changing):
+    assert changing.apply('mixed').returncode == 0
+    before = changing.good('checkpoint')
+    assert changing.apply('off').returncode == 0
+    arguments = ('restore', '--file', '-', '--state-directory', changing.folder / 'state', '--output', 'json')
+    done = changing.mig(*arguments, text=before)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {'config': 'checkpoint', 'result': 'done'}), done.stderr
+    assert changing.good('checkpoint') == before
+    assert json.loads(changing.good(*arguments, text=before))['result'] == 'unchanged'
+    done = changing.mig('restore')
+    assert (done.returncode, done.stderr) == (2, 'warpshare mig restore: file: is needed, use --file\n')
+
+
 def test_what_cannot_be_restored_is_refused_with_nothing_touched(changing):
     assert changing.apply('seven').returncode == 0
     for text, words in (('{}', "checkpoint 'bad.json': Version: missing"),
@@ -320,6 +333,16 @@ def test_what_cannot_be_restored_is_refused_with_nothing_touched(changing):
         done = changing.change('restore', '-f', 'bad.json')
         assert (done.returncode, done.stdout) == (1, '') and done.stderr == 'nvidia-mig-parted restore: %s\n' % words
         assert changing.has('seven')
+
+
+def test_a_driver_that_lists_no_profiles_before_mig_is_enabled_is_no_hindrance(tmp_path):
+    node = Changing(tmp_path, driver='535.104.05')
+    before = yaml.safe_load(node.good('generate'))
+    assert before['mig-configs']['all-1g.10gb'][0]['mig-devices'] == {'1g.10gb': 7}
+    assert node.apply('mixed').returncode == 0 and node.has('mixed')
+    assert yaml.safe_load(node.good('generate')) == before
+    done = node.apply('eight')
+    assert (done.returncode, done.stdout) == (1, '') and '8 of 1g.10gb do not fit' in done.stderr and node.has('mixed')
 
 
 # ---- GPUs whose mode needs a reset ----

@@ -1,47 +1,29 @@
 /* warpshare mig apply: makes this node's GPUs as a configuration wants them, or leaves them as they are. */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cmd/mig/command.h"
-#include "cmd/mig/reset.h"
+#include "cmd/mig/plan_print.h"
 #include "cmd/mig/source.h"
-#include "dra/prepared_record.h"
-#include "mig/change.h"
+#include "cmd/mig/under_way.h"
+#include "mig/checkpoint.h"
 
 enum { EXIT_REBOOT = 3 };
 
 enum { NAMED_FILE, CONFIG, MODE_CHANGE, RESUME, STATE_DIRECTORY, OUTPUT };
 
-static const char *const mode_changes[] = {"refuse", "reset", "reboot", NULL};
-
 static const struct option own[] = {
         [NAMED_FILE] = MIG_COMMAND_FILE,
         [CONFIG] = MIG_COMMAND_CONFIG,
-        [MODE_CHANGE] = {.flag = "mode-change",
-                .environment = {"WARPSHARE_MIG_MODE_CHANGE"},
-                .type = OPTION_CHOICE,
-                .choices = mode_changes,
-                .fallback = "refuse",
-                .argument = "WORD",
-                .help = "where the MIG mode of a GPU (Ampere) changes only by a reset: refuse; reset, by nvidia-smi, which nobody may "
-                        "hold the GPU for; or reboot: leave the mode pending with exit status 3, and finish by --resume after the reboot"},
+        [MODE_CHANGE] = MIG_COMMAND_MODE_CHANGE,
         [RESUME] = {.flag = "resume",
                 .type = OPTION_BOOL,
                 .fallback = "false",
                 .help = "finish a change that was interrupted, or undo it; without one do nothing"},
-        [STATE_DIRECTORY] = {.flag = "state-directory",
-                .environment = {"WARPSHARE_MIG_STATE_DIRECTORY"},
-                .type = OPTION_STRING,
-                .fallback = "/var/lib/warpshare/mig",
-                .argument = "PATH",
-                .help = "folder for the record of a change under way, and for the lock; it has to outlive a reboot"},
+        [STATE_DIRECTORY] = MIG_COMMAND_STATE_DIRECTORY,
         [OUTPUT] = COMMAND_LINE_OUTPUT,
 };
-
-static const char *const apply_shared[] = {"driver-root-ctr-path", "nvml-library", "system-root", NULL};
 
 static const char help[] =
         "usage: warpshare mig apply [OPTION...]\n"
@@ -63,7 +45,7 @@ static const char more_help[] =
         "to --resume; 2 wrong usage; 3 a mode is pending until the node is rebooted. It needs root with CAP_SYS_ADMIN.\n";
 
 const struct command_line mig_command_apply_line = {
-        .shared = apply_shared,
+        .shared = mig_command_change_shared,
         .own = own,
         .n_own = ARRAY_SIZE(own),
         .program = "warpshare mig apply",
@@ -72,28 +54,12 @@ const struct command_line mig_command_apply_line = {
 };
 
 struct apply {
+        const struct command_line *line;
         const struct option_set *set;
-        const char *const *values;
-        bool is_json;
-        FILE *steps; /* where they are said */
+        const struct mig_apply_options *options;
 };
 
 /* ---- the change ---- */
-
-static int apply_reset(const char *const *uuids, size_t n_uuids, void *data, struct error *err)
-{
-        const struct apply *apply = data;
-
-        return mig_reset(uuids, n_uuids, command_line_get(apply->set, "driver-root-ctr-path"), err);
-}
-
-static void say_step(const char *step, void *data)
-{
-        const struct apply *apply = data;
-
-        fprintf(apply->steps, "%s\n", step);
-        fflush(apply->steps);
-}
 
 /* What is over with |end|; the exit status. */
 static int apply_end(const struct apply *apply, const char *config, enum mig_change_end end)
@@ -113,7 +79,7 @@ static int apply_end(const struct apply *apply, const char *config, enum mig_cha
         json_t *json;
         char *text;
 
-        if (apply->is_json) {
+        if (apply->options->is_json) {
                 json = json_pack("{s:s, s:s}", "config", config, "result", results[end]);
                 text = json_dumps(json, JSON_COMPACT);
                 puts(text);
@@ -125,49 +91,44 @@ static int apply_end(const struct apply *apply, const char *config, enum mig_cha
         return end == MIG_CHANGE_WAITS ? EXIT_REBOOT : 0;
 }
 
-static int apply_plan(const struct apply *apply, struct mig_change *change, struct mig_source *source)
+static int make_plan(struct mig_plan *ret, const char **ret_name, const struct apply *apply, struct mig_source *source,
+        struct error *err)
 {
+        struct mig_checkpoint checkpoint;
+
+        if (apply->options->checkpoint) {
+                *ret_name = "checkpoint";
+                if (mig_source_open_node(source, apply->set, err) < 0 ||
+                        mig_checkpoint_read(&checkpoint, &source->arena, apply->options->checkpoint, err) < 0)
+                        return -1;
+                return mig_checkpoint_plan(ret, &source->arena, &source->node, &checkpoint, false, err);
+        }
+        if (mig_source_open(source, apply->set, apply->options->file, apply->options->config, err) < 0)
+                return -1;
+        *ret_name = source->config->name;
+        mig_plan_build(ret, &source->arena, &source->node, source->wanted);
+        return ret->fits ? 0 : error_set(err, ERROR_INVALID, "%s", mig_plan_reason(ret, &source->arena));
+}
+
+static int apply_wanted(const struct apply *apply, struct mig_under_way *work)
+{
+        struct mig_source source = {.arena = ARENA_INIT};
         enum mig_change_end end;
         struct mig_plan plan;
         struct error err;
-
-        mig_plan_build(&plan, &source->arena, &source->node, source->wanted);
-        if (!plan.fits) {
-                error_raise(&err, ERROR_INVALID, "%s", mig_plan_reason(&plan, &source->arena));
-                return command_line_fail(&mig_command_apply_line, &err);
-        }
-        source->nvml = nvml_close(source->nvml); /* nobody may hold a GPU that is reset */
-        if (mig_change_apply(change, &plan, source->config->name, &end, &err) < 0)
-                return command_line_fail(&mig_command_apply_line, &err);
-        return apply_end(apply, source->config->name, end);
-}
-
-/* A change that somebody left half done is finished first, or undone; one that waits for a reboot is given up for the new one. */
-static int apply_leftover(const struct apply *apply, struct mig_change *change, struct error *err)
-{
-        enum mig_change_end end;
-
-        if (mig_change_resume(change, &end, err) < 0) {
-                if (access(change->path, F_OK) == 0)
-                        return -1;
-                fprintf(apply->steps, "%s\n", err->text);
-                return 0;
-        }
-        return end == MIG_CHANGE_WAITS ? mig_change_undo(change, &end, err) : 0;
-}
-
-static int apply_config(const struct apply *apply, struct mig_change *change)
-{
-        struct mig_source source;
-        struct error err;
+        const char *name;
         int status;
 
-        if (apply_leftover(apply, change, &err) < 0)
-                return command_line_fail(&mig_command_apply_line, &err);
-        if (mig_source_open(&source, apply->set, apply->values[NAMED_FILE], apply->values[CONFIG], &err) < 0)
-                status = command_line_fail(&mig_command_apply_line, &err);
-        else
-                status = apply_plan(apply, change, &source);
+        if (mig_under_way_settle(work, &err) < 0)
+                return command_line_fail(apply->line, &err);
+        if (make_plan(&plan, &name, apply, &source, &err) < 0) {
+                status = command_line_fail(apply->line, &err);
+        } else {
+                source.nvml = nvml_close(source.nvml); /* nobody may hold a GPU that is reset */
+                status = mig_change_apply(&work->change, &plan, name, &end, &err) < 0
+                                 ? command_line_fail(apply->line, &err)
+                                 : apply_end(apply, name, end);
+        }
         mig_source_close(&source);
         return status;
 }
@@ -178,40 +139,22 @@ static int apply_resume(const struct apply *apply, struct mig_change *change)
         struct error err;
 
         if (mig_change_resume(change, &end, &err) < 0)
-                return command_line_fail(&mig_command_apply_line, &err);
+                return command_line_fail(apply->line, &err);
         return apply_end(apply, "", end);
 }
 
-static int apply_run(struct apply *apply, bool resumes)
+int mig_apply(const struct command_line *line, const struct option_set *set, const struct mig_apply_options *options)
 {
-        _free_ char *boot_path =
-                xasprintf("%s/proc/sys/kernel/random/boot_id", command_line_get(apply->set, "system-root"));
-        _free_ char *boot_id = NULL;
-        const char *mode_change = apply->values[MODE_CHANGE];
-        struct mig_change_options options = {.directory = apply->values[STATE_DIRECTORY],
-                .library = command_line_get(apply->set, "nvml-library"),
-                .driver_root = command_line_get(apply->set, "driver-root-ctr-path"),
-                .may_wait = strcmp(mode_change, "reboot") == 0,
-                .reset = strcmp(mode_change, "reset") == 0 ? apply_reset : NULL,
-                .report = say_step,
-                .data = apply};
-        struct mig_change change;
+        const struct apply apply = {line, set, options};
+        struct mig_under_way work;
         struct error err;
         int status;
-        int rc;
 
-        if (dra_record_boot_id(&boot_id, boot_path, &err) < 0)
-                return command_line_fail(&mig_command_apply_line, &err);
-        options.boot_id = boot_id;
-        rc = mig_change_open(&change, &options, &err);
-        if (rc == MIG_CHANGE_BUSY)
-                error_raise(&err, ERROR_UNAVAILABLE,
-                        "another process changes the MIG geometry of this node now ('%s' is locked)",
-                        options.directory);
-        if (rc != 0)
-                return command_line_fail(&mig_command_apply_line, &err);
-        status = resumes ? apply_resume(apply, &change) : apply_config(apply, &change);
-        mig_change_close(&change);
+        if (mig_under_way_open(&work, set, options->state_directory, options->mode_change,
+                    options->is_json ? stderr : stdout, &err) < 0)
+                return command_line_fail(line, &err);
+        status = options->resumes ? apply_resume(&apply, &work.change) : apply_wanted(&apply, &work);
+        mig_under_way_close(&work);
         return status;
 }
 
@@ -219,22 +162,23 @@ int mig_command_apply(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[ARRAY_SIZE(own)];
-        struct apply apply = {.values = values};
+        struct mig_apply_options options;
         struct option_set set;
         struct error err;
-        bool resumes;
         int status;
 
         if (!command_line_read(&mig_command_apply_line, &set, values, &arena, argc, argv, &status))
                 return status;
-        resumes = strcmp(values[RESUME], "true") == 0;
-        if (resumes && (*values[NAMED_FILE] || *values[CONFIG])) {
+        options = (struct mig_apply_options){.file = values[NAMED_FILE],
+                .config = values[CONFIG],
+                .mode_change = option_position(&own[MODE_CHANGE], values[MODE_CHANGE]),
+                .state_directory = values[STATE_DIRECTORY],
+                .resumes = strcmp(values[RESUME], "true") == 0,
+                .is_json = strcmp(values[OUTPUT], "json") == 0};
+        if (options.resumes && (*options.file || *options.config)) {
                 error_raise(
                         &err, ERROR_INVALID, "--resume goes without --file and --config: what was wanted is recorded");
                 return command_line_refuse(&mig_command_apply_line, &err);
         }
-        apply.set = &set;
-        apply.is_json = strcmp(values[OUTPUT], "json") == 0;
-        apply.steps = apply.is_json ? stderr : stdout;
-        return apply_run(&apply, resumes);
+        return mig_apply(&mig_command_apply_line, &set, &options);
 }

@@ -10,6 +10,8 @@
 #include "cmd/mig/command.h"
 
 const char *const mig_command_shared[] = {"driver-root-ctr-path", "nvml-library", NULL};
+const char *const mig_command_change_shared[] = {"driver-root-ctr-path", "nvml-library", "system-root", NULL};
+const char *const mig_command_mode_changes[] = {"refuse", "reset", "reboot", NULL};
 const char *const mig_command_formats[] = {"yaml", "json", NULL};
 
 int mig_command_write(const char *file, const struct strbuf *text, struct error *err)
@@ -38,6 +40,7 @@ static const char help[] =
         "       warpshare mig checkpoint [OPTION...]     write the geometry that they have, with its placements\n"
         "       warpshare mig export [OPTION...]         print the geometry that they have as a configuration\n"
         "       warpshare mig generate [OPTION...]       print the default configurations of this node\n"
+        "       warpshare mig restore [OPTION...]        give the GPUs the geometry of a checkpoint\n"
         "\n"
         "The MIG geometry of this node's GPUs. Configurations are those of NVIDIA's mig-parted, in its file format;\n"
         "docs/mig.md has the format, and --help of each command says more.\n"
@@ -65,6 +68,7 @@ const struct command command_mig_table[] = {
         {"generate", "print the default configurations of this node", mig_command_generate, &mig_command_generate_line,
                 NULL},
         {"plan", "show what a configuration would change", mig_command_plan, &mig_command_plan_line, NULL},
+        {"restore", "give the GPUs the geometry of a checkpoint", mig_command_restore, &mig_command_restore_line, NULL},
         {0},
 };
 

@@ -1,19 +1,15 @@
 /*
- * Hooks run in the order of NVIDIA's program: apply-start; pre-apply-mode if the mode of a GPU differs; pre-apply-config if devices differ; apply-exit,
- * always. What differs from it: pre-apply-config runs before the mode changes, not after, because mode and devices are one change here that is done or
- * undone as a whole (mig/change.h).
+ * Hooks run in the order of NVIDIA's program: apply-start; pre-apply-mode if the mode of a GPU differs;
+ * pre-apply-config if devices differ; apply-exit, always. What differs from it: pre-apply-config runs before the mode
+ * changes, not after, because mode and devices are one change here that is done or undone as a whole (mig/change.h).
  */
 #include "cmd/nvidia/mig_parted_apply.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "cli/command.h"
-#include "cmd/mig/reset.h"
-#include "dra/prepared_record.h"
-#include "mig/change.h"
+#include "cmd/mig/under_way.h"
 #include "mig/checkpoint.h"
 #include "mig/hooks.h"
 #include "mig/parted.h"
@@ -27,24 +23,13 @@ struct request {
         struct mig_checkpoint checkpoint;
 };
 
-static int read_checkpoint(struct request *request, const char *path, struct error *err)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-
-        if (file_read(path, MIG_CHECKPOINT_LIMIT, &text, err) < 0)
-                return -1;
-        if (mig_checkpoint_parse(&request->checkpoint, &request->arena, text.data, text.size, err) < 0)
-                return error_prefix(err, "checkpoint '%.200s'", path);
-        return 0;
-}
-
 static int read_request(struct request *request, const struct mig_parted_change *change, struct error *err)
 {
         if (*change->hooks_file &&
                 mig_hooks_read(&request->hooks, &request->arena, change->hooks_file, command_line_warn, NULL, err) < 0)
                 return -1;
         if (change->checkpoint_file)
-                return read_checkpoint(request, change->checkpoint_file, err);
+                return mig_checkpoint_read(&request->checkpoint, &request->arena, change->checkpoint_file, err);
         if (mig_parted_read(&request->parted, &request->arena, change->config_file, command_line_warn, NULL, err) < 0)
                 return -1;
         return mig_parted_choose(&request->config, &request->parted, change->selected_config, err);
@@ -106,30 +91,20 @@ static int run_hooks(const struct request *request, const struct mig_parted_chan
         return mig_hooks_run(&request->hooks, point, change->environment, change->is_debug, err);
 }
 
-static int finish_earlier(struct mig_change *work, struct error *err)
-{
-        enum mig_change_end end;
-
-        if (mig_change_resume(work, &end, err) < 0)
-                return error_prefix(err, "finish the change before");
-        if (end == MIG_CHANGE_WAITS)
-                return error_set(err, ERROR_UNAVAILABLE, "a change before this waits for a reboot of the node");
-        return 0;
-}
-
 static int carry_out(
-        struct mig_change *work, struct request *request, const struct mig_parted_change *change, struct error *err)
+        struct mig_under_way *work, struct request *request, const struct mig_parted_change *change, struct error *err)
 {
         enum mig_change_end end;
         struct mig_plan plan;
 
-        if (finish_earlier(work, err) < 0 || make_plan(&plan, request, change, work, err) < 0)
+        if (mig_under_way_settle(work, err) < 0 || make_plan(&plan, request, change, &work->change, err) < 0)
                 return -1;
         if (changes_mode(&plan) && run_hooks(request, change, MIG_HOOK_BEFORE_MODE, err) < 0)
                 return -1;
         if (changes_devices(&plan) && run_hooks(request, change, MIG_HOOK_BEFORE_CONFIG, err) < 0)
                 return -1;
-        if (mig_change_apply(work, &plan, request->config ? request->config->name : "checkpoint", &end, err) < 0)
+        if (mig_change_apply(&work->change, &plan, request->config ? request->config->name : "checkpoint", &end, err) <
+                0)
                 return -1;
         if (end == MIG_CHANGE_WAITS && !(change->is_mode_only && change->skips_reset))
                 return error_set(err, ERROR_UNAVAILABLE,
@@ -138,48 +113,16 @@ static int carry_out(
         return 0;
 }
 
-static int reset_gpus(const char *const *uuids, size_t n_uuids, void *data, struct error *err)
-{
-        const struct mig_parted_change *change = data;
-
-        return mig_reset(uuids, n_uuids, command_line_get(change->set, "driver-root-ctr-path"), err);
-}
-
-static void report_step(const char *step, void *data)
-{
-        const struct mig_parted_change *change = data;
-
-        if (change->is_debug)
-                fprintf(stderr, "%s: %s\n", change->line->program, step);
-}
-
 static int open_and_carry_out(struct request *request, const struct mig_parted_change *change, struct error *err)
 {
-        _free_ char *boot_path =
-                xasprintf("%s/proc/sys/kernel/random/boot_id", command_line_get(change->set, "system-root"));
-        _free_ char *boot_id = NULL;
-        struct mig_change_options options = {
-                .directory = change->state_directory,
-                .library = command_line_get(change->set, "nvml-library"),
-                .driver_root = command_line_get(change->set, "driver-root-ctr-path"),
-                .may_wait = change->skips_reset,
-                .reset = change->skips_reset ? NULL : reset_gpus,
-                .report = report_step,
-                .data = (void *)(uintptr_t)change,
-        };
-        struct mig_change work;
+        struct mig_under_way work;
         int rc;
 
-        if (dra_record_boot_id(&boot_id, boot_path, err) < 0)
+        if (mig_under_way_open(&work, change->set, change->state_directory,
+                    change->skips_reset ? MIG_MODE_REBOOT : MIG_MODE_RESET, change->is_debug ? stderr : NULL, err) < 0)
                 return -1;
-        options.boot_id = boot_id;
-        rc = mig_change_open(&work, &options, err);
-        if (rc < 0)
-                return -1;
-        if (rc == MIG_CHANGE_BUSY)
-                return error_set(err, ERROR_UNAVAILABLE, "another process changes the MIG geometry of this node now");
         rc = carry_out(&work, request, change, err);
-        mig_change_close(&work);
+        mig_under_way_close(&work);
         return rc;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Fuzz target: any bytes as a file of MIG configurations, as hooks and as a checkpoint. What is read of the first and the last is written and read
- * again, and is the same then.
+ * Fuzz target: any bytes as a file of MIG configurations, as hooks and as a checkpoint. What is read of the first and
+ * the last is written and read again, and is the same then.
  *
  *         tools/fuzz 60 fuzz-mig-files
  */
