@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/text.h"
+#include "mig/profile_text.h"
 #include "mig/users.h"
 
 /* A change under way. */
@@ -191,6 +191,19 @@ static int view_read(struct view *ret, const struct work *work, struct mig_recor
         return 0;
 }
 
+/* What is undone cannot be undone on a GPU that the node does not have any more, and need not be. */
+static bool is_gone(const struct work *work, const struct mig_record_gpu *gpu)
+{
+        struct mig_gpu opened;
+        struct error err;
+
+        if (work->record->goal == MIG_RECORD_AFTER || mig_gpu_open(&opened, work->change->nvml, gpu->uuid, &err) == 0 ||
+                err.kind != ERROR_NOT_FOUND)
+                return false;
+        change_report(work, "%s", err.text);
+        return true;
+}
+
 static int refuse_external(const struct view *view, struct error *err)
 {
         const struct mig_gpu_instance *instance = view->external;
@@ -223,7 +236,7 @@ static int step_destroy(const struct work *work, struct view *view, size_t at)
 static int step_make(const struct work *work, struct view *view, size_t at)
 {
         struct mig_record_item *item = &view->record->items[at];
-        const struct mig_gpu_profile *profile = mig_plan_find_profile(&view->geometry, item->profile);
+        const struct mig_gpu_profile *profile = mig_profile_text_find(&view->geometry, item->profile);
         unsigned int slices[MIG_RECORD_DEVICES_MAX];
         unsigned int id;
 
@@ -233,9 +246,12 @@ static int step_make(const struct work *work, struct view *view, size_t at)
         for (size_t i = 0; i < item->n_devices; i++)
                 slices[i] = item->devices[i].slices;
         item->state = MIG_RECORD_MAKING;
-        if (change_save(work) < 0 || mig_instances_create_split(&view->gpu, profile, item->start, slices,
-                                             item->n_devices, &id, work->err) < 0)
+        if (change_save(work) < 0)
                 return -1;
+        if (mig_instances_create_split(&view->gpu, profile, item->start, slices, item->n_devices, &id, work->err) < 0) {
+                item->state = MIG_RECORD_REMOVING; /* at most a GPU instance without a compute instance is left */
+                return -1;
+        }
         change_report(work, "GPU %s: made %s at %u", view->record->uuid, item->profile, item->start);
         return view_read(view, work, view->record);
 }
@@ -284,6 +300,8 @@ static int change_mode(const struct work *work, struct mig_record_gpu *gpu)
 {
         struct view view;
 
+        if (is_gone(work, gpu))
+                return 0;
         if (view_read(&view, work, gpu) < 0)
                 return -1;
         if (view.geometry.is_enabled == mode_goal(work, gpu) &&
@@ -296,52 +314,67 @@ static int change_mode(const struct work *work, struct mig_record_gpu *gpu)
         return step_mode(work, &view);
 }
 
-static int check_mode(const struct work *work, const char *uuid, bool is_enabled)
+static int check_mode(const struct work *work, struct mig_record_gpu *gpu)
 {
-        struct mig_geometry geometry;
-        struct mig_gpu gpu;
+        struct view view;
 
-        if (mig_gpu_open(&gpu, work->change->nvml, uuid, work->err) < 0 ||
-                mig_instances_read(&geometry, &work->change->arena, &gpu, work->err) < 0)
+        if (view_read(&view, work, gpu) < 0)
                 return -1;
-        if (geometry.is_enabled == is_enabled)
+        if (view.geometry.is_enabled == mode_goal(work, gpu))
                 return 0;
-        return error_set(work->err, ERROR_UNAVAILABLE, "GPU %s: MIG is %s, although the GPU was reset", uuid,
-                is_enabled ? "disabled" : "enabled");
+        return error_set(work->err, ERROR_UNAVAILABLE, "GPU %s: MIG is %s, although the GPU was reset", gpu->uuid,
+                view.geometry.is_enabled ? "enabled" : "disabled");
+}
+
+/* A reset ends whatever is on a GPU: what somebody made meanwhile, too. */
+static int check_empty(const struct work *work, struct mig_record_gpu *gpu)
+{
+        struct view view;
+
+        if (view_read(&view, work, gpu) < 0)
+                return -1;
+        return view.external ? refuse_external(&view, work->err) : 0;
 }
 
 /* NVML is open again in any case, or it cannot be opened, and nothing more can be done. */
-static int reset_gpus(const struct work *work, const char *const *uuids, const bool *modes, size_t n_uuids)
+static int reset_gpus(const struct work *work, struct mig_record_gpu *const *gpus, size_t n_gpus)
 {
         const struct mig_change_options *options = work->change->options;
+        const char *uuids[MIG_RECORD_GPUS_MAX];
         struct error reset = {0};
         int rc;
 
+        for (size_t i = 0; i < n_gpus; i++) {
+                if (check_empty(work, gpus[i]) < 0)
+                        return -1;
+                uuids[i] = gpus[i]->uuid;
+        }
         work->change->nvml = nvml_close(work->change->nvml);
-        rc = options->reset(uuids, n_uuids, options->data, &reset);
+        rc = options->reset(uuids, n_gpus, options->data, &reset);
         if (nvml_open(&work->change->nvml, options->library, options->driver_root, work->err) < 0)
                 return -1;
         if (rc < 0) {
                 *work->err = reset;
                 return -1;
         }
-        for (size_t i = 0; i < n_uuids; i++) {
-                if (check_mode(work, uuids[i], modes[i]) < 0)
+        for (size_t i = 0; i < n_gpus; i++) {
+                if (check_mode(work, gpus[i]) < 0)
                         return -1;
-                change_report(work, "GPU %s: reset, MIG is %s", uuids[i], modes[i] ? "enabled" : "disabled");
+                change_report(work, "GPU %s: reset, MIG is %s", gpus[i]->uuid,
+                        mode_goal(work, gpus[i]) ? "enabled" : "disabled");
         }
         return 0;
 }
 
 static int end_modes(
-        const struct work *work, const char *const *uuids, const bool *modes, size_t n_uuids, enum mig_change_end *ret)
+        const struct work *work, struct mig_record_gpu *const *gpus, size_t n_gpus, enum mig_change_end *ret)
 {
         bool waits = work->record->goal == MIG_RECORD_AFTER && work->record->may_wait;
 
-        if (n_uuids == 0)
+        if (n_gpus == 0)
                 return 0;
         if (work->change->options->reset) {
-                if (reset_gpus(work, uuids, modes, n_uuids) == 0)
+                if (reset_gpus(work, gpus, n_gpus) == 0)
                         return 0;
                 if (!waits || !work->change->nvml)
                         return -1;
@@ -350,7 +383,7 @@ static int end_modes(
         if (!waits)
                 return error_set(work->err, ERROR_UNAVAILABLE,
                         "GPU %s: MIG becomes %s only by a reset or a reboot, and neither is allowed (--mode-change)",
-                        uuids[0], modes[0] ? "enabled" : "disabled");
+                        gpus[0]->uuid, mode_goal(work, gpus[0]) ? "enabled" : "disabled");
         *ret = MIG_CHANGE_WAITS;
         return 0;
 }
@@ -358,8 +391,7 @@ static int end_modes(
 /* Modes come first, and all resets at once: with NVSwitch, GPUs may be reset together only. */
 static int change_modes(const struct work *work, enum mig_change_end *ret)
 {
-        const char *uuids[MIG_RECORD_GPUS_MAX];
-        bool modes[MIG_RECORD_GPUS_MAX];
+        struct mig_record_gpu *gpus[MIG_RECORD_GPUS_MAX];
         struct error first;
         bool has_failed = false;
         size_t count = 0;
@@ -373,12 +405,10 @@ static int change_modes(const struct work *work, enum mig_change_end *ret)
                 if (rc < 0 && !has_failed)
                         first = *work->err;
                 has_failed = has_failed || rc < 0;
-                if (rc > 0) {
-                        modes[count] = mode_goal(work, gpu);
-                        uuids[count++] = gpu->uuid;
-                }
+                if (rc > 0)
+                        gpus[count++] = gpu;
         }
-        if (end_modes(work, uuids, modes, count, ret) < 0)
+        if (end_modes(work, gpus, count, ret) < 0)
                 return -1;
         if (has_failed)
                 *work->err = first;
@@ -414,7 +444,7 @@ static int place_items(const struct work *work, struct view *view)
                         continue;
                 item->profile = plan.gpus[0].made[at].profile;
                 item->start = plan.gpus[0].made[at++].start;
-                profile = mig_plan_find_profile(&view->geometry, item->profile);
+                profile = mig_profile_text_find(&view->geometry, item->profile);
                 item->n_devices = 1;
                 item->devices[0] = (struct mig_record_device){.uuid = "", .slices = profile->slices};
         }
@@ -435,6 +465,8 @@ static int change_instances(const struct work *work, struct mig_record_gpu *gpu)
 {
         struct view view;
 
+        if (is_gone(work, gpu))
+                return 0;
         if (view_read(&view, work, gpu) < 0)
                 return -1;
         if (view.external && work->record->goal == MIG_RECORD_AFTER)
@@ -580,7 +612,7 @@ static struct mig_record_item item_of(const struct mig_gpu_instance *instance, b
 
 static struct mig_record_item item_made(const struct mig_plan_gpu *plan, const struct mig_plan_made *made)
 {
-        const struct mig_gpu_profile *profile = mig_plan_find_profile(&plan->gpu->geometry, made->profile);
+        const struct mig_gpu_profile *profile = mig_profile_text_find(&plan->gpu->geometry, made->profile);
         struct mig_record_item item = {.profile = made->profile,
                 .start = made->start,
                 .is_after = true,

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "config/json_fields.h"
 #include "gpu/mig_profile.h"
 #include "gpu/nvml_abi.h"
@@ -71,8 +72,8 @@ static const struct json_shape state_shape = JSON_SHAPE(struct state, state_fiel
 /* ---- taking ---- */
 
 /*
- * The index of the compute profile with |slices|. That of the one slice in a GPU instance with the memory of two has its own
- * ("1g.20gb": nvidia-smi mig -lci).
+ * The index of the compute profile with |slices|. That of the one slice in a GPU instance with the memory of two has
+ * its own ("1g.20gb": nvidia-smi mig -lci).
  */
 static unsigned int compute_profile(const struct mig_gpu_profile *profile, unsigned int slices)
 {
@@ -171,5 +172,16 @@ int mig_checkpoint_parse(
         if (in.is_bad)
                 return -1;
         *ret = state.checkpoint;
+        return 0;
+}
+
+int mig_checkpoint_read(struct mig_checkpoint *ret, struct arena *arena, const char *path, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        if (file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, MIG_CHECKPOINT_LIMIT, &text, err) < 0)
+                return -1;
+        if (mig_checkpoint_parse(ret, arena, text.data, text.size, err) < 0)
+                return error_prefix(err, "checkpoint '%.200s'", path);
         return 0;
 }

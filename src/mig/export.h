@@ -1,9 +1,9 @@
 /*
- * The geometry that a node has, as one configuration. Pure. GPUs with the same are one entry; a filter is there only where models differ, and
- * |devices| is "all" where the entry is for every GPU that its filter matches.
+ * The geometry that a node has, as one configuration. Pure. GPUs with the same are one entry; a filter is there only
+ * where models differ, and |devices| is "all" where the entry is for every GPU that its filter matches.
  *
- * A GPU instance without a compute instance is left out, as it has no MIG device. One with a compute instance of fewer slices has the name
- * "1c.3g.20gb", which NVIDIA's mig-parted applies, and this program does not.
+ * A GPU instance without a compute instance is left out, as it has no MIG device. One with a compute instance of fewer
+ * slices has the name "1c.3g.20gb", which NVIDIA's mig-parted applies, and this program does not.
  */
 #pragma once
 

@@ -5,7 +5,8 @@
 #include "gpu/mig_profile.h"
 #include "mig/profile_text.h"
 
-#define A30 UINT32_C(0x20b710de)
+#define NVIDIA UINT32_C(0x10de)
+#define A30 (UINT32_C(0x20b7) << 16 | NVIDIA)
 
 /* The GPUs of one PCI device id. */
 struct generate_model {
@@ -31,27 +32,80 @@ struct generate {
 
 /* ---- the models ---- */
 
+static const struct mig_gpu_profile a30[] = {
+        {.name = "1g.6gb", .slices = 1, .max = 4},
+        {.name = "1g.6gb+me", .slices = 1, .max = 1},
+        {.name = "2g.12gb", .slices = 2, .max = 2},
+        {.name = "2g.12gb+me", .slices = 2, .max = 1},
+        {.name = "4g.24gb", .slices = 4, .max = 1},
+};
+
+/*
+ * GPUs of seven slices, by device id: the gigabytes of an eighth, a quarter, half and all of the memory (MIG user
+ * guide, "Supported MIG profiles").
+ */
+static const struct {
+        uint16_t devices[8];
+        unsigned int eighth, quarter, half, all;
+} documented[] = {
+        {{0x20b0, 0x20b1, 0x20f1, 0x20f6}, 5, 10, 20, 40},                                  /* A100, A800 */
+        {{0x20b2, 0x20b5, 0x20f3, 0x20f5, 0x2322, 0x2324, 0x2330, 0x2331}, 10, 20, 40, 80}, /* and H100, H800 */
+        {{0x2321, 0x233a}, 12, 24, 47, 94},                                                 /* H100 NVL */
+        {{0x20b6, 0x2329, 0x233d, 0x2342}, 12, 24, 48, 96},                                 /* H100, GH200, H20 */
+        {{0x2335, 0x233b}, 18, 35, 71, 141},                                                /* H200 */
+        {{0x2348}, 18, 36, 72, 144},                                                        /* GH200 */
+};
+
+#define SEVEN_PROFILES 7
+
+static const struct mig_gpu_profile *name_documented(struct arena *arena, size_t row)
+{
+        struct mig_gpu_profile *profiles = ARENA_ARRAY(arena, struct mig_gpu_profile, SEVEN_PROFILES);
+        const unsigned int eighth = documented[row].eighth, quarter = documented[row].quarter,
+                           half = documented[row].half;
+
+        profiles[0] = (struct mig_gpu_profile){.name = arena_printf(arena, "1g.%ugb", eighth), .slices = 1, .max = 7};
+        profiles[1] =
+                (struct mig_gpu_profile){.name = arena_printf(arena, "1g.%ugb+me", eighth), .slices = 1, .max = 1};
+        profiles[2] = (struct mig_gpu_profile){.name = arena_printf(arena, "1g.%ugb", quarter), .slices = 1, .max = 4};
+        profiles[3] = (struct mig_gpu_profile){.name = arena_printf(arena, "2g.%ugb", quarter), .slices = 2, .max = 3};
+        profiles[4] = (struct mig_gpu_profile){.name = arena_printf(arena, "3g.%ugb", half), .slices = 3, .max = 2};
+        profiles[5] = (struct mig_gpu_profile){.name = arena_printf(arena, "4g.%ugb", half), .slices = 4, .max = 1};
+        profiles[6] = (struct mig_gpu_profile){
+                .name = arena_printf(arena, "7g.%ugb", documented[row].all), .slices = 7, .max = 1};
+        return profiles;
+}
+
+/* False: nothing is known of its profiles. */
+static bool read_model(struct generate_model *ret, struct arena *arena, const struct mig_node_gpu *gpu)
+{
+        *ret = (struct generate_model){gpu->pci_device, gpu->geometry.profiles, gpu->geometry.n_profiles};
+        if (gpu->pci_device == A30) {
+                ret->profiles = a30;
+                ret->n_profiles = ARRAY_SIZE(a30);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(documented) && ret->n_profiles == 0; i++)
+                for (size_t k = 0; k < ARRAY_SIZE(documented[i].devices); k++) {
+                        if (gpu->pci_device != ((uint32_t)documented[i].devices[k] << 16 | NVIDIA))
+                                continue;
+                        ret->profiles = name_documented(arena, i);
+                        ret->n_profiles = SEVEN_PROFILES;
+                }
+        return ret->n_profiles > 0;
+}
+
+/* Of several GPUs of a model the one counts whose profiles the driver lists. */
 static void add_model(struct generate *generate, const struct mig_node_gpu *gpu)
 {
-        static const struct mig_gpu_profile a30[] = {
-                {.name = "1g.6gb", .slices = 1, .max = 4},
-                {.name = "1g.6gb+me", .slices = 1, .max = 1},
-                {.name = "2g.12gb", .slices = 2, .max = 2},
-                {.name = "2g.12gb+me", .slices = 2, .max = 1},
-                {.name = "4g.24gb", .slices = 4, .max = 1},
-        };
-        const bool is_a30 = gpu->pci_device == A30;
+        struct generate_model *model = generate->models;
 
-        if (!gpu->is_capable || (!is_a30 && gpu->geometry.n_profiles == 0))
+        while (model < generate->models + generate->n_models && model->pci_device != gpu->pci_device)
+                model++;
+        if (!gpu->is_capable || (model < generate->models + generate->n_models &&
+                                        (gpu->geometry.n_profiles == 0 || gpu->pci_device == A30)))
                 return;
-        for (size_t i = 0; i < generate->n_models; i++)
-                if (generate->models[i].pci_device == gpu->pci_device)
-                        return;
-        generate->models[generate->n_models++] = (struct generate_model){
-                .pci_device = gpu->pci_device,
-                .profiles = is_a30 ? a30 : gpu->geometry.profiles,
-                .n_profiles = is_a30 ? ARRAY_SIZE(a30) : gpu->geometry.n_profiles,
-        };
+        if (read_model(model, generate->arena, gpu) && model == generate->models + generate->n_models)
+                generate->n_models++;
 }
 
 /* ---- the configurations ---- */

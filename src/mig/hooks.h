@@ -8,8 +8,9 @@
  *           pre-apply-config: …    before MIG devices are destroyed and created
  *           apply-exit: …          at the end, also after an error
  *
- * A hook that fails ends its list, and the change. The environment of a hook is its own |envs| and the caller's variables, which count before;
- * nothing else. Its program is looked up in our PATH. Unknown keys are warned about, as NVIDIA's parser ignores them.
+ * A hook that fails ends its list, and the change. The environment of a hook is its own |envs| and the caller's
+ * variables, which count before; nothing else. Its program is looked up in our PATH. Unknown keys are warned about, as
+ * NVIDIA's parser ignores them.
  */
 #pragma once
 
@@ -47,8 +48,8 @@ int mig_hooks_read(struct mig_hooks *ret, struct arena *arena, const char *path,
         struct error *err) MUST_USE;
 
 /*
- * Runs the hooks of |point|, one after the other, and waits for each as long as it takes. |environment| is "KEY=value", NULL-terminated. What they print is
- * lost unless |shows_output|.
+ * Runs the hooks of |point|, one after the other, and waits for each as long as it takes. |environment| is "KEY=value",
+ * NULL-terminated. What they print is lost unless |shows_output|.
  */
 int mig_hooks_run(const struct mig_hooks *hooks, enum mig_hook_point point, char *const *environment, bool shows_output,
         struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
 /*
- * The configurations of MIG as NVIDIA's mig-parted has them in a file, version v1, and what one of them wants of each GPU. Pure but for
- * reading the file.
+ * The configurations of MIG as NVIDIA's mig-parted has them in a file, version v1, and what one of them wants of each
+ * GPU. Pure but for reading the file.
  *
  *         version: v1
  *         mig-configs:
@@ -12,14 +12,16 @@
  *             mig-enabled: true
  *             mig-devices: {1g.10gb: 2, 2g.20gb: 1, 3g.40gb: 1}
  *
- * Read as strictly as NVIDIA's parser reads it: a field that it does not know is an error. The last entry that is for a GPU counts for it, and
- * a GPU without one is left alone. |devices| counts NVML's indices, whatever the filter says; an index that the node does not have is
- * for no GPU. The same structs are what is generated (mig/generate.h) and written.
+ * Read as strictly as NVIDIA's parser reads it: a field that it does not know is an error. The last entry that is for a
+ * GPU counts for it, and a GPU without one is left alone. |devices| counts NVML's indices, whatever the filter says; an
+ * index that the node does not have is for no GPU. The same structs are what is generated (mig/generate.h) and written.
  *
- * A profile may have any of the names that drivers give it (mig/profile_text.h). "1c.3g.20gb", a compute instance that has not all of its GPU
- * instance, is refused: every GPU instance is made with one compute instance of all its slices (gpu/mig_instances.h).
+ * A profile may have any of the names that drivers give it (mig/profile_text.h). "1c.3g.20gb", a compute instance that
+ * has not all of its GPU instance, is refused: every GPU instance is made with one compute instance of all its slices
+ * (gpu/mig_instances.h).
  *
- * Errors name the file, the line, the key and the value: "config '/etc/mig.yaml' line 4: mig-configs.mixed[0].devices: …".
+ * Errors name the file, the line, the key and the value: "config '/etc/mig.yaml' line 4: mig-configs.mixed[0].devices:
+ * …".
  */
 #pragma once
 
@@ -80,14 +82,16 @@ int mig_parted_parse(struct mig_parted *ret, struct arena *arena, const char *na
 int mig_parted_read(struct mig_parted *ret, struct arena *arena, const char *path, yaml_warn_fn *warn, void *warn_data,
         struct error *err) MUST_USE;
 
-/* The configuration |name|, or with "" the only one; else NOT_FOUND, or INVALID for one of several that is not named. */
+/*
+ * The configuration |name|, or with "" the only one; else NOT_FOUND, or INVALID for one of several that is not named.
+ */
 int mig_parted_choose(const struct mig_parted_config **ret, const struct mig_parted *parted, const char *name,
         struct error *err) MUST_USE;
 
 /*
- * What |config| wants of each GPU of |node|, in its order. A GPU that has no MIG is not named, unless an entry counts its index and wants MIG
- * of it: that is an error. Profiles have the names that the GPU's geometry has; where the driver lists none (MIG is disabled), those
- * of the file. Whether it fits is not looked at.
+ * What |config| wants of each GPU of |node|, in its order. A GPU that has no MIG is not named, unless an entry counts
+ * its index and wants MIG of it: that is an error. Profiles have the names that the GPU's geometry has; where the
+ * driver lists none (MIG is disabled), those of the file. Whether it fits is not looked at.
  */
 int mig_parted_resolve(const struct mig_wanted **ret, struct arena *arena, const struct mig_parted_config *config,
         const struct mig_node *node, struct error *err) MUST_USE;
@@ -95,5 +99,8 @@ int mig_parted_resolve(const struct mig_wanted **ret, struct arena *arena, const
 /* As YAML, or JSON with |is_json|, with a newline at the end: what NVIDIA's mig-parted reads. */
 void mig_parted_print(struct strbuf *text, const struct mig_parted *parted, bool is_json);
 
-/* The name of a profile in a file that is written: the driver's, as NVIDIA's mig-parted has it, where the driver reports one. */
+/*
+ * The name of a profile in a file that is written: the driver's, as NVIDIA's mig-parted has it, where the driver
+ * reports one.
+ */
 const char *mig_parted_profile(const struct mig_gpu_profile *profile);

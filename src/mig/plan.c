@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "base/text.h"
 #include "mig/geometry.h"
+#include "mig/profile_text.h"
 
 static_assert(NVML_GPU_INSTANCE_PROFILE_COUNT <= GEOMETRY_MAX_PROFILES, "more profiles than the search takes");
 
@@ -130,17 +130,6 @@ static const char *explain(const struct problem *problem)
 
 /* ---- one GPU ---- */
 
-const struct mig_gpu_profile *mig_plan_find_profile(const struct mig_geometry *geometry, const char *name)
-{
-        for (size_t i = 0; i < geometry->n_profiles; i++)
-                if (strcmp(geometry->profiles[i].name, name) == 0)
-                        return &geometry->profiles[i];
-        for (size_t i = 0; i < geometry->n_profiles; i++)
-                if (text_is_same(geometry->profiles[i].driver_name, name))
-                        return &geometry->profiles[i];
-        return NULL;
-}
-
 static const char *explain_unknown(struct arena *arena, const struct mig_geometry *geometry, const char *name)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -249,7 +238,7 @@ static const char *plan_instances(struct mig_plan_gpu *plan, struct arena *arena
         }
         problem_init(&problem, arena, geometry);
         for (size_t i = 0; i < wanted->n_counts; i++) {
-                const struct mig_gpu_profile *profile = mig_plan_find_profile(geometry, wanted->counts[i].profile);
+                const struct mig_gpu_profile *profile = mig_profile_text_find(geometry, wanted->counts[i].profile);
 
                 if (!profile)
                         return explain_unknown(arena, geometry, wanted->counts[i].profile);

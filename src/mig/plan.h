@@ -45,8 +45,5 @@ struct mig_plan {
 void mig_plan_build(
         struct mig_plan *ret, struct arena *arena, const struct mig_node *node, const struct mig_wanted *wanted);
 
-/* By the name that our inventory has, or the driver's; or NULL. */
-const struct mig_gpu_profile *mig_plan_find_profile(const struct mig_geometry *geometry, const char *name);
-
 /* "GPU 0 (GPU-…): " and the first problem. |plan| does not fit. */
 const char *mig_plan_reason(const struct mig_plan *plan, struct arena *arena);

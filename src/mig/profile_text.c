@@ -26,7 +26,9 @@ static bool take_number(const char **at, unsigned int most, const char *unit, un
         return true;
 }
 
-/* Any number of '+' or '-', each with a word of lower-case letters and dots: names of new attributes are not known yet. */
+/*
+ * Any number of '+' or '-', each with a word of lower-case letters and dots: names of new attributes are not known yet.
+ */
 static bool are_attributes(const char *text)
 {
         size_t length = 0;

@@ -1,10 +1,10 @@
 /*
  * The names of MIG profiles that people write: "1g.10gb", "1g.10gb+me", "1c.3g.20gb", "1g.24gb-me". Pure.
  *
- * The same profile may have another name after a change of the driver, since the memory in the name is rounded: that of a GB200's seventh
- * is 23 or 24, its whole 186 or 189. So a written name finds the profile of a GPU in three steps: the name that the driver reports, the
- * name that is made from its numbers (gpu/mig_profile.h), and the only profile with the same slices and attributes whose memory differs
- * by no more than a twentieth.
+ * The same profile may have another name after a change of the driver, since the memory in the name is rounded: that of
+ * a GB200's seventh is 23 or 24, its whole 186 or 189. So a written name finds the profile of a GPU in three steps: the
+ * name that the driver reports, the name that is made from its numbers (gpu/mig_profile.h), and the only profile with
+ * the same slices and attributes whose memory differs by no more than a twentieth.
  */
 #pragma once
 

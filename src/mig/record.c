@@ -28,7 +28,7 @@ static bool is_any(const char *text UNUSED)
 
 static const struct json_text name_text = {.is = is_text, .most = 512, .must = "a text of 1 to "};
 static const struct json_text profile_text = {.is = is_text, .most = MIG_PROFILE_SIZE - 1, .must = "a text of 1 to "};
-static const struct json_text uuid_text = {.is = is_any, .most = 128, .must = "a text of at most "};
+static const struct json_text any_text = {.is = is_any, .most = 512, .must = "a text of at most "};
 
 static const char *state_word(unsigned int position)
 {
@@ -50,8 +50,8 @@ static const char *goal_word(unsigned int position)
 }
 
 static const struct json_field device_fields[] = {
-        JSON_TEXT("uuid", struct mig_record_device, uuid, uuid_text, .is_needed = true),
-        JSON_UINT("slices", struct mig_record_device, slices, 1, SLICES_MAX, .is_needed = true),
+        JSON_TEXT("uuid", struct mig_record_device, uuid, any_text, .is_needed = true),
+        JSON_UINT("slices", struct mig_record_device, slices, 0, SLICES_MAX, .is_needed = true),
 };
 static const struct json_shape device_shape = JSON_SHAPE(struct mig_record_device, device_fields);
 
@@ -84,7 +84,7 @@ struct document {
 static const struct json_field document_fields[] = {
         JSON_UINT("version", struct document, version, VERSION, VERSION, .is_needed = true),
         JSON_TEXT("bootID", struct document, record.boot_id, name_text, .is_needed = true),
-        JSON_TEXT("config", struct document, record.config, name_text, .is_needed = true),
+        JSON_TEXT("config", struct document, record.config, any_text, .is_needed = true),
         JSON_WORD("goal", struct document, record.goal, goal_word, 2, .is_needed = true),
         JSON_BOOL("mayWait", struct document, record.may_wait),
         JSON_ITEMS("gpus", struct document, record.gpus, record.n_gpus, gpu_shape, 0, MIG_RECORD_GPUS_MAX,

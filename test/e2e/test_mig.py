@@ -189,10 +189,189 @@ def test_the_drop_in_answers_wrong_usage_as_nvidia_s_does(mixed):
 def test_mig_alone_names_its_commands(mixed):
     done = mixed.mig('--help')
     assert (done.returncode, done.stderr) == (0, '')
-    for command in ('assert', 'checkpoint', 'export', 'generate'):
+    for command in ('apply', 'assert', 'checkpoint', 'export', 'generate', 'plan', 'restore'):
         assert re.search(r'warpshare mig %s ' % command, done.stdout)
         assert mixed.good(command, '--help').startswith('usage: warpshare mig %s ' % command)
     for arguments, words in (((), 'warpshare mig: needs a command; --help lists them\n'),
-                             (('frobnicate',), "warpshare mig: 'frobnicate' is not a command; --help lists them\n")):
+                             (('frobnicate',), "warpshare mig: 'frobnicate' is not a command; 'warpshare mig --help' lists them\n")):
         done = mixed.mig(*arguments)
         assert (done.returncode, done.stdout, done.stderr) == (2, '', words)
+
+
+# ---- apply and restore, in the place of NVIDIA's program ----
+
+HOOKS = ('apply-start', 'pre-apply-mode', 'pre-apply-config', 'apply-exit')
+CONFIGS = {
+    'off': [{'devices': 'all', 'mig-enabled': False}],
+    'on': [{'devices': 'all', 'mig-enabled': True, 'mig-devices': {}}],
+    'seven': [{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'1g.10gb': 7}}],
+    'mixed': [{'devices': [0], 'mig-enabled': True, 'mig-devices': {'1g.10gb': 2, '2g.20gb': 1, '3g.40gb': 1}}],
+    'eight': [{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'1g.10gb': 8}}]}
+
+
+class Changing(Simulated):
+    """A node whose programs share their changes, with hooks that note when they ran."""
+
+    def __init__(self, folder, model='H100-80GB', driver='580.105.08', **more):
+        self.scenario = {'driverVersion': driver, 'geometryFile': str(folder / 'geometry'), 'gpus': [{'model': model, **more}]}
+        super().__init__(folder, self.scenario)
+        (folder / 'mig.yaml').write_text(yaml.safe_dump({'version': 'v1', 'mig-configs': CONFIGS}))
+        self.write_hooks()
+
+    def write_hooks(self, **scripts):
+        (self.folder / 'hooks.yaml').write_text(yaml.safe_dump({'version': 'v1', 'hooks': {
+            name: [{'command': 'sh', 'workdir': str(self.folder), 'args': ['-c', scripts.get(name.replace('-', '_'), 'true') +
+                                                                         '; echo %s $MIG_PARTED_SELECTED_CONFIG >> ran' % name]}]
+            for name in HOOKS}}))
+
+    def ran(self):
+        path = self.folder / 'ran'
+        text = path.read_text() if path.exists() else ''
+        path.unlink(missing_ok=True)
+        return [line.split()[0] for line in text.splitlines()]
+
+    def change(self, *arguments, **environment):
+        return self.parted(*arguments, '-k', 'hooks.yaml', '--state-directory', self.folder / 'state', **environment)
+
+    def apply(self, config, *more, **environment):
+        return self.change('apply', '-f', 'mig.yaml', '-c', config, *more, **environment)
+
+    def has(self, config, *more):
+        return self.parted('assert', '-f', 'mig.yaml', '-c', config, *more).returncode == 0
+
+
+@pytest.fixture(name='changing')
+def _changing(tmp_path):
+    return Changing(tmp_path)
+
+
+def test_hooks_run_in_the_order_of_nvidia_and_only_where_something_differs(changing):
+    done = changing.apply('mixed')
+    assert (done.returncode, done.stdout, done.stderr) == (0, 'MIG configuration applied successfully\n', '')
+    assert changing.has('mixed') and changing.ran() == list(HOOKS)
+    assert changing.apply('mixed').returncode == 0
+    assert changing.ran() == ['apply-start', 'apply-exit']
+    assert changing.apply('seven').returncode == 0
+    assert changing.has('seven') and changing.ran() == ['apply-start', 'pre-apply-config', 'apply-exit']
+    assert changing.apply('off').returncode == 0
+    assert changing.has('off') and changing.ran() == ['apply-start', 'pre-apply-mode', 'apply-exit']
+    assert changing.apply('mixed', '-m').returncode == 0
+    assert changing.has('on') and changing.ran() == ['apply-start', 'pre-apply-mode', 'apply-exit']
+
+
+def test_a_hook_has_the_variables_of_nvidia(changing):
+    changing.write_hooks(apply_start='env > environment')
+    assert changing.apply('mixed', '-m').returncode == 0
+    found = dict(line.split('=', 1) for line in (changing.folder / 'environment').read_text().splitlines())
+    assert found['MIG_PARTED_CONFIG_FILE'] == 'mig.yaml' and found['MIG_PARTED_SELECTED_CONFIG'] == 'mixed'
+    assert found['MIG_PARTED_HOOKS_FILE'] == 'hooks.yaml' and found['MIG_PARTED_MODE_CHANGE_ONLY'] == 'true'
+    assert found['MIG_PARTED_SKIP_RESET'] == 'false' and 'HOME' not in found
+
+
+@pytest.mark.parametrize('failing, ran', [
+    ('apply-start', []), ('pre-apply-mode', ['apply-start', 'apply-exit']),
+    ('pre-apply-config', ['apply-start', 'pre-apply-mode', 'apply-exit'])])
+def test_a_hook_that_fails_ends_the_change_before_anything_is_touched(failing, ran, changing):
+    changing.write_hooks(**{failing.replace('-', '_'): 'exit 4'})
+    done = changing.apply('mixed')
+    assert (done.returncode, done.stdout) == (1, '')
+    assert done.stderr == "nvidia-mig-parted apply: hook 0 of %s: 'sh' ended with status 4; --debug shows what it prints\n" % failing
+    assert changing.has('off') and changing.ran() == ran
+
+
+def test_the_last_hook_runs_after_an_error_too_and_its_own_failure_is_reported(changing):
+    done = changing.apply('eight')
+    assert (done.returncode, done.stdout, changing.ran()) == (1, '', ['apply-start', 'apply-exit'])
+    assert '8 of 1g.10gb do not fit' in done.stderr and changing.has('off')
+    changing.write_hooks(apply_exit='exit 4')
+    done = changing.apply('mixed')
+    assert (done.returncode, done.stdout) == (1, '') and 'hook 0 of apply-exit' in done.stderr
+    assert changing.has('mixed')
+
+
+def test_debug_shows_the_steps_and_what_hooks_print(changing):
+    changing.write_hooks(apply_start='echo said by a hook')
+    done = changing.change('-d', 'apply', '-f', 'mig.yaml', '-c', 'mixed')
+    assert done.returncode == 0 and 'said by a hook\n' in done.stdout
+    assert re.search(r'^GPU GPU-\S+: MIG enabled$', done.stderr, re.MULTILINE)
+    assert len(re.findall(r': made \dg\.\d+gb at \d$', done.stderr, re.MULTILINE)) == 4
+    assert 'said by' not in changing.apply('mixed').stdout
+
+
+def test_a_checkpoint_is_restored_at_the_same_places(changing):
+    assert changing.apply('mixed').returncode == 0
+    assert changing.parted('checkpoint', '-f', 'before.json').returncode == 0
+    before = (changing.folder / 'before.json').read_text()
+    for config in ('seven', 'off', 'mixed'):
+        assert changing.apply(config).returncode == 0
+        changing.ran()
+        done = changing.change('restore', '-f', 'before.json')
+        assert (done.returncode, done.stdout) == (0, 'MIG configuration restored successfully\n'), done.stderr
+        assert changing.good('checkpoint') == before
+        assert changing.ran() == [name for name in HOOKS if config == 'off' or (config == 'seven' and name != 'pre-apply-mode') or
+                                  name in ('apply-start', 'apply-exit')]
+
+
+def test_our_restore_is_like_apply(changing):
+    assert changing.apply('mixed').returncode == 0
+    before = changing.good('checkpoint')
+    assert changing.apply('off').returncode == 0
+    arguments = ('restore', '--file', '-', '--state-directory', changing.folder / 'state', '--output', 'json')
+    done = changing.mig(*arguments, text=before)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {'config': 'checkpoint', 'result': 'done'}), done.stderr
+    assert changing.good('checkpoint') == before
+    assert json.loads(changing.good(*arguments, text=before))['result'] == 'unchanged'
+    done = changing.mig('restore')
+    assert (done.returncode, done.stderr) == (2, 'warpshare mig restore: file: is needed, use --file\n')
+
+
+def test_what_cannot_be_restored_is_refused_with_nothing_touched(changing):
+    assert changing.apply('seven').returncode == 0
+    for text, words in (('{}', "checkpoint 'bad.json': Version: missing"),
+                        ('{"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-0","MigMode":0}]}}', 'GPU GPU-0 of the checkpoint is not in this node')):
+        (changing.folder / 'bad.json').write_text(text)
+        done = changing.change('restore', '-f', 'bad.json')
+        assert (done.returncode, done.stdout) == (1, '') and done.stderr == 'nvidia-mig-parted restore: %s\n' % words
+        assert changing.has('seven')
+
+
+def test_a_driver_that_lists_no_profiles_before_mig_is_enabled_is_no_hindrance(tmp_path):
+    node = Changing(tmp_path, driver='535.104.05')
+    before = yaml.safe_load(node.good('generate'))
+    assert before['mig-configs']['all-1g.10gb'][0]['mig-devices'] == {'1g.10gb': 7}
+    assert node.apply('mixed').returncode == 0 and node.has('mixed')
+    assert yaml.safe_load(node.good('generate')) == before
+    done = node.apply('eight')
+    assert (done.returncode, done.stdout) == (1, '') and '8 of 1g.10gb do not fit' in done.stderr and node.has('mixed')
+
+
+# ---- GPUs whose mode needs a reset ----
+
+A100 = {'five': [{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'1g.5gb': 5}}]}
+
+
+@pytest.fixture(name='ampere')
+def _ampere(tmp_path):
+    """An A100, and an nvidia-smi that resets it and notes how it was called."""
+    node = Changing(tmp_path, 'A100-40GB')
+    (tmp_path / 'mig.yaml').write_text(yaml.safe_dump({'version': 'v1', 'mig-configs': {**CONFIGS, **A100}}))
+    (tmp_path / 'bin').mkdir()
+    smi = tmp_path / 'bin' / 'nvidia-smi'
+    smi.write_text('#!/bin/sh\necho "$@" >> %s/called\ncp %s/after.yaml %s\n' % (tmp_path, tmp_path, node.path))
+    smi.chmod(0o755)
+    (tmp_path / 'after.yaml').write_text(yaml.safe_dump({**node.scenario, 'gpus': [{**node.scenario['gpus'][0], 'resets': 1}]}))
+    node.environment = {'PATH': '%s:%s' % (tmp_path / 'bin', os.environ['PATH'])}
+    return node
+
+
+def test_a_gpu_is_reset_where_its_mode_needs_that(ampere):
+    done = ampere.apply('five', **ampere.environment)
+    assert (done.returncode, done.stdout) == (0, 'MIG configuration applied successfully\n'), done.stderr
+    assert ampere.has('five')
+    assert re.fullmatch(r'--gpu-reset --id GPU-\S+\n', (ampere.folder / 'called').read_text())
+
+
+def test_a_reset_that_is_skipped_leaves_the_mode_pending(ampere):
+    done = ampere.apply('five', '-m', '-s', **ampere.environment)
+    assert (done.returncode, done.stdout) == (0, 'MIG configuration applied successfully\n'), done.stderr
+    assert not ampere.has('five', '-m') and not (ampere.folder / 'called').exists()

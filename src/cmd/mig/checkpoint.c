@@ -21,7 +21,7 @@ static const char help[] =
         "usage: warpshare mig checkpoint [OPTION...]\n"
         "\n"
         "Writes the MIG geometry that this node's GPUs have, with the placement of each MIG device, as JSON that\n"
-        "'nvidia-mig-parted restore' reads. A GPU is known by its UUID. UUIDs of MIG devices are not in it.\n"
+        "'warpshare mig restore' and NVIDIA's mig-parted read. A GPU is known by its UUID. UUIDs of MIG devices are not in it.\n"
         "\n"
         "  warpshare mig checkpoint --file /root/before.json\n"
         "\n";

@@ -10,6 +10,8 @@
 #include "cmd/mig/command.h"
 
 const char *const mig_command_shared[] = {"driver-root-ctr-path", "nvml-library", NULL};
+const char *const mig_command_change_shared[] = {"driver-root-ctr-path", "nvml-library", "system-root", NULL};
+const char *const mig_command_mode_changes[] = {"refuse", "reset", "reboot", NULL};
 const char *const mig_command_formats[] = {"yaml", "json", NULL};
 
 int mig_command_write(const char *file, const struct strbuf *text, struct error *err)
@@ -32,15 +34,20 @@ int mig_command_write(const char *file, const struct strbuf *text, struct error 
 
 static const char help[] =
         "usage: warpshare mig COMMAND [OPTION...]\n"
+        "       warpshare mig plan [OPTION...]           show what a configuration would change\n"
+        "       warpshare mig apply [OPTION...]          change it\n"
         "       warpshare mig assert [OPTION...]         say whether the GPUs have what a configuration wants\n"
         "       warpshare mig checkpoint [OPTION...]     write the geometry that they have, with its placements\n"
         "       warpshare mig export [OPTION...]         print the geometry that they have as a configuration\n"
         "       warpshare mig generate [OPTION...]       print the default configurations of this node\n"
+        "       warpshare mig restore [OPTION...]        give the GPUs the geometry of a checkpoint\n"
         "\n"
         "The MIG geometry of this node's GPUs. Configurations are those of NVIDIA's mig-parted, in its file format;\n"
         "docs/mig.md has the format, and --help of each command says more.\n"
         "\n"
-        "  warpshare mig generate                           the configurations that this node can have\n"
+        "  warpshare mig plan --all                         the configurations that this node can have\n"
+        "  warpshare mig plan --config all-balanced         what one of them would change\n"
+        "  warpshare mig apply --config all-balanced\n"
         "\n";
 
 const struct command_line command_mig_line = {
@@ -50,6 +57,8 @@ const struct command_line command_mig_line = {
 };
 
 const struct command command_mig_table[] = {
+        {"apply", "give the GPUs the geometry that a configuration wants", mig_command_apply, &mig_command_apply_line,
+                NULL},
         {"assert", "say whether the GPUs have what a configuration wants", mig_command_assert, &mig_command_assert_line,
                 NULL},
         {"checkpoint", "write the geometry that the GPUs have, with its placements", mig_command_checkpoint,
@@ -58,6 +67,8 @@ const struct command command_mig_table[] = {
                 &mig_command_export_line, NULL},
         {"generate", "print the default configurations of this node", mig_command_generate, &mig_command_generate_line,
                 NULL},
+        {"plan", "show what a configuration would change", mig_command_plan, &mig_command_plan_line, NULL},
+        {"restore", "give the GPUs the geometry of a checkpoint", mig_command_restore, &mig_command_restore_line, NULL},
         {0},
 };
 
@@ -71,10 +82,8 @@ int command_mig(int argc, char **argv)
 
         if (below)
                 return below->run(argc - 1, argv + 1);
-        if (argc > 1 && argv[1][0] != '-') {
-                error_raise(&err, ERROR_INVALID, "'%.100s' is not a command; --help lists them", argv[1]);
-                return command_line_refuse(&command_mig_line, &err);
-        }
+        if (argc > 1 && argv[1][0] != '-')
+                return command_refuse_word("warpshare mig", command_mig_table, argv[1]);
         if (command_line_read(&command_mig_line, &set, NULL, &arena, argc, argv, &status)) {
                 error_raise(&err, ERROR_INVALID, "needs a command; --help lists them");
                 status = command_line_refuse(&command_mig_line, &err);

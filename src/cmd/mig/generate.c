@@ -21,7 +21,8 @@ static const char help[] =
         "\n"
         "  warpshare mig generate > mig.yaml\n"
         "\n"
-        "Drivers before R550 list the profiles of a GPU only while MIG is enabled on it.\n"
+        "Drivers before R550 list the profiles of a GPU only while MIG is enabled on it; until then A30, A100, H100\n"
+        "and H200 have those that are documented.\n"
         "\n";
 
 const struct command_line mig_command_generate_line = {

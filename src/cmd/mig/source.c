@@ -11,14 +11,20 @@ int mig_source_open_node(struct mig_source *ret, const struct option_set *set, s
         return mig_node_read(&ret->node, &ret->arena, ret->nvml, err);
 }
 
-int mig_source_open(
-        struct mig_source *ret, const struct option_set *set, const char *file, const char *name, struct error *err)
+int mig_source_open_file(struct mig_source *ret, const struct option_set *set, const char *file, struct error *err)
 {
         if (mig_source_open_node(ret, set, err) < 0)
                 return -1;
-        if (!*file)
-                mig_generate(&ret->parted, &ret->arena, &ret->node);
-        else if (mig_parted_read(&ret->parted, &ret->arena, file, command_line_warn, NULL, err) < 0)
+        if (*file)
+                return mig_parted_read(&ret->parted, &ret->arena, file, command_line_warn, NULL, err);
+        mig_generate(&ret->parted, &ret->arena, &ret->node);
+        return 0;
+}
+
+int mig_source_open(
+        struct mig_source *ret, const struct option_set *set, const char *file, const char *name, struct error *err)
+{
+        if (mig_source_open_file(ret, set, file, err) < 0)
                 return -1;
         if (mig_parted_choose(&ret->config, &ret->parted, name, err) < 0)
                 return -1;

@@ -21,7 +21,11 @@ struct mig_source {
 /* NVML and the GPUs alone; |set| has where NVML is. The source is to be closed, whatever it returns. */
 int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err) MUST_USE;
 
-/* And the configuration |name| of |file|: cmd/mig/command.h has what "" means. Warnings go to standard error. */
+/* And the configurations of |file|: cmd/mig/command.h has what "" means. Warnings go to standard error. */
+int mig_source_open_file(
+        struct mig_source *ret, const struct option_set *set, const char *file, struct error *err) MUST_USE;
+
+/* And the configuration |name| of them. */
 int mig_source_open(struct mig_source *ret, const struct option_set *set, const char *file, const char *name,
         struct error *err) MUST_USE;
 
