@@ -341,6 +341,7 @@ struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
                 .reading = reading,
                 .file = config->mig.file,
                 .state_directory = config->mig.state_directory,
+                .mode_change = "reboot", /* for a reset the supervisor of MPS would have to close NVML, too */
                 .changed = on_run_changed,
                 .data = mig,
         };

@@ -110,6 +110,14 @@ def test_whole_gpus_become_mig_devices_and_whole_again_by_the_generated_configur
     assert kubelet.allocatable(SMALL) == 0
 
 
+def test_a_mode_that_changes_by_a_reboot_only_stays_pending_and_the_gpu_is_offered_as_before(site):
+    site.node.scenario([{'model': 'A100-40GB', 'uuid': UUIDS[0]}], driverVersion='580.105.08', geometryFile=site.node.folder + '/geometry')
+    site.start(file=False)
+    site.label('all-3g.20gb')
+    assert site.wait_state('failed') == 'the node has to be rebooted to change the MIG mode'
+    site.node.wait_counts(1)
+
+
 def test_with_the_strategy_single_devices_of_another_size_take_the_place_of_all(site):
     site.scenario({'mig': {'devices': [{'profile': '1g.10gb', 'start': 0}]}})
     kubelet = site.start(config={'version': 'v1', 'flags': {'migStrategy': 'single'}})
