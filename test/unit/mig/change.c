@@ -653,6 +653,28 @@ static void test_a_split_instance_is_complete_in_whatever_order_its_parts_are_li
         assert_string_equal(describe_gpu(&rig.arena, &node.gpus[0], true), "on 3g.20gb@4[1 MIG-a 2 MIG-b]");
 }
 
+/* Between the kill and the resumption the node got another driver, in whose words a GB200's seventh is 1g.23gb. */
+static void test_a_profile_that_has_another_name_by_now_is_made(void **state UNUSED)
+{
+        struct mig_record_item item = {
+                .profile = "1g.24gb", .start = 3, .is_after = true, .devices = {{"", 1}}, .n_devices = 1};
+        struct mig_record_gpu gpu = {
+                .uuid = "GPU-1", .changes = true, .is_enabled_after = true, .items = &item, .n_items = 1};
+        const struct mig_record record = {.boot_id = "boot-before", .config = "test", .gpus = &gpu, .n_gpus = 1};
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_change_end end;
+        struct error err;
+
+        rig_init(&rig, "gpus: [{model: GB200, uuid: GPU-1}]");
+        _free_ char *path = xasprintf("%s/" MIG_RECORD_NAME, rig.directory);
+
+        assert_ok(file_make_folder(rig.directory, &err), &err);
+        assert_ok(mig_record_write(&record, path, &err), &err);
+        assert_ok(rig_resume(&rig, &end, &err), &err);
+        assert_int_equal(end, MIG_CHANGE_DONE);
+        assert_gpu(&rig, 0, "on 1g.23gb@3[1]");
+}
+
 /* ---- any sequence ---- */
 
 static uint32_t pick(uint32_t *seed, size_t below)
@@ -978,6 +1000,7 @@ int main(void)
                 cmocka_unit_test(test_two_do_not_change_a_node_at_once),
                 cmocka_unit_test(test_a_split_instance_comes_back_as_it_was),
                 cmocka_unit_test(test_a_split_instance_is_complete_in_whatever_order_its_parts_are_listed),
+                cmocka_unit_test(test_a_profile_that_has_another_name_by_now_is_made),
                 cmocka_unit_test(test_any_sequence_ends_as_wanted_or_as_before_whatever_call_fails),
                 cmocka_unit_test(test_who_is_killed_at_any_step_is_resumed_after_a_reboot_as_well),
                 cmocka_unit_test(test_nothing_that_another_program_makes_meanwhile_is_destroyed),
