@@ -245,6 +245,7 @@ static int step_make(const struct work *work, struct view *view, size_t at)
                         view->record->uuid, item->profile);
         for (size_t i = 0; i < item->n_devices; i++)
                 slices[i] = item->devices[i].slices;
+        item->profile = profile->name; /* the driver may be another one since it was recorded */
         item->state = MIG_RECORD_MAKING;
         if (change_save(work) < 0)
                 return -1;

@@ -1,10 +1,10 @@
 /* warpshare mig apply: makes this node's GPUs as a configuration wants them, or leaves them as they are. */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/mig/command.h"
-#include "cmd/mig/plan_print.h"
 #include "cmd/mig/source.h"
 #include "cmd/mig/under_way.h"
 #include "mig/checkpoint.h"
