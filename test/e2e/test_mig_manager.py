@@ -351,6 +351,28 @@ def test_the_next_agent_goes_on_from_any_phase(manager, phase, is_killed):
     manager.wait_healthy(SMALL, '1:7', '1:8', '1:9')
 
 
+def test_an_agent_that_takes_over_late_knows_the_label(manager):
+    folder = manager.folder / 'configs'
+    folder.mkdir()
+    (folder / 'only').write_text(yaml.safe_dump(MIXED), encoding='utf-8')
+    manager.node.scenario(BEFORE)
+    manager.node.kubelet.start()
+    arguments = manager.options('--config-dir', str(folder), '--config-default', 'only')  # it follows a label of the node from its start
+    first = manager.node.start(*arguments)
+    manager.wait_healthy(SMALL, *ALL_SMALL)
+    lists = len(manager.cluster.api.asked('list', 'nodes'))
+    manager.node.start(*arguments)
+    manager.node.agent.wait_log('GPUs found')
+    manager.cluster.api.wait_for(lambda: len(manager.cluster.api.asked('list', 'nodes')) > lists)
+    manager.fault('plan', 'wait')
+    manager.label('large')
+    manager.wait_call('plan large')
+    assert first.stop() == 0
+    manager.mend('plan')
+    manager.wait_state('success')  # though nothing of the node has changed since it serves
+    manager.wait_healthy(LARGE, '0:1')
+
+
 def test_mps_daemons_of_what_goes_end_before_the_change(manager):
     manager.start(config={**MIXED, 'flags': {'migStrategy': 'mixed', 'mpsRoot': '/run/nvidia/mps'}, 'sharing': {'mps': {
         'resources': [{'name': name, 'replicas': 4} for name in (SMALL, LARGE)]}}})
