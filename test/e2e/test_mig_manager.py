@@ -312,8 +312,8 @@ def test_a_state_that_somebody_else_writes_is_put_back(manager):
     manager.wait_state('success')
 
 
-@pytest.mark.parametrize('phase', ['planning', 'waiting', 'applying', 'half'])
-@pytest.mark.parametrize('is_killed', [True, False], ids=['killed', 'stopped'])
+@pytest.mark.parametrize('phase, is_killed', [('planning', True), ('waiting', True), ('applying', True), ('half', True), ('waiting', False),
+                                              ('half', False)])
 def test_the_next_agent_goes_on_from_any_phase(manager, phase, is_killed):
     manager.start()
     if phase == 'waiting':
