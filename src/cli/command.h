@@ -17,5 +17,8 @@ struct command {
 /* |table| ends with one that has no name. NULL: no such command. */
 const struct command *command_find(const struct command *table, const char *name);
 
+/* Says that |word|, which follows |program| ("warpshare mps"), is none of |table|, and which is like it. Returns the exit status. */
+int command_refuse_word(const char *program, const struct command *table, const char *word);
+
 /* Exit statuses beside 0. */
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };

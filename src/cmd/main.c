@@ -19,6 +19,23 @@ static void print_help(FILE *to)
         strbuf_done(&text);
 }
 
+/* "help", or "help mps status", which is "mps status --help". */
+static int help(int argc, char **argv)
+{
+        const struct command *command;
+        char flag[] = "--help";
+        char *words[] = {argc > 1 ? argv[1] : NULL, argc > 2 ? argv[2] : flag, argc > 2 ? flag : NULL, NULL};
+
+        if (argc < 2) {
+                print_help(stdout);
+                return 0;
+        }
+        command = command_find(command_table, words[0]);
+        if (!command)
+                return command_refuse_word("warpshare", command_table, words[0]);
+        return command->run(argc > 2 ? 3 : 2, words);
+}
+
 int main(int argc, char **argv)
 {
         const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
@@ -32,10 +49,10 @@ int main(int argc, char **argv)
                 print_help(stderr);
                 return EXIT_USAGE;
         }
-        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
-                print_help(stdout);
-                return 0;
-        }
+        if (strcmp(word, "help") == 0)
+                return help(argc - 1, argv + 1);
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+                return help(1, argv);
         if (strcmp(word, "--version") == 0 || strcmp(word, "-v") == 0) {
                 puts("warpshare " WARPSHARE_VERSION);
                 return 0;
@@ -43,6 +60,5 @@ int main(int argc, char **argv)
         command = command_find(command_table, word);
         if (command)
                 return command->run(argc - 1, argv + 1);
-        fprintf(stderr, "warpshare: '%s' is not a command; 'warpshare --help' lists them\n", word);
-        return EXIT_USAGE;
+        return command_refuse_word("warpshare", command_table, word);
 }

@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 
@@ -58,6 +59,11 @@ def test_the_demonstration_has_colours_where_they_are_asked_for():
     assert done.returncode == 0
     assert ESCAPE in done.stdout
     assert re.search(r'Allocatable:\n\s+nvidia.com/gpu:\s+' + re.escape(ESCAPE) + r'\d+m80', done.stdout)
+    # docs/pictures/demo.svg was made of such an output by `make picture`.
+    picture = ElementTree.parse(os.path.join(os.environ['WARPSHARE_SOURCE'], 'docs/pictures/demo.svg'))
+    texts = [''.join(one.itertext()) for one in picture.iter('{http://www.w3.org/2000/svg}text')]
+    scenes = re.findall(re.escape(ESCAPE) + r'1m(\d+\. .*?)' + re.escape(ESCAPE), done.stdout)
+    assert [text for text in texts if re.match(r'\d+\. ', text)] == scenes, 'docs/pictures/demo.svg is stale; run: make picture'
 
 
 def test_the_demonstration_leaves_nothing_behind():
@@ -104,6 +110,13 @@ def test_help_of_the_agent_mentions_every_option_with_its_environment_and_key():
     assert max(map(len, done.stdout.splitlines())) <= 120
 
 
+@pytest.mark.parametrize('words', [('plan',), ('mps',), ('mps', 'status'), ('uninstall',)])
+def test_help_of_a_command_is_what_its_own_flag_prints(words):
+    asked = run('help', *words)
+    assert asked.returncode == 0 and not asked.stderr
+    assert asked.stdout == run(*words, '--help').stdout
+
+
 def test_help_of_the_demonstration_mentions_every_option():
     done = run('demo', '--help')
     assert done.returncode == 0 and not done.stderr
@@ -114,6 +127,8 @@ def test_help_of_the_demonstration_mentions_every_option():
 @pytest.mark.parametrize('arguments, text', [
     ((), 'usage: warpshare COMMAND'),
     (('frobnicate',), "warpshare: 'frobnicate' is not a command; 'warpshare --help' lists them"),
+    (('paln',), "warpshare: 'paln' is not a command; did you mean 'plan'?"),
+    (('help', 'paln'), "warpshare: 'paln' is not a command; did you mean 'plan'?"),
     (('agent', '--mps-rot', '/x'), "warpshare agent: unknown flag '--mps-rot'; did you mean '--mps-root'?"),
     (('agent', '--frobnicate'), "warpshare agent: unknown flag '--frobnicate'; --help lists all"),
     (('agent', 'now'), "warpshare agent: unexpected argument 'now'; --help lists the flags"),

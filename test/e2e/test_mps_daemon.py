@@ -269,7 +269,8 @@ def test_status_without_a_supervisor_says_so(mps):
     (['--kubelet-socket=x'], "warpshare mps: unknown flag '--kubelet-socket'; --help lists all\n"),
     (['--grace'], 'warpshare mps: --grace: needs a value\n'),
     (['--grace=soon'], "warpshare mps: grace: 'soon' is no number of seconds from 0 to 86400\n"),
-    (['start'], "warpshare mps: unexpected argument 'start'; --help lists the flags\n"),
+    (['start'], "warpshare mps: 'start' is not a command; 'warpshare mps --help' lists them\n"),
+    (['stauts'], "warpshare mps: 'stauts' is not a command; did you mean 'status'?\n"),
     (['status', '--output=xml'], None),
     (['uninstall', '--yes'], "warpshare mps uninstall: unknown flag '--yes'; --help lists all\n"),
 ])

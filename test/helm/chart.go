@@ -19,7 +19,6 @@ type chart struct {
 	sources  map[string]string // templates, by path
 }
 
-// Links are followed, as Helm does: files/rbac.json is one.
 func loadChart(folder string) (*chart, error) {
 	result := &chart{metadata: map[string]interface{}{}, values: map[string]interface{}{},
 		files: map[string][]byte{}, sources: map[string]string{}}

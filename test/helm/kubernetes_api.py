@@ -6,8 +6,9 @@ import re
 from kubernetes.client import models
 
 # The Prometheus operator's, as far as it is used.
-POD_MONITOR = {'selector': {'matchLabels': dict}, 'namespaceSelector': {'matchNames': list},
-               'podMetricsEndpoints': [{'port': str, 'interval': str, 'honorLabels': bool}]}
+MONITOR = {'selector': {'matchLabels': dict}, 'namespaceSelector': {'matchNames': list}}
+MONITORED = [{'port': str, 'interval': str, 'honorLabels': bool}]
+MONITORS = {'PodMonitor': {**MONITOR, 'podMetricsEndpoints': MONITORED}, 'ServiceMonitor': {**MONITOR, 'endpoints': MONITORED}}
 SCALARS = {'str': (str,), 'bool': (bool,), 'int': (int,), 'float': (int, float), 'datetime': (str,), 'object': (object,)}
 LABEL_VALUE = re.compile(r'([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?\Z')
 LABEL_KEY = re.compile(r'([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z')
@@ -124,10 +125,10 @@ def check(thing):
     """AssertionError, with the place, unless an API server would take it."""
     kind, metadata = thing['kind'], thing['metadata']
     where = f'{kind} {metadata["name"]}'
-    if kind == 'PodMonitor':
+    if kind in MONITORS:
         assert thing['apiVersion'] == 'monitoring.coreos.com/v1', where
         decode('V1ObjectMeta', metadata, f'{where}: metadata')
-        match(POD_MONITOR, thing['spec'], f'{where}: spec')
+        match(MONITORS[kind], thing['spec'], f'{where}: spec')
     elif kind in SHAPES:
         assert thing['apiVersion'] == GROUPS.get(kind, 'admissionregistration.k8s.io/v1'), where
         decode('V1ObjectMeta', metadata, f'{where}: metadata')
@@ -145,6 +146,8 @@ def check(thing):
         assert selector and selector.items() <= template['metadata']['labels'].items(), f'{where}: the selector selects no pod'
         assert len(metadata['name']) <= 63, f'{where}: the name is too long for a label'
         check_pod(template['spec'], where)
+    if kind == 'Pod':
+        check_pod(thing['spec'], where)
     if kind == 'ConfigMap':
         for key in thing.get('data', {}):
             assert re.match(r'[-._a-zA-Z0-9]{1,253}\Z', key), f'{where}: {key}'

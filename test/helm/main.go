@@ -1,5 +1,5 @@
 // Renders a Helm chart as Helm 3 does, with what Helm is made of: Go's text/template, sprig and gojsonschema, from Debian's packages.
-// For charts without dependencies, hooks and post-renderers. Nothing is sent anywhere and `lookup` finds nothing, as with
+// For charts without dependencies and post-renderers; hooks are rendered like everything else. Nothing is sent anywhere and `lookup` finds nothing, as with
 // `helm template`. docs/install.md does not need it: whoever has Helm uses Helm.
 //
 // Usage:

@@ -21,6 +21,7 @@ FOREIGN = {'WARPSHARE_SIM_SCENARIO', 'WARPSHARE_MPS_SIM', 'PATH', 'NVIDIA_VISIBL
 VALUES = {
     'image': {'image': {'repository': 'registry.example.com:5000/a/b', 'tag': 'v9', 'pullPolicy': 'Always'},
               'imagePullSecrets': [{'name': 'secret'}]},
+    'an image by its digest': {'image': {'digest': 'sha256:' + '0123456789abcdef' * 4}},
     'configurations as text': {'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG), 'other': 'version: v1\n'}}},
     'configurations as tables': {'config': {'map': {'a': MPS_CONFIG, 'b': {'version': 'v1'}}, 'default': 'b'}},
     'one configuration': {'config': {'map': {'only': MPS_CONFIG}}},
@@ -44,7 +45,8 @@ VALUES = {
     'node': {'node': {'condition': 'GPUSharingReady', 'taint': 'warpshare.io/not-ready=true:NoSchedule'}},
     'no MPS': {'mps': {'enabled': False}},
     'MPS': {'mps': {'root': '/opt/mps', 'enableHostPID': False, 'enableHostNetwork': True, 'privileged': False, 'grace': 600,
-                    'setComputeMode': False, 'nodeSelector': {'nvidia.com/mps.capable': 'true'}, 'resources': {}}},
+                    'setComputeMode': False, 'nodeSelector': {'nvidia.com/mps.capable': 'true'}, 'resources': {},
+                    'env': [{'name': 'WARPSHARE_MPS_SHARED_MEMORY', 'value': 'node'}], 'tolerations': []}},
     'MPS and MIG': {'migStrategy': 'single', 'mps': {'privileged': False}, 'nvidiaDriverRoot': '/run/nvidia/driver'},
     'DRA': {'dra': {'enabled': True, 'driverName': 'gpu.example.com', 'deviceClasses': {'extendedResourceNames': {
         'gpu': 'nvidia.com/gpu', 'shared': 'nvidia.com/gpu.shared', 'timeslice-mig': 'example.com/turns'}}},
@@ -55,6 +57,9 @@ VALUES = {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
         'networkPolicy': {'enabled': True, 'from': [{'ipBlock': {'cidr': '10.0.0.0/8'}}]}}},
     'usage': {'usage': {'hostPID': True}},
+    'metrics by a service': {'metrics': {'service': {'enabled': True}, 'serviceMonitor': {
+        'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}}}},
+    'test': {'test': {'resource': 'nvidia.com/gpu.shared'}},
     'simulation': {'simulation': {'enabled': True, 'model': 'H200', 'gpus': 8}, 'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG)}}},
     'log': {'log': {'level': 'debug', 'format': 'json'}},
     'accounts': {'serviceAccount': {'create': False, 'name': 'mine'}, 'rbac': {'create': False}},
@@ -64,7 +69,7 @@ VALUES = {
     'security': {'securityContext': {'privileged': True}, 'podSecurityContext': {'fsGroup': 0}},
     'names': {'nameOverride': 'gpu', 'namespaceOverride': 'elsewhere', 'selectorLabelsOverride': {'app': 'gpu'}},
     'full name': {'fullnameOverride': 'x' * 90},
-    'scheduling': {'podAnnotations': {'a': 'b'}, 'nodeSelector': {'pool': 'gpu'}, 'affinity': {}, 'tolerations': [],
+    'scheduling': {'podAnnotations': {'a': 'b'}, 'podLabels': {'team': 'gpu'}, 'nodeSelector': {'pool': 'gpu'}, 'affinity': {}, 'tolerations': [],
                    'priorityClassName': '', 'runtimeClassName': 'nvidia', 'resources': {'limits': {'memory': '128Mi'}}},
 }
 
@@ -130,6 +135,11 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
 @pytest.mark.parametrize('values, words', [
     ({'replicas': 3}, 'replicas'),
     ({'mps': {'rot': '/x'}}, 'rot'),
+    ({'image': {'digest': 'sha256:12'}}, 'image.digest'),
+    ({'podLabels': {'app.kubernetes.io/component': 'x'}}, 'podLabels'),
+    ({'metrics': {'serviceMonitor': {'enabled': True}}}, 'metrics.serviceMonitor needs metrics.service'),
+    ({'metrics': {'service': {'enabled': True}, 'serviceMonitor': {'enabled': True}, 'podMonitor': {'enabled': True}}},
+     'metrics.podMonitor and metrics.serviceMonitor'),
     ({'mps': {'root': 'x'}}, 'mps.root'),
     ({'migStrategy': 'some'}, 'migStrategy'),
     ({'deviceListStrategy': 'envvar,cdi'}, 'deviceListStrategy'),
@@ -304,6 +314,47 @@ def test_a_supervisor_that_is_not_privileged_has_its_capabilities_by_name(progra
         page = file.read()
     for capability in found['capabilities']['add']:
         assert f'| `{capability}` |' in page, f'docs/security.md does not say what {capability} is for'
+
+
+# ---- the chart as it is shipped ----
+
+def test_the_chart_needs_nothing_outside_of_its_folder():
+    for folder, _, names in os.walk(chart.CHART):
+        for name in names:
+            assert not os.path.islink(os.path.join(folder, name)), f'{name}: a package of the chart would miss what it links to'
+
+
+def test_a_digest_wins_over_the_tag(program):
+    digest = 'sha256:' + 'ab' * 32
+    rendered = chart.render(program, {'image': {'tag': 'v9', 'digest': digest}})
+    images = {container['image'] for daemons in rendered.all('DaemonSet') for kind in ('containers', 'initContainers')
+              for container in daemons['spec']['template']['spec'].get(kind, [])}
+    assert images == {f'registry.example.com/warpshare@{digest}'}
+
+
+def test_labels_of_pods_do_not_change_what_selects_them(program):
+    before, after = (chart.render(program, values).all('DaemonSet') for values in ({}, {'podLabels': {'team': 'gpu'}}))
+    for old, new in zip(before, after):
+        assert new['spec']['selector'] == old['spec']['selector']
+        assert new['spec']['template']['metadata']['labels'] == {**old['spec']['template']['metadata']['labels'], 'team': 'gpu'}
+
+
+def test_the_supervisor_may_run_where_the_agent_does_not(program):
+    own = [{'key': 'only-mps', 'operator': 'Exists'}]
+    rendered = chart.render(program, {'mps': {'tolerations': own}, 'node': {'taint': 'a/b=c:NoSchedule'}})
+    assert pod(rendered, 'mps')['tolerations'] == own + [{'key': 'a/b', 'operator': 'Exists'}]
+    assert {'key': 'only-mps', 'operator': 'Exists'} not in pod(rendered, 'agent')['tolerations']
+
+
+@pytest.mark.parametrize('simulated', [False, True])
+def test_helm_test_asks_for_one_share_and_measures_it(program, simulated):
+    hook = chart.render(program, {'simulation': {'enabled': simulated}, 'image': {'repository': 'a/b', 'tag': 'v9'},
+                                  'imagePullSecrets': [{'name': 'secret'}]}).one('Pod', 'warpshare-test')
+    assert hook['metadata']['annotations']['helm.sh/hook'] == 'test'
+    container = hook['spec']['containers'][0]
+    assert container['resources'] == {'limits': {'nvidia.com/gpu': 1}} and container['image'] == 'a/b:v9'
+    assert hook['spec']['restartPolicy'] == 'Never' and hook['spec']['imagePullSecrets'] == [{'name': 'secret'}]
+    assert (container['command'][:2] == ['warpshare', 'probe']) is not simulated  # nothing computes on simulated GPUs
 
 
 # ---- the processes ----

@@ -251,6 +251,8 @@ int command_mps(int argc, char **argv)
 
         if (argc > 1 && strcmp(argv[1], MPS_EXEC_IN_SHM) == 0)
                 return command_exec_in_shm(argc - 1, argv + 1);
+        if (argc > 1 && !below && argv[1][0] != '-')
+                return command_refuse_word("warpshare mps", command_mps_table, argv[1]);
 
         signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
                                    * process */

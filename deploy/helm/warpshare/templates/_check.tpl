@@ -21,6 +21,12 @@
 {{- if and .Values.dra.enabled (semverCompare "<1.32.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "dra.enabled needs Kubernetes 1.32 or newer, and this is %s" .Capabilities.KubeVersion.Version) }}
 {{- end }}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.service.enabled) }}
+{{- fail "metrics.serviceMonitor needs metrics.service.enabled: it selects that service" }}
+{{- end }}
+{{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}
+{{- fail "metrics.podMonitor and metrics.serviceMonitor are both enabled: every metric would be there twice" }}
+{{- end }}
 {{- $config := .Values.config }}
 {{- if and $config.map $config.name }}
 {{- fail "config.map and config.name are both set: one of them" }}

@@ -53,12 +53,29 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 
 {{- define "warpshare.image" -}}
+{{- if .Values.image.digest -}}
+image: {{ printf "%s@%s" .Values.image.repository .Values.image.digest | quote }}
+{{- else -}}
 image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+{{- end }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end }}
 
-{{/* What both pods have in common. */}}
+{{/* Takes a list: the root, the component. */}}
+{{- define "warpshare.podMetadata" -}}
+labels: {{- include "warpshare.selector" . | nindent 2 }}
+  {{- with (index . 0).Values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with (index . 0).Values.podAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* What both pods have in common. Takes a list: the root, the tolerations. */}}
 {{- define "warpshare.pod" -}}
+{{- $tolerations := index . 1 -}}
+{{- with index . 0 }}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 0 }}
 {{- end }}
@@ -75,8 +92,9 @@ securityContext: {{- toYaml . | nindent 2 }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- $own := .Values.node.taint | empty | ternary list (list (dict "key" (regexFind "^[^=:]*" (toString .Values.node.taint)) "operator" "Exists")) }}
-{{- with concat .Values.tolerations $own }}
+{{- with concat $tolerations $own }}
 tolerations: {{- toYaml . | nindent 0 }}
+{{- end }}
 {{- end }}
 {{- end }}
 
