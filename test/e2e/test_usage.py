@@ -1,5 +1,7 @@
 """Who uses what, as the metrics of the agent say: simulated processes, whose cgroups are in a /proc of the test's own."""
 import os
+import shutil
+import subprocess
 
 import pytest
 from mps_node import MpsNode
@@ -62,6 +64,18 @@ def test_a_pods_processes_are_counted_until_it_ends(node):
 def test_no_reading_is_made_where_it_is_off(node):
     node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=off')
     assert 'warpshare_gpu_' not in get(node.agent, '/metrics')[1]
+
+
+@pytest.mark.skipif(not shutil.which('promtool'), reason='promtool (of the package prometheus) is not installed')
+def test_promtool_finds_no_fault_with_the_names(node):
+    gpus = v100s(1)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    start(node, sharing('timeSlicing', 4), Machine(node))
+    node.wait(lambda: series(node, 'warpshare_unit_other_memory_bytes'), 'the GPU is read')
+    page = get(node.agent, '/metrics')[1]
+    found = subprocess.run(['promtool', 'check', 'metrics'], input=page, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout + found.stderr) == (0, '')
 
 
 @pytest.fixture
