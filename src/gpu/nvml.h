@@ -123,6 +123,8 @@
                 "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")                  \
         MAY(device_get_processes_v1, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *processes),      \
                 "nvmlDeviceGetComputeRunningProcesses")                                                                \
+        MAY(device_get_graphics_processes, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes),   \
+                "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2")                \
         MAY(device_get_mps_processes, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes),        \
                 "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2")            \
         MAY(device_get_mps_processes_v1, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *processes),  \
