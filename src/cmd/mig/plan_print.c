@@ -45,15 +45,16 @@ static void row_add(struct row *row, const char *profile, unsigned int start, un
                 row->cells[row->n_cells++] = (struct cell){profile, start, size, mark};
 }
 
+/* At least 1; as many as there is room for. */
 static unsigned int count_slices(const struct mig_geometry *geometry)
 {
-        unsigned int slices = 0;
+        unsigned int slices = 1;
 
         for (size_t i = 0; i < geometry->n_profiles; i++)
                 for (size_t j = 0; j < geometry->profiles[i].n_placements; j++)
                         slices = MAX(slices,
                                 geometry->profiles[i].placements[j].start + geometry->profiles[i].placements[j].size);
-        return slices;
+        return MIN(slices, ROW_WIDTH / 2);
 }
 
 /* What is too long for its cell goes without its memory: "1g.10gb+me" is "1g+me". */
@@ -144,7 +145,7 @@ static void print_then(const struct look *look, const struct mig_plan_gpu *plan,
                 print_unplaced(look, plan);
                 return;
         }
-        if (slices == 0) {
+        if (plan->gpu->geometry.n_profiles == 0) {
                 print_text_row(look, "then", "MIG is enabled, without MIG devices");
                 return;
         }
