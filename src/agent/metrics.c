@@ -48,7 +48,7 @@ static void put_config(struct exposition *to, const struct config_status *config
                         yes_or_no(config->verdict == (enum config_verdict)i));
 }
 
-/* ---- what is advertised ---- */
+/* ---- advertised devices ---- */
 
 static void put_device_count(
         struct exposition *to, const struct agent_metrics_resource *of, const char *health, size_t count)
@@ -90,7 +90,7 @@ static void put_pending(struct exposition *to, const struct agent_metrics *metri
         }
 }
 
-/* ---- families with one value a unit ---- */
+/* ---- families with one value for each unit ---- */
 
 static double unit_healthy(const struct agent_metrics_resource *of, size_t unit)
 {
@@ -131,7 +131,7 @@ static void put_units(struct exposition *to, const struct agent_metrics *metrics
         }
 }
 
-/* ---- families with one value an allocation ---- */
+/* ---- families with one value for each allocation ---- */
 
 static double allocation_replicas(const struct ledger_allocation *allocation)
 {
@@ -209,7 +209,7 @@ static void put_faults(struct exposition *to, const struct mps_faults *faults)
                                 (double)faults->counts[i].totals[kind]);
 }
 
-/* Containers of one pod, and init containers with its name unknown, are one series. */
+/* Adds a pod that a fault concerns. Several containers of one pod are one series. */
 static void put_fault_pod(struct exposition *to, struct map *seen, struct arena *arena,
         const struct mps_daemon_status *daemon, const struct ledger_allocation *allocation)
 {
@@ -260,13 +260,16 @@ static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
 
 /* ---- the limit monitor ---- */
 
-/* The same process may have more memory than it was granted and more threads: series have no two samples. */
+/*
+ * A process may violate two limits, of memory and of threads. Violations with the same labels are counted in one sample,
+ * because a series may have only one.
+ */
 struct violation_count {
         const struct limit_violation *violation;
         unsigned int count;
 };
 
-/* All that its labels say. */
+/* The labels of the violation as one text. */
 static const char *violation_key(struct arena *arena, const struct limit_violation *violation)
 {
         return arena_printf(arena, "%d|%s|%s|%s|%s|%s|%d", (int)violation->kind, violation->daemon,
@@ -349,7 +352,7 @@ static bool is_same_series(const struct call_info *a, const struct call_info *b)
                (a->subject != CALL_ON_GPU || a->index == b->index);
 }
 
-/* Two threads may hang in the same call: series have no two samples. */
+/* Two threads may hang in the same call. A series may have only one sample: the longest hang. */
 static bool is_longest(const struct gpu_hang *hangs, size_t n_hangs, size_t position)
 {
         const struct call_info *own = &hangs[position].call;

@@ -32,7 +32,7 @@ static const struct config_status small = {.name = "small",
         .generation = 7,
         .verdict = CONFIG_ACCEPTED};
 
-static void test_what_is_in_force_is_told_with_what_became_of_the_newest(void **state UNUSED)
+static void test_the_report_has_the_configuration_in_force_and_the_fate_of_the_newest(void **state UNUSED)
 {
         struct config_status status = small;
 
@@ -42,14 +42,14 @@ static void test_what_is_in_force_is_told_with_what_became_of_the_newest(void **
         assert_node(&status, NODE(SMALL "\"warpshare.dev/config-status\": \"refused: config 'small' line 3: no\""));
 }
 
-static void test_where_none_is_in_force_only_the_status_is_told(void **state UNUSED)
+static void test_without_a_configuration_in_force_only_the_status_is_reported(void **state UNUSED)
 {
         const struct config_status status = {.verdict = CONFIG_WAITING, .why = "the node's label is not known yet"};
 
         assert_node(&status, NODE("\"warpshare.dev/config-status\": \"waiting: the node's label is not known yet\""));
 }
 
-static void test_what_is_not_utf_8_is_told_as_far_as_it_is(void **state UNUSED)
+static void test_a_text_that_is_not_utf_8_is_reported_with_replacements(void **state UNUSED)
 {
         const struct config_status status = {.verdict = CONFIG_REFUSED, .why = "'\xff' is none"};
 
@@ -59,9 +59,9 @@ static void test_what_is_not_utf_8_is_told_as_far_as_it_is(void **state UNUSED)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_what_is_in_force_is_told_with_what_became_of_the_newest),
-                cmocka_unit_test(test_where_none_is_in_force_only_the_status_is_told),
-                cmocka_unit_test(test_what_is_not_utf_8_is_told_as_far_as_it_is),
+                cmocka_unit_test(test_the_report_has_the_configuration_in_force_and_the_fate_of_the_newest),
+                cmocka_unit_test(test_without_a_configuration_in_force_only_the_status_is_reported),
+                cmocka_unit_test(test_a_text_that_is_not_utf_8_is_reported_with_replacements),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
