@@ -193,8 +193,10 @@ static void on_released(void *data)
                 const struct gpu *gpu = &plan->inventory->gpus[i];
 
                 if (gpu->is_claimed && !plan_is_for_dra(plan->config, plan->inventory, gpu) &&
-                        !has_claims(agent->ledger, gpu))
+                        !has_claims(agent->ledger, gpu)) {
                         gpu_monitor_rescan(agent->monitor);
+                        return;
+                }
         }
 }
 

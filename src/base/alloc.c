@@ -152,3 +152,12 @@ size_t arena_footprint(const struct arena *arena)
                 total += sizeof(*chunk) + chunk->size;
         return total;
 }
+
+char *arena_path(struct arena *arena, const char *root, const char *path)
+{
+        size_t length = strlen(root);
+
+        while (length && root[length - 1] == '/')
+                length--;
+        return arena_printf(arena, "%.*s/%s", (int)length, root, path + (*path == '/'));
+}

@@ -44,6 +44,8 @@ char *arena_strdup(struct arena *arena, const char *text); /* NULL if |text| is 
 char *arena_strndup(struct arena *arena, const char *text, size_t length);
 char *arena_printf(struct arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(struct arena *arena, const char *format, va_list args) PRINTF_LIKE(2, 0);
+/* |path| below |root|, with one slash between them: "/" and "a", "/b/" and "/a". */
+char *arena_path(struct arena *arena, const char *root, const char *path);
 
 /* How many bytes the arena got from malloc(), for budgets and tests. */
 size_t arena_footprint(const struct arena *arena);
