@@ -54,9 +54,10 @@ VALUES = {
         'config': {'map': {'default': {'version': 'v1', 'dra': {'enabled': True, 'devices': [0], 'timeSlicing': True}}}}},
     'DRA without classes and shares': {'dra': {'enabled': True, 'deviceClasses': {'create': False}}, 'mps': {'enabled': False}},
     'no metrics': {'metrics': {'enabled': False}},
-    'metrics': {'metrics': {'port': 9500, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
+    'metrics': {'metrics': {'port': 9500, 'dcgm': True, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
         'networkPolicy': {'enabled': True, 'from': [{'ipBlock': {'cidr': '10.0.0.0/8'}}]}}},
+    'usage': {'usage': {'hostPID': True}},
     'metrics by a service': {'metrics': {'service': {'enabled': True}, 'serviceMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}}}},
     'test': {'test': {'resource': 'nvidia.com/gpu.shared'}},
@@ -403,6 +404,11 @@ def test_an_update_starts_the_new_agent_beside_the_old_one(program):
     host = {'devicePlugin': {'enableHostNetwork': True}}
     assert strategy(host) == {'type': 'RollingUpdate'}
     assert strategy({**host, 'metrics': {'enabled': False}}) == strategy()
+
+
+def test_the_agent_sees_the_processes_of_the_node_only_where_that_is_wanted(program):
+    assert 'hostPID' not in pod(chart.render(program), 'agent')
+    assert pod(chart.render(program, {'usage': {'hostPID': True}}), 'agent')['hostPID'] is True
 
 
 def test_the_ports_of_metrics_can_be_kept_to_some(program):
