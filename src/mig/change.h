@@ -51,6 +51,9 @@ enum mig_change_end {
         MIG_CHANGE_WAITS,  /* for a reboot; the record stays */
 };
 
+/* There is something to resume below |directory|: asked without NVML and without the lock. */
+bool mig_change_is_recorded(const char *directory);
+
 /*
  * Finishes what the record says, or undoes it. -1: it could not be finished and is undone; or it could be neither, then the error says so
  * and the record stays.

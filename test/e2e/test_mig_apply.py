@@ -292,6 +292,24 @@ def test_a_reset_that_nvidia_smi_refuses_is_taken_back(tmp_path):
     assert node.has('off')
 
 
+def test_without_a_record_there_is_nothing_to_resume_and_no_driver_needed(h100):
+    done = h100.apply('--resume', WARPSHARE_SIM_SCENARIO='')
+    assert (done.returncode, done.stdout, done.stderr) == (0, 'there is nothing to change\n', '')
+    assert not (h100.folder / 'state').exists()
+
+
+def test_a_record_that_cannot_be_read_says_the_way_out(h100):
+    record = h100.folder / 'state/change.json'
+    record.parent.mkdir()
+    record.write_text('{}')
+    for done in (h100.apply('--resume'), h100.apply_config('large')):
+        assert (done.returncode, done.stdout) == (1, '')
+        assert done.stderr == (f"warpshare mig apply: record '{record}' (remove it to accept the geometry as it is): "
+                               'version: missing\n')
+    record.unlink()
+    assert h100.apply_config('large').returncode == 0
+
+
 def test_resume_takes_no_configuration(h100):
     done = h100.apply_config('mixed', '--resume')
     assert (done.returncode, done.stderr.splitlines()[0]) == (

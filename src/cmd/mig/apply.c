@@ -150,6 +150,8 @@ int mig_apply(const struct command_line *line, const struct option_set *set, con
         struct error err;
         int status;
 
+        if (options->resumes && !mig_change_is_recorded(options->state_directory))
+                return apply_end(&apply, "", MIG_CHANGE_NONE);
         if (mig_under_way_open(&work, set, options->state_directory, options->mode_change,
                     options->is_json ? stderr : stdout, &err) < 0)
                 return command_line_fail(line, &err);
