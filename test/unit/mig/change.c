@@ -1,6 +1,6 @@
 /*
- * A change of geometry against the simulated driver: whatever fails, whoever is killed and whatever others do meanwhile, each GPU ends as wanted
- * or as before, and nothing of others is destroyed.
+ * A change of geometry against the simulated driver: whatever fails, whoever is killed and whatever others do
+ * meanwhile, each GPU ends as wanted or as before, and nothing of others is destroyed.
  */
 #include "unit.h"
 
