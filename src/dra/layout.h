@@ -1,6 +1,6 @@
 /*
- * The layout: which DRA devices a node offers, of which GPUs, with which capacities, and what excludes what. Pure: no clock, no I/O, no
- * JSON. dra/slices.h makes ResourceSlices of it; Prepare looks up by name what a claim was given.
+ * The layout: which DRA devices a node offers, of which GPUs, with which capacities, and which devices exclude each other.
+ * Pure: no clock, no I/O, no JSON. dra/slices.h makes ResourceSlices of it; Prepare looks up the device of a claim by its name.
  *
  * One H100 (80 GiB, usable 79 GiB), sharing by MPS and by time-slicing offered, is three devices:
  *
@@ -11,7 +11,7 @@
  * The counter set gpu-0-counters has 1 of "unit", and a shared device is charged once, by its first claim. So the scheduler gives the
  * GPU to one claim as a whole, or to any number of claims that fit by MPS, or to 4 by time-slicing, and never mixes them.
  *
- * Names (DNS labels). N is the GPU's minor number, or NVML's index where any GPU does not tell its minor:
+ * Names (DNS labels). N is the GPU's minor number, or NVML's index if the minor number of any GPU is unknown:
  *
  *   gpu-N                                whole GPU
  *   gpu-N-mig-1g-10gb-gi7-ci0            MIG device that exists, by its GPU instance and compute instance
@@ -23,13 +23,16 @@
  *
  * In a profile '.' is '-', "+me" is "-me", and "-me" (without media engines) is "-no-me".
  *
- * The full layout needs consumable capacity and partitionable devices in the API server. Where one of them is off, a server silently
- * drops the fields in question, and a device to share would look like one to own, a GPU and its parts like strangers. Then it is the safe
- * layout: each unit as a whole, or as static shares (|fallback|), never both, and no candidates.
+ * The full layout needs consumable capacity and partitionable devices in the API server. A server without one of them silently
+ * drops its fields: a device for many claims would look like one for a single claim, and a GPU and its MIG devices like
+ * independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares (|fallback|), never both,
+ * and no candidates.
  *
- * Order: the scheduler takes the first device that fits, so the order packs. Shared devices come first, then time-sliced ones, MIG
- * devices and candidates from small to large, whole GPUs last. All but whole GPUs go by the GPU's number upwards; whole GPUs downwards, so that
- * they leave alone the GPUs that shares fill. Of a candidate's places, those come first that get in the way of the fewest other places.
+ * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come first,
+ * then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices are in the
+ * order of the GPU's number; whole GPUs in the opposite order, so that claims for whole GPUs and claims for shares fill the
+ * node from different ends. A candidate's placements are in the order of how many other placements each makes impossible, the
+ * fewest first.
  */
 #pragma once
 
@@ -70,7 +73,7 @@ static inline bool dra_device_kind_is_by_mps(enum dra_device_kind kind)
 
 /*
  * What a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus a multiple of
- * |step|, and is at most |max|; a claim that requests none takes |preset|. Without: the whole value belongs to whoever has the device.
+ * |step|, and is at most |max|; a claim that requests none takes |preset|. Without a policy, the claim that has the device has the whole value.
  */
 struct dra_capacity {
         const char *name;

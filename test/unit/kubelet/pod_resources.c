@@ -135,7 +135,7 @@ static void test_resources_of_others_are_left_out_where_that_is_wanted(void **st
 }
 
 /* A device of two NUMA nodes has two entries. */
-static void test_a_device_that_is_told_twice_is_held_once(void **state UNUSED)
+static void test_a_device_that_is_listed_twice_is_held_once(void **state UNUSED)
 {
         static const struct held held[] = {
                 {"pod", "main", {"nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-1"}},
@@ -260,7 +260,7 @@ static char *replay(const struct strbuf *recording, size_t cut)
         return heard.first;
 }
 
-static void test_a_recorded_list_says_who_holds_what_wherever_it_is_cut(void **state UNUSED)
+static void test_a_recorded_list_is_read_wherever_it_is_cut(void **state UNUSED)
 {
         struct strbuf recording = STRBUF_INIT;
         struct error err;
@@ -502,7 +502,7 @@ static void test_questions_that_come_while_one_is_on_its_way_share_the_next_answ
         assert_int_equal(f->calls, 2);
 }
 
-static void test_without_a_kubelet_the_question_fails_and_the_next_one_tries_anew(void **state)
+static void test_without_a_kubelet_a_request_fails_and_the_next_one_tries_again(void **state)
 {
         struct fixture *f = *state;
         _free_ char *expected = xasprintf(
@@ -519,7 +519,7 @@ static void test_without_a_kubelet_the_question_fails_and_the_next_one_tries_ane
         assert_string_equal(f->text, "");
 }
 
-static void test_a_kubelet_that_started_anew_is_asked(void **state)
+static void test_a_restarted_kubelet_is_asked(void **state)
 {
         struct fixture *f = *state;
 
@@ -648,19 +648,19 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_containers_without_devices_are_left_out),
                 cmocka_unit_test(test_resources_of_others_are_left_out_where_that_is_wanted),
-                cmocka_unit_test(test_a_device_that_is_told_twice_is_held_once),
+                cmocka_unit_test(test_a_device_that_is_listed_twice_is_held_once),
                 cmocka_unit_test(test_a_device_in_two_containers_is_with_the_later),
                 cmocka_unit_test(test_an_answer_that_is_cut_is_refused_or_read_but_never_beyond),
                 cmocka_unit_test(test_an_answer_made_to_cost_memory_is_refused),
-                cmocka_unit_test(test_a_recorded_list_says_who_holds_what_wherever_it_is_cut),
+                cmocka_unit_test(test_a_recorded_list_is_read_wherever_it_is_cut),
                 cmocka_unit_test_setup_teardown(test_a_question_is_answered_over_one_connection, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_ten_thousand_devices_fit_into_an_answer, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_an_answer_beyond_16_mib_is_an_error, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_questions_that_come_while_one_is_on_its_way_share_the_next_answer, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_without_a_kubelet_the_question_fails_and_the_next_one_tries_anew, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_a_kubelet_that_started_anew_is_asked, set_up, tear_down),
+                        test_without_a_kubelet_a_request_fails_and_the_next_one_tries_again, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_restarted_kubelet_is_asked, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_kubelet_that_dies_over_a_question_is_an_error, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
