@@ -21,9 +21,16 @@ $(BUILD)/main/build.ninja: | bootstrap
 all: $(BUILD)/main/build.ninja ## build, into build/main
 	@ninja -C $(BUILD)/main
 
-run: $(BUILD)/main/build.ninja ## the main job: a simulated node, three pods, a GPU that fails and comes back
-	@ninja -C $(BUILD)/main --quiet
-	@$(BUILD)/main/src/cmd/warpshare demo $(DEMO_ARGS)
+# Whoever only wants to see it installs a fifth of the packages: what the tests need is left out, unless they were built before.
+RUN := $(if $(wildcard $(BUILD)/main/build.ninja),main,run)
+
+$(BUILD)/run/build.ninja:
+	@scripts/bootstrap --build
+	@meson setup -Dtests=false $(BUILD)/run >/dev/null
+
+run: $(BUILD)/$(RUN)/build.ninja ## the main job: a simulated node, three pods, a GPU that fails and comes back
+	@ninja -C $(BUILD)/$(RUN) $$(test -t 1 || echo --quiet)
+	@$(BUILD)/$(RUN)/src/cmd/warpshare demo $(DEMO_ARGS)
 
 image: bootstrap ## the container image, without a container engine: an OCI archive in build/image
 	@deploy/container/build $(IMAGE_ARGS)

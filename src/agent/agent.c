@@ -54,6 +54,7 @@ struct agent {
         struct ledger *ledger;
         struct agent_rollout *rollout;
         struct metrics_http *metrics; /* NULL: nobody asks for them */
+        struct agent_usage *usage;    /* NULL: nothing is sampled */
         struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
         struct node_watch *node;
         struct node_events *events;
@@ -666,6 +667,15 @@ static void on_stale_library(void *data)
 
 /* ---- metrics ---- */
 
+static void on_samples(struct gpu_samples *samples, void *data)
+{
+        struct agent *agent = data;
+        const struct generation *current = agent->current;
+
+        agent_usage_add(agent->usage, samples, agent->ledger, current ? current->rollout->plan : NULL,
+                !agent->stopping && plugins_is_serving(agent->plugins));
+}
+
 static void measure_resource(const struct agent *agent, const struct resource *resource, struct arena *scratch,
         struct agent_metrics_resource *ret)
 {
@@ -689,6 +699,7 @@ static char *write_metrics(void *data)
         struct arena scratch = ARENA_INIT;
         struct agent_metrics_resource *resources;
         struct dra_measures dra;
+        struct agent_usage_view usage;
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
         char *text;
 
@@ -705,6 +716,12 @@ static char *write_metrics(void *data)
                 dra = dra_driver_measure(agent->dra);
         metrics.dra = agent->dra ? &dra : NULL;
         metrics.n_claims = ledger_claims(agent->ledger, &scratch, &metrics.claims);
+        if (agent->usage) {
+                agent_usage_look(
+                        agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);
+                usage.inventory = newest_inventory(agent);
+                metrics.usage = &usage;
+        }
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
@@ -841,11 +858,15 @@ static int agent_start(struct agent *agent, struct error *err)
                 .on_health = on_agent_health,
                 .on_unheard = on_unheard,
                 .on_hang = on_agent_hang,
+                /* Nobody reads them elsewhere. */
+                .sample_ms = *config->metrics_address ? config->usage_seconds * UINT64_C(1000) : 0,
+                .on_samples = on_samples,
                 .on_stale_library = on_stale_library,
                 .data = agent,
         };
         struct agent_config_cluster cluster;
 
+        agent->usage = monitor.sample_ms ? agent_usage_new() : NULL;
         /* First the thread that reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;
@@ -936,6 +957,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         generation_free(agent.previous);
         generation_free(agent.current);
         inventory_free(agent.refused);
+        agent_usage_free(agent.usage);
         settings_unref(agent.settings);
         uv_loop_close(&agent.loop);
         log_info("stopped");

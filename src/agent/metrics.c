@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/usage_metrics.h"
 #include "base/map.h"
 #include "metrics/exposition.h"
 #include "mps/wire/message.h"
@@ -508,6 +509,8 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_dra(&exposition, metrics);
         put_mps(&exposition, metrics);
         put_violations(&exposition, metrics);
+        if (metrics->usage)
+                usage_metrics_put(&exposition, metrics->usage);
         put_events(&exposition, &metrics->events);
         exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
                 "Waits for NVML's health events that failed, since the agent started.");

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "agent/usage.h"
 #include "dra/driver.h"
 #include "gpu/monitor.h"
 #include "kubelet/device_list.h"
@@ -33,6 +34,7 @@ struct agent_metrics {
         const struct dra_measures *dra; /* NULL: this agent is no DRA driver */
         const struct ledger_claim_state *claims;
         size_t n_claims;
+        const struct agent_usage_view *usage; /* NULL: nothing is sampled */
         struct node_events_counts events;
         uint64_t failed_waits;        /* for health events */
         const struct gpu_hang *hangs; /* calls into NVML that hang now */

@@ -138,6 +138,9 @@ static int check_node_taint_and_condition(const struct config *config, struct ar
         return 0;
 }
 
+/* In the order of usage_words. */
+static const unsigned int usage_seconds[] = {0, 1, 5, 15, 30, 60};
+
 static void set_paths(struct config *config, const struct merge *merge, struct arena *arena)
 {
         config->driver_root = config_copy(merge, arena, "driver-root");
@@ -159,6 +162,7 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->nvml_library = config_copy(merge, arena, "nvml-library");
         config->system_root = config_copy(merge, arena, "system-root");
         config->metrics_address = config_copy(merge, arena, "metrics-address");
+        config->usage_seconds = usage_seconds[choice(merge, "usage-interval")];
         config->node_name = config_copy(merge, arena, "node-name");
         config->kubeconfig = config_copy(merge, arena, "kubeconfig");
         config->node_condition = config_copy(merge, arena, "node-condition");

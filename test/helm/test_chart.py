@@ -56,6 +56,7 @@ VALUES = {
     'metrics': {'metrics': {'port': 9500, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
         'networkPolicy': {'enabled': True, 'from': [{'ipBlock': {'cidr': '10.0.0.0/8'}}]}}},
+    'usage': {'usage': {'hostPID': True}},
     'metrics by a service': {'metrics': {'service': {'enabled': True}, 'serviceMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}}}},
     'alerts': {'metrics': {'rules': {'enabled': True, 'labels': {'release': 'prometheus'}, 'runbooks': 'https://docs.example.com/alerts.md',
@@ -382,6 +383,11 @@ def test_an_update_starts_the_new_agent_beside_the_old_one(program):
     host = {'devicePlugin': {'enableHostNetwork': True}}
     assert strategy(host) == {'type': 'RollingUpdate'}
     assert strategy({**host, 'metrics': {'enabled': False}}) == strategy()
+
+
+def test_the_agent_sees_the_processes_of_the_node_only_where_that_is_wanted(program):
+    assert 'hostPID' not in pod(chart.render(program), 'agent')
+    assert pod(chart.render(program, {'usage': {'hostPID': True}}), 'agent')['hostPID'] is True
 
 
 def test_the_ports_of_metrics_can_be_kept_to_some(program):
