@@ -32,6 +32,29 @@ def devices(**counts):
             for health, count in counts.items()}
 
 
+def xid(number, times):
+    """Its time, in seconds, which are minutes of promtool's times 60."""
+    return {'warpshare_gpu_xid_last_timestamp_seconds{node="a",gpu="GPU-1",index="0",xid="%d"}' % number: times}
+
+
+def gpu(name, values, more=''):
+    return {'warpshare_gpu_%s{node="a",gpu="GPU-1",index="0"%s}' % (name, more): values}
+
+
+def had(number, more=''):
+    return [({**GPU, 'xid': str(number)}, f'GPU 0 (GPU-1) on node a had Xid {number} 5m 0s ago{more}.')]
+
+
+def container(**families):
+    """Of pod team/train, and of another one on the node that the agent sees, too."""
+    return {**{'warpshare_container_%s{node="a",unit="GPU-1",namespace="team",pod="train",container="main"}' % name: values
+               for name, values in families.items()},
+            'warpshare_container_gpu_seconds_total{node="a",unit="GPU-2",namespace="team",pod="seen"}': '7x200'}
+
+
+GPU = {'node': 'a', 'gpu': 'GPU-1', 'index': '0'}
+CONTAINER = {'node': 'a', 'unit': 'GPU-1', 'namespace': 'team', 'pod': 'train', 'container': 'main'}
+IDLE = 'Pod team/train has a share of unit GPU-1 on node a, and %s for an hour.'
 ON_NODE = {'node': 'a'}
 LOST = {'node': 'a', 'unit': 'GPU-1', 'index': '0'}
 IS_LOST = 'Node a had GPU 0 (GPU-1) within the last hour, and has not reported it for 10 minutes.'
@@ -111,6 +134,43 @@ CASES = {
         ({'warpshare_health_event_failures_total{node="a"}': '0x9 9x10'}, '12m', [
             (ON_NODE, 'The agent on node a failed 9 times within 10 minutes to wait for the driver\'s health events. It may miss Xids.')]),
         ({'warpshare_health_event_failures_total{node="a"}': '0x9 2x10'}, '12m', []),  # a GPU was lost
+    ],
+    'WarpshareXidReset': [
+        (xid(79, '_x14 600x60'), '15m', had(79)),
+        (xid(79, '_x14 600x60'), '20m', []),
+        (xid(31, '_x14 600x60'), '15m', []),
+        (xid(94, '_x14 600x60'), '15m', []),
+    ],
+    'WarpshareXidRestart': [
+        (xid(94, '_x14 600x60'), '15m', had(94)),
+        (xid(1023, '_x14 600x60'), '15m', had(1023)),  # nobody knows it
+        (xid(94, '_x14 600x60'), '20m', []),
+        ({**xid(79, '_x14 600x60'), **xid(31, '_x14 600x60'), **xid(63, '_x14 600x60')}, '15m', []),
+    ],
+    'WarpshareXidApplication': [
+        (xid(31, '_x14 600x60'), '15m', had(31, ', which a program causes')),
+        ({**xid(79, '_x14 600x60'), **xid(94, '_x14 600x60')}, '15m', []),
+        (xid(31, '_x14 600x60'), '20m', []),
+    ],
+    'WarpshareECCUncorrected': [
+        (gpu('ecc_errors_total', '4x30 6x60', ',type="uncorrected"'), '40m', [
+            (GPU, 'GPU 0 (GPU-1) on node a had 2 memory errors within an hour that could not be corrected.')]),
+        (gpu('ecc_errors_total', '4x90', ',type="uncorrected"'), '40m', []),
+        (gpu('ecc_errors_total', '4+9x90', ',type="corrected"'), '40m', []),
+    ],
+    'WarpshareRowRemapPending': [
+        (gpu('row_remap_pending', '1x9'), '6m', [(GPU, 'GPU 0 (GPU-1) on node a remaps a row of its memory at its next reset.')]),
+        (gpu('row_remap_pending', '1x3 0x9'), '6m', []),
+    ],
+    'WarpshareRowRemapFailed': [
+        (gpu('row_remap_failed', '1x9'), '6m', [(GPU, 'GPU 0 (GPU-1) on node a has a defective row of memory and no spare one.')]),
+        ({**gpu('row_remap_failed', '0x9'), **gpu('row_remap_pending', '1x9')}, '6m', []),
+    ],
+    'WarpshareGPUTooHot': [
+        (gpu('throttled_seconds_total', '0+30x60', ',reason="thermal"'), '30m', [
+            (GPU, 'The clocks of GPU 0 (GPU-1) on node a were lowered for 50% of the last 10 minutes because of its temperature.')]),
+        (gpu('throttled_seconds_total', '0+6x60', ',reason="thermal"'), '30m', []),
+        (gpu('throttled_seconds_total', '0+30x60', ',reason="power"'), '30m', []),
     ],
     'WarpshareMPSSupervisorAway': [
         ({'warpshare_mps_supervisor_up{node="a"}': '0x9', FEATURES % 'mps': '2x9'}, '6m', [
@@ -198,6 +258,32 @@ CASES = {
             (ON_NODE, 'The limit monitor on node a terminated 1 MPS clients within 15 minutes, since their containers had more than their '
                       'shares.')]),
         ({'warpshare_mps_clients_terminated_total{node="a"}': '1x20'}, '16m', []),
+    ],
+    'WarpshareShareIdle': [
+        (container(processes='2x90', sm_seconds_total='5x90', sm_ratio='0x90'), '61m', [
+            (CONTAINER, IDLE % 'its 2 processes there have computed nothing')]),
+        (container(processes='0x90'), '61m', [(CONTAINER, IDLE % 'no process there')]),
+        # A moment of activity; a moment with a process; not for an hour yet.
+        (container(processes='2x90', sm_seconds_total='5x40 6x90', sm_ratio='0x90'), '61m', []),
+        (container(processes='0x40 1 0x90'), '61m', []),
+        (container(processes='0x90'), '29m', []),
+        # The driver does not say what a process does: never, or no more, so that the counter stands still.
+        (container(processes='2x90'), '61m', []),
+        (container(processes='2x90', sm_seconds_total='5x90'), '61m', []),
+        # An agent that sees no processes of others has never seen one.
+        ({'warpshare_container_processes{node="a",unit="GPU-1",namespace="team",pod="train"}': '0x90',
+          'warpshare_container_gpu_seconds_total{node="a",unit="GPU-1",namespace="team",pod="train"}': '0x90'}, '61m', []),
+    ],
+    'WarpshareShareTooSmall': [
+        (container(memory_used_bytes='97x20', memory_limit_bytes='100x20'), '16m', [
+            (CONTAINER, 'Pod team/train has used more than 95 % of its memory of unit GPU-1 on node a for 15 minutes, 97% now.')]),
+        ({'warpshare_container_memory_used_bytes{node="a",unit="GPU-1",claim="small",pod_uid="u"}': '98x20',
+          'warpshare_container_memory_limit_bytes{node="a",unit="GPU-1",claim="small",pod_uid="u"}': '100x20'}, '16m', [
+            ({'node': 'a', 'unit': 'GPU-1', 'claim': 'small'},
+             'Claim small has used more than 95 % of its memory of unit GPU-1 on node a for 15 minutes, 98% now.')]),
+        (container(memory_used_bytes='95x20', memory_limit_bytes='100x20'), '16m', []),
+        (container(memory_used_bytes='99x9 50x20', memory_limit_bytes='100x20'), '16m', []),
+        (container(memory_used_bytes='99x20'), '16m', []),  # no limit
     ],
     'WarpshareReserveAboveThird': [
         (devices(healthy=60, reserved=30, unhealthy=0), '61m', []),

@@ -1,4 +1,4 @@
-"""A Prometheus that scrapes one agent on loopback, and what one asks it."""
+"""A Prometheus that scrapes agents on loopback, and what one asks it."""
 import json
 import os
 import urllib.parse
@@ -11,14 +11,14 @@ from source import RULES
 
 
 class Prometheus:
-    def __init__(self, program, folder, port):
-        """|port|: of the agent's metrics."""
+    def __init__(self, program, folder, ports):
+        """|ports|: of the agents' metrics, by the name of the node."""
         path = os.path.join(folder, 'prometheus.yaml')
         with open(path, 'w', encoding='utf-8') as file:
             yaml.safe_dump({
                 'global': {'scrape_interval': '500ms', 'evaluation_interval': '1s'}, 'rule_files': [RULES],
                 'scrape_configs': [{'job_name': 'warpshare', 'honor_labels': True, 'static_configs': [
-                    {'targets': [f'127.0.0.1:{port}'], 'labels': {'node': 'gpu-7'}}]}]}, file)
+                    {'targets': [f'127.0.0.1:{port}'], 'labels': {'node': name}} for name, port in ports.items()]}]}, file)
         self.process = Process([program, f'--config.file={path}', f'--storage.tsdb.path={folder}/data', '--web.listen-address=127.0.0.1:0'],
                                {**os.environ, 'GOMAXPROCS': '1'})
         address = self.process.wait_log(r'msg="Listening on" address=(\S+)').group(1)

@@ -34,11 +34,14 @@ def program(name):
 
 def metrics():
     """Labels by metric, from the tables of the page."""
-    found, labels = {'up': set()}, set()
-    for name, column in re.findall(r'^\| `(warpshare_\w+)` \| ([^|]*)\|', read('docs/metrics.md'), re.MULTILINE):
-        if not column.startswith('the same'):
-            labels = set(re.findall(r'`(\w+)`', column))
-        found[name] = labels
+    found, labels, common = {'up': set()}, set(), set()
+    for first, column in re.findall(r'^\| ([^|]*) \| ([^|]*)\|', read('docs/metrics.md'), re.MULTILINE):
+        names = re.findall(r'`(warpshare_\w+)`', first)
+        if first == 'name':  # a heading, which may have labels of all that follows
+            common = set(re.findall(r'`(\w+)`', column))
+        if names and not column.startswith('the same'):
+            labels = set(re.findall(r'`(\w+)`', column)) | common
+        found.update((name, labels) for name in names)
     return found
 
 

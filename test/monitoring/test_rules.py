@@ -65,6 +65,23 @@ def test_it_says_whom_to_wake_and_where_to_read_on(alert):
     assert '{{ $labels.node }}' in rule['annotations']['description']
 
 
+def test_xids_are_sorted_as_the_program_sorts_them():
+    classes = {}
+    for number, kind in re.findall(r'(?:COUNTS\(|\{)(\d+), (?:XID_)?([A-Z]+)', read('src/gpu/xid.c')):
+        classes.setdefault(kind, set()).add(int(number))
+    assert len(classes) == 6
+
+    def numbers(alert):
+        """The operator, and those that it is about."""
+        found = re.search(r'xid([=!]~)"([\d|]+)"', rules()[alert]['expr'])
+        return found.group(1), {int(number) for number in found.group(2).split('|')}
+
+    needs_reset, is_program = classes['RESET'] | classes['SERVICE'], classes['APPLICATION']
+    assert numbers('WarpshareXidReset') == ('=~', needs_reset)
+    assert numbers('WarpshareXidApplication') == ('=~', is_program)
+    assert numbers('WarpshareXidRestart') == ('!~', needs_reset | is_program | classes['INFORMATIONAL'])
+
+
 def sections():
     """The runbook's: text by alert."""
     return dict(re.findall(r'^### (Warpshare\w+)\n\n(.*?)(?=^##|\Z)', read(RUNBOOK), re.MULTILINE | re.DOTALL))
