@@ -1,4 +1,5 @@
 """What the tests of rules and dashboards read: the files, the metrics that docs/metrics.md names, and what a query asks for."""
+import functools
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ def read(path):
         return file.read()
 
 
+@functools.cache
 def rules():
     """The alerts by name."""
     found = [rule for group in yaml.safe_load(read(RULES))['groups'] for rule in group['rules']]
@@ -32,6 +34,7 @@ def program(name):
     return name
 
 
+@functools.cache
 def metrics():
     """Labels by metric, from the tables of the page."""
     found, labels, common = {'up': set()}, set(), set()
