@@ -721,6 +721,7 @@ static char *write_metrics(void *data)
                         agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);
                 usage.inventory = newest_inventory(agent);
                 metrics.usage = &usage;
+                metrics.dcgm_host = agent->settings->config->metrics_dcgm ? agent->settings->config->node_name : NULL;
         }
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;

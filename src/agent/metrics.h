@@ -35,6 +35,7 @@ struct agent_metrics {
         const struct ledger_claim_state *claims;
         size_t n_claims;
         const struct agent_usage_view *usage; /* NULL: nothing is sampled */
+        const char *dcgm_host; /* the node's name for dcgm-exporter's names; NULL: these are not wanted */
         struct node_events_counts events;
         uint64_t failed_waits;        /* for health events */
         const struct gpu_hang *hangs; /* calls into NVML that hang now */

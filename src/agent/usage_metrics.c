@@ -250,11 +250,6 @@ static double row_memory_controller(const struct usage_row *row)
                                                                                 : row->share->memory_percent / 100.0;
 }
 
-static double row_processes(const struct usage_row *row)
-{
-        return row->share ? row->share->n_processes : 0;
-}
-
 static double row_seconds(const struct usage_row *row)
 {
         return row->share ? row->share->seconds : 0;
@@ -284,7 +279,6 @@ static const struct {
                 row_memory},
         {"warpshare_container_memory_peak_bytes", "The most memory that its processes used within the last hour.",
                 EXPOSITION_GAUGE, false, row_peak},
-        {"warpshare_container_processes", "Its processes on the unit.", EXPOSITION_GAUGE, true, row_processes},
         {"warpshare_container_sm_ratio",
                 "Activity of its processes on the unit's SMs, from 0 to 1; absent where the driver does not say.",
                 EXPOSITION_GAUGE, true, row_sm},

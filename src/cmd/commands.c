@@ -13,6 +13,7 @@ const struct command command_table[] = {
                 &command_plan_line, NULL},
         {"probe", "measure in a container what it really gets of its GPU", command_probe, &command_probe_line, NULL},
         {"mps", "supervise this node's MPS control daemons", command_mps, &command_mps_line, command_mps_table},
+        {"top", "show who uses what of this node's GPUs", command_top, &command_top_line, NULL},
         {"uninstall", "remove what is left on this node and on its Node object", command_uninstall,
                 &command_uninstall_line, NULL},
         {"nvidia-device-plugin", "the agent as a drop-in for NVIDIA's device plugin", command_device_plugin,

@@ -162,6 +162,7 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->nvml_library = config_copy(merge, arena, "nvml-library");
         config->system_root = config_copy(merge, arena, "system-root");
         config->metrics_address = config_copy(merge, arena, "metrics-address");
+        config->metrics_dcgm = merged_is(merge, "metrics-dcgm", "true");
         config->usage_seconds = usage_seconds[choice(merge, "usage-interval")];
         config->node_name = config_copy(merge, arena, "node-name");
         config->kubeconfig = config_copy(merge, arena, "kubeconfig");

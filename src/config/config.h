@@ -282,6 +282,7 @@ struct config {
         const char *nvml_library;    /* "" : found by the driver root */
         const char *system_root;     /* "": /dev, /proc, /sys and the mpsRoot of doctor are below it */
         const char *metrics_address; /* metrics/http.h; "": no metrics */
+        bool metrics_dcgm;           /* metrics of GPUs under dcgm-exporter's names, too */
         unsigned int usage_seconds;  /* between readings of who uses what; 0: none */
         const char *node_name;       /* "": unknown */
         const char *kubeconfig;      /* "": the pod's service account */

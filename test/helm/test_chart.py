@@ -53,7 +53,7 @@ VALUES = {
         'config': {'map': {'default': {'version': 'v1', 'dra': {'enabled': True, 'devices': [0], 'timeSlicing': True}}}}},
     'DRA without classes and shares': {'dra': {'enabled': True, 'deviceClasses': {'create': False}}, 'mps': {'enabled': False}},
     'no metrics': {'metrics': {'enabled': False}},
-    'metrics': {'metrics': {'port': 9500, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
+    'metrics': {'metrics': {'port': 9500, 'dcgm': True, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
         'networkPolicy': {'enabled': True, 'from': [{'ipBlock': {'cidr': '10.0.0.0/8'}}]}}},
     'usage': {'usage': {'hostPID': True}},

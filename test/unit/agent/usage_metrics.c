@@ -129,7 +129,6 @@ static void test_what_is_known_has_a_sample_in_base_units(void **state UNUSED)
                 "warpshare_container_memory_limit_bytes" TRAIN " 8589934592",
                 "warpshare_container_memory_used_bytes" TRAIN " 5368709120",
                 "warpshare_container_memory_peak_bytes" TRAIN " 6442450944",
-                "warpshare_container_processes" TRAIN " 2",
                 "warpshare_container_sm_ratio" TRAIN " 0.4",
                 "warpshare_container_memory_controller_ratio" TRAIN " 0.07",
                 "warpshare_container_gpu_seconds_total" TRAIN " 12.5",

@@ -479,6 +479,7 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                 "    \"cdiFeatureFlags\": [],\n"
                 "    \"cdiDisableHooks\": [],\n"
                 "    \"metricsAddress\": \"\",\n"
+                "    \"metricsDcgm\": false,\n"
                 "    \"usageSeconds\": 5,\n"
                 "    \"nodeName\": \"\",\n"
                 "    \"kubeconfig\": \"\",\n"
