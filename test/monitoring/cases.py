@@ -49,7 +49,7 @@ def container(**families):
     """Of pod team/train, and of another one on the node that the agent sees, too."""
     return {**{'warpshare_container_%s{node="a",unit="GPU-1",namespace="team",pod="train",container="main"}' % name: values
                for name, values in families.items()},
-            'warpshare_container_gpu_seconds_total{node="a",unit="GPU-2",namespace="team",pod="seen"}': '7x200'}
+            'warpshare_container_gpu_seconds_total{node="a",unit="GPU-2",namespace="team",pod="seen"}': '7+60x200'}
 
 
 GPU = {'node': 'a', 'gpu': 'GPU-1', 'index': '0'}
@@ -260,19 +260,20 @@ CASES = {
         ({'warpshare_mps_clients_terminated_total{node="a"}': '1x20'}, '16m', []),
     ],
     'WarpshareShareIdle': [
-        (container(processes='2x90', sm_seconds_total='5x90', sm_ratio='0x90'), '61m', [
-            (CONTAINER, IDLE % 'its 2 processes there have computed nothing')]),
-        (container(processes='0x90'), '61m', [(CONTAINER, IDLE % 'no process there')]),
+        (container(gpu_seconds_total='0+60x150', sm_seconds_total='5x150', sm_ratio='0x150'), '72m', [
+            (CONTAINER, IDLE % 'its processes there computed nothing')]),
+        (container(gpu_seconds_total='0x150'), '72m', [(CONTAINER, IDLE % 'had no process there')]),
+        # Its process ended more than an hour ago; the counter begins anew after ten minutes without one.
+        (container(gpu_seconds_total='60+60x9 600x10 0x150'), '85m', [(CONTAINER, IDLE % 'had no process there')]),
         # A moment of activity; a moment with a process; not for an hour yet.
-        (container(processes='2x90', sm_seconds_total='5x40 6x90', sm_ratio='0x90'), '61m', []),
-        (container(processes='0x40 1 0x90'), '61m', []),
-        (container(processes='0x90'), '29m', []),
+        (container(gpu_seconds_total='0+60x150', sm_seconds_total='5x40 6x150', sm_ratio='0x150'), '72m', []),
+        (container(gpu_seconds_total='0x40 5x150'), '72m', []),
+        (container(gpu_seconds_total='0x150'), '60m', []),
         # The driver does not say what a process does: never, or no more, so that the counter stands still.
-        (container(processes='2x90'), '61m', []),
-        (container(processes='2x90', sm_seconds_total='5x90'), '61m', []),
+        (container(gpu_seconds_total='0+60x150'), '72m', []),
+        (container(gpu_seconds_total='0+60x150', sm_seconds_total='5x150'), '72m', []),
         # An agent that sees no processes of others has never seen one.
-        ({'warpshare_container_processes{node="a",unit="GPU-1",namespace="team",pod="train"}': '0x90',
-          'warpshare_container_gpu_seconds_total{node="a",unit="GPU-1",namespace="team",pod="train"}': '0x90'}, '61m', []),
+        ({'warpshare_container_gpu_seconds_total{node="a",unit="GPU-1",namespace="team",pod="train"}': '0x150'}, '72m', []),
     ],
     'WarpshareShareTooSmall': [
         (container(memory_used_bytes='97x20', memory_limit_bytes='100x20'), '16m', [
