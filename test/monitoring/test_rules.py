@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from cases import BUILD, CASES
-from source import RULES, program, query_faults, read, rules
+from source import FILES, RULES, SOURCE, program, query_faults, read, rules
 
 RUNBOOK = 'docs/alerts.md'
 
@@ -102,3 +102,16 @@ def test_the_table_of_alerts_is_that_of_the_rules():
     assert {name for name, anchor, _, _ in listed if anchor == name.lower()} == sections().keys()
     for name, _, _, after in listed:
         assert after == (rules()[name].get('for') or '0'), name
+
+
+def test_without_helm_the_same_files_are_used_with_the_pages_configuration(tmp_path):
+    plain = os.path.join(SOURCE, 'deploy/monitoring')
+    assert os.path.samefile(f'{plain}/rules.yaml', RULES) and os.path.samefile(f'{plain}/dashboards', f'{FILES}/dashboards')
+    config = yaml.safe_load(re.search(r'^# prometheus.yaml\n(.*?)^```', read(RUNBOOK), re.MULTILINE | re.DOTALL).group(1))
+    for scrape in config['scrape_configs']:
+        del scrape['kubernetes_sd_configs']  # Debian's Prometheus does not know Kubernetes
+    (tmp_path / 'prometheus.yaml').write_text(yaml.safe_dump(config), encoding='utf-8')
+    (tmp_path / 'rules.yaml').symlink_to(f'{plain}/rules.yaml')
+    done = subprocess.run([program('promtool'), 'check', 'config', tmp_path / 'prometheus.yaml'], capture_output=True, text=True, timeout=60,
+                          check=False)
+    assert done.returncode == 0 and f'{len(rules())} rules found' in done.stdout, done.stdout + done.stderr
