@@ -12,6 +12,7 @@ FILES = os.path.join(SOURCE, 'deploy/helm/warpshare/files')
 RULES = os.path.join(FILES, 'rules.yaml')
 # Of the scrape, not of the agent.
 TARGET = {'job', 'instance', 'node'}
+OF_PROMETHEUS = {'up': set(), 'ALERTS': {'alertname', 'alertstate', 'severity'}}
 
 
 def read(path):
@@ -36,8 +37,8 @@ def program(name):
 
 @functools.cache
 def metrics():
-    """Labels by metric, from the tables of the page."""
-    found, labels, common = {'up': set()}, set(), set()
+    """Labels by metric, from the tables of the page; and Prometheus' own."""
+    found, labels, common = dict(OF_PROMETHEUS), set(), set()
     for first, column in re.findall(r'^\| ([^|]*) \| ([^|]*)\|', read('docs/metrics.md'), re.MULTILINE):
         names = re.findall(r'`(warpshare_\w+)`', first)
         if first == 'name':  # a heading, which may have labels of all that follows
@@ -51,10 +52,10 @@ def metrics():
 def query_faults(query):
     """Metrics and labels of a query that docs/metrics.md does not have."""
     known = metrics()
-    names = set(re.findall(r'\b(?:warpshare_\w+|up)\b', query))
+    names = set(re.findall(r'\b(?:warpshare_\w+|up|ALERTS)\b', query))
     for name in names - known.keys():
         yield f'docs/metrics.md has no {name}'
-    for name, selector in re.findall(r'\b(warpshare_\w+|up)\{([^}]*)\}', query):
+    for name, selector in re.findall(r'\b(warpshare_\w+|up|ALERTS)\{([^}]*)\}', query):
         for label in set(re.findall(r'(\w+) *(?:=|!=|=~|!~) *"', selector)) - known.get(name, set()) - TARGET:
             yield f'{name} has no label {label}'
     labels = TARGET.union(*(known.get(name, set()) for name in names))

@@ -64,7 +64,7 @@ def test_its_panels_have_places_and_numbers_of_their_own(name):
 @pytest.mark.parametrize('name, panel', PANELS, ids=IDS)
 def test_a_panel_asks_for_metrics_and_labels_that_the_manual_has(name, panel):
     for query in queries(panel):
-        assert not list(query_faults(query.replace('ALERTS', 'up').replace('alertname', 'job').replace('severity', 'job').replace('alertstate', 'job')))
+        assert not list(query_faults(query))
         assert set(re.findall(r'\$(\w+)', query)) <= ABOUT[name].get('variables', {}).keys()
 
 
@@ -72,14 +72,14 @@ class Watched:
     """A node with two GPUs in shares by MPS and a pod on each, one with a GPU in turns, whose driver says what a process does, and a Prometheus."""
 
     def __init__(self, folder):
-        name = program('prometheus')
+        prometheus = program('prometheus')
         self.node, self.turns = MpsNode(), Node()
         self.prometheus = None
         try:
             self._start_node()
             self._start_turns()
-            self.prometheus = Prometheus(name, folder, {name: int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1)) for name, node in
-                                                        zip(NODES, (self.node, self.turns))})
+            self.prometheus = Prometheus(prometheus, folder, {name: int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+                                                              for name, node in zip(NODES, (self.node, self.turns))})
         except BaseException:
             self.finish()
             raise
@@ -112,8 +112,7 @@ class Watched:
     def a100(**more):
         return {'model': 'A100-40GB', 'energy': 1000, 'processes': [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}], **more}
 
-    def have_data(self, panel_queries):
-        """Those that have none yet."""
+    def without_data(self, panel_queries):
         return [query for query in panel_queries if not any(self.prometheus.query(chosen(query, node)) for node in NODES)]
 
     def wait_data(self, wanted):
@@ -121,7 +120,7 @@ class Watched:
         missing = list(wanted)
 
         def is_complete():
-            missing[:] = self.have_data(missing)
+            missing[:] = self.without_data(missing)
             return not missing
 
         try:
