@@ -39,6 +39,12 @@ def test_it_fires_and_does_not_fire_on_the_near_miss(alert, tmp_path):
     run(tmp_path, [alert], [(series, [look(alert, at, fired)]) for series, at, fired in CASES[alert]])
 
 
+@pytest.mark.parametrize('alert', [alert for alert, rule in rules().items() if 'for' in rule])
+def test_it_waits_as_long_as_it_says(alert, tmp_path):
+    series, at, fired = next(case for case in CASES[alert] if case[2])
+    run(tmp_path, [alert], [(series, [look(alert, f'{int(at[:-1]) - 1}m', []), look(alert, at, fired)])])
+
+
 def test_every_alert_has_its_cases():
     assert CASES.keys() == rules().keys()
 
