@@ -20,14 +20,17 @@
 #define SCENARIO_MAX_FAULTS 400U
 #define SCENARIO_MAX_DELAY_MS 600000U
 
+enum fault_kill { FAULT_KILLS_NOT, FAULT_KILLS_BEFORE, FAULT_KILLS_AFTER };
+
 /* What a call does instead of, or before, answering. */
 struct fault {
         const char *call; /* "nvmlDeviceGetMemoryInfo" means its _v2, too */
         nvmlReturn_t result;
         unsigned int delay_ms;
-        bool blocks;        /* every other call waits for the end of the delay, too */
-        unsigned int after; /* this many calls pass first */
-        unsigned int times; /* then so many are hit; 0: all */
+        enum fault_kill kills; /* the process that calls */
+        bool blocks;           /* every other call waits for the end of the delay, too */
+        unsigned int after;    /* this many calls pass first */
+        unsigned int times;    /* then so many are hit; 0: all */
         unsigned int seen;
 };
 

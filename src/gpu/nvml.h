@@ -123,12 +123,12 @@
                 "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")                  \
         MAY(device_get_processes_v1, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *processes),      \
                 "nvmlDeviceGetComputeRunningProcesses")                                                                \
+        MAY(device_get_graphics_processes, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes),   \
+                "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2")                \
         MAY(device_get_mps_processes, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes),        \
                 "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2")            \
         MAY(device_get_mps_processes_v1, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *processes),  \
                 "nvmlDeviceGetMPSComputeRunningProcesses")                                                             \
-        MAY(device_get_graphics_processes, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes),   \
-                "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2")                \
         MAY(device_get_processes_utilization, (nvmlDevice_t device, nvmlProcessesUtilizationInfo_v1_t * info),         \
                 "nvmlDeviceGetProcessesUtilizationInfo")                                                               \
         MAY(device_get_process_utilization,                                                                            \

@@ -133,7 +133,7 @@ def test_granted_and_used_of_a_share_have_the_same_labels(mps_node):
     node = mps_node
     node.start_all(sharing('mps', 10, provisioning='weighted', maxPerRequest=5), '--metrics-address=127.0.0.1:0',
                    '--usage-interval=1s', '--system-root', node.system_root)
-    node.wait(lambda: node.has_told() > 5, 'replicas are healthy')
+    node.wait(lambda: node.healthy_replicas() > 5, 'replicas are healthy')
     node.admit('train', 2)
     client = node.client('train')
     client.connected()
