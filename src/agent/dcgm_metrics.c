@@ -128,7 +128,9 @@ static const struct {
 /* Whole MiB, as DCGM has it. */
 static double in_mib(uint64_t bytes)
 {
-        return (double)(bytes / MIB);
+        const uint64_t whole = bytes / MIB;
+
+        return (double)whole;
 }
 
 static double memory_free(const struct gpu_sample *unit)

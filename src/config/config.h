@@ -283,6 +283,8 @@ struct config {
         bool counts_remaps;      /* health.pendingRowRemap is "unhealthy" */
         bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
+        bool metrics_dcgm;          /* metrics of GPUs under dcgm-exporter's names, too */
+        unsigned int usage_seconds; /* between readings of who uses what; 0: none */
 
         struct config_discovery discovery_flags;
         struct config_dra dra;
@@ -292,8 +294,6 @@ struct config {
         const char *nvml_library;    /* "" : found by the driver root */
         const char *system_root;     /* "": /dev, /proc, /sys and the mpsRoot of doctor are below it */
         const char *metrics_address; /* metrics/http.h; "": no metrics */
-        bool metrics_dcgm;           /* metrics of GPUs under dcgm-exporter's names, too */
-        unsigned int usage_seconds;  /* between readings of who uses what; 0: none */
         const char *node_name;       /* "": unknown */
         const char *kubeconfig;      /* "": the pod's service account */
         const char *node_condition;  /* its type; "": none */

@@ -36,7 +36,7 @@ static int take_users(struct users *users, const struct nvml *nvml, nvmlReturn_t
 
 static int list_users(struct users *users, const struct nvml *nvml, nvmlDevice_t device, struct error *err)
 {
-        nvmlProcessInfo_t infos[USERS_MAX];
+        nvmlProcessInfo_t infos[USERS_MAX] = {0};
         unsigned int count = USERS_MAX;
         nvmlReturn_t code = NVML_CALL(nvml, device_get_processes, device, &count, infos);
 
