@@ -35,7 +35,7 @@ static bool is_of_plugin(const struct plan *plan, const char *uuid)
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
 {
         struct arena arena = ARENA_INIT;
-        struct dra_options options = dra_options_from(plan->config, plan->inventory, &arena);
+        struct dra_options options = dra_options_from(plan->config, plan->inventory, NULL, 0, &arena);
         const char **devices = ARENA_ARRAY(&arena, const char *, options.n_devices + 1);
         size_t count = 0;
 

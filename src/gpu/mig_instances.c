@@ -98,7 +98,16 @@ static int read_profile(struct arena *arena, const struct mig_gpu *gpu, unsigned
                 .id = info.id,
                 .slices = info.sliceCount,
                 .max = info.instanceCount,
-                .memory_mib = info.memorySizeMB};
+                .memory_mib = info.memorySizeMB,
+                .attributes = {.gpu_slices = info.sliceCount,
+                        .compute_slices = info.sliceCount,
+                        .multiprocessors = info.multiprocessorCount,
+                        .copy_engines = info.copyEngineCount,
+                        .decoders = info.decoderCount,
+                        .encoders = info.encoderCount,
+                        .jpegs = info.jpegCount,
+                        .ofas = info.ofaCount,
+                        .memory_mib = info.memorySizeMB}};
         return read_placements(arena, gpu, profile, err) < 0 ? -1 : 1;
 }
 
