@@ -102,6 +102,18 @@ struct dra_mig_instance {
         const char *uuid; /* of its MIG device, if it is ours and known; else NULL */
 };
 
+/* Of the GPU instance that a candidate stands for: nothing, or nothing is left; one may be there; one is there. */
+enum dra_instance_state { DRA_INSTANCE_NONE, DRA_INSTANCE_MAKING, DRA_INSTANCE_MADE };
+
+/* A GPU instance that Prepare makes for a claim, or has made: dra/instances.h. */
+struct dra_instance {
+        const char *gpu; /* UUID */
+        unsigned int profile_id;
+        unsigned int start;
+        enum dra_instance_state state;
+        const char *uuid; /* MADE: of its MIG device; else NULL */
+};
+
 /* What is known of MIG on one GPU in MIG mode. */
 struct dra_mig_gpu {
         const char *uuid;

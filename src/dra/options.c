@@ -5,7 +5,7 @@
 #include "share/plan.h"
 
 struct ours {
-        const struct dra_made *all;
+        const struct dra_instance *all;
         size_t count;
 };
 
@@ -25,10 +25,10 @@ static struct dra_mig_instance instance_of(
         struct dra_mig_instance instance = {.at = *placed};
 
         for (size_t i = 0; i < ours->count; i++) {
-                const struct dra_made *made = &ours->all[i];
+                const struct dra_instance *made = &ours->all[i];
 
-                if (strcmp(made->gpu, gpu->uuid) != 0 || made->profile_id != placed->profile_id ||
-                        made->start != placed->start)
+                if (made->state == DRA_INSTANCE_NONE || strcmp(made->gpu, gpu->uuid) != 0 ||
+                        made->profile_id != placed->profile_id || made->start != placed->start)
                         continue;
                 if (made->uuid && device && strcmp(made->uuid, device->uuid) != 0)
                         continue;
@@ -71,9 +71,9 @@ static struct dra_mig_gpu mig_gpu_of(const struct gpu *gpu, const struct ours *o
 }
 
 struct dra_options dra_options_from(const struct config *config, const struct inventory *inventory,
-        const struct dra_made *made, size_t n_made, struct arena *arena)
+        const struct dra_instance *instances, size_t n_instances, struct arena *arena)
 {
-        const struct ours ours = {made, n_made};
+        const struct ours ours = {instances, n_instances};
         const struct config_dra *dra = &config->dra;
         struct dra_options options = DRA_OPTIONS_DEFAULT;
         const char **devices = ARENA_ARRAY(arena, const char *, inventory->n_gpus + 1);

@@ -93,16 +93,17 @@ static unsigned int mask_of_ours(const struct dra_options *options)
 static void test_an_instance_is_ours_by_its_placement_and_its_mig_device(void **state UNUSED)
 {
         const struct {
-                struct dra_made made;
+                struct dra_instance made;
                 unsigned int mask;
         } table[] = {
-                {{"GPU-a", 19, 6, "MIG-a"}, 1},
-                {{"GPU-a", 19, 6, "MIG-x"}, 0}, /* somebody else made it where ours was */
-                {{"GPU-a", 19, 6, NULL}, 1},    /* it was being made */
-                {{"GPU-a", 19, 0, "MIG-x"}, 8}, /* it lost its MIG device */
-                {{"GPU-a", 19, 3, "MIG-a"}, 0},
-                {{"GPU-a", 20, 6, "MIG-a"}, 0},
-                {{"GPU-b", 19, 6, "MIG-a"}, 0},
+                {{"GPU-a", 19, 6, DRA_INSTANCE_MADE, "MIG-a"}, 1},
+                {{"GPU-a", 19, 6, DRA_INSTANCE_MADE, "MIG-x"}, 0}, /* somebody else made it where ours was */
+                {{"GPU-a", 19, 6, DRA_INSTANCE_MAKING, NULL}, 1},  /* it was being made */
+                {{"GPU-a", 19, 0, DRA_INSTANCE_MADE, "MIG-x"}, 8}, /* it lost its MIG device */
+                {{"GPU-a", 19, 3, DRA_INSTANCE_MADE, "MIG-a"}, 0},
+                {{"GPU-a", 20, 6, DRA_INSTANCE_MADE, "MIG-a"}, 0},
+                {{"GPU-a", 19, 6, DRA_INSTANCE_NONE, NULL}, 0},
+                {{"GPU-b", 19, 6, DRA_INSTANCE_MADE, "MIG-a"}, 0},
         };
         struct gpu gpu = cut_gpu();
         const struct inventory cut = {.gpus = &gpu, .n_gpus = 1};
@@ -121,7 +122,8 @@ static void test_an_instance_is_ours_by_its_placement_and_its_mig_device(void **
 
 static void test_what_is_ours_is_known_by_its_mig_device_where_the_geometry_is_not(void **state UNUSED)
 {
-        const struct dra_made made[] = {{"GPU-a", 19, 4, "MIG-b"}, {"GPU-a", 19, 0, NULL}};
+        const struct dra_instance made[] = {
+                {"GPU-a", 19, 4, DRA_INSTANCE_MADE, "MIG-b"}, {"GPU-a", 19, 0, DRA_INSTANCE_MAKING, NULL}};
         struct gpu gpu = cut_gpu();
         const struct inventory cut = {.gpus = &gpu, .n_gpus = 1};
         struct arena arena = ARENA_INIT;
