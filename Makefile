@@ -7,7 +7,7 @@ DEMO_ARGS ?=
 IMAGE_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit plain asan tsan valgrind fuzz bench fmt lint manifests dist clean help bootstrap
+.PHONY: all run image check unit plain asan tsan valgrind fuzz bench fmt lint manifests picture dist clean help bootstrap
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -21,9 +21,16 @@ $(BUILD)/main/build.ninja: | bootstrap
 all: $(BUILD)/main/build.ninja ## build, into build/main
 	@ninja -C $(BUILD)/main
 
-run: $(BUILD)/main/build.ninja ## the main job: a simulated node, three pods, a GPU that fails and comes back
-	@ninja -C $(BUILD)/main --quiet
-	@$(BUILD)/main/src/cmd/warpshare demo $(DEMO_ARGS)
+# Whoever only wants to see it installs a fifth of the packages: what the tests need is left out, unless they were built before.
+RUN := $(if $(wildcard $(BUILD)/main/build.ninja),main,run)
+
+$(BUILD)/run/build.ninja:
+	@scripts/bootstrap --build
+	@meson setup -Dtests=false $(BUILD)/run >/dev/null
+
+run: $(BUILD)/$(RUN)/build.ninja ## the main job: a simulated node, three pods, a GPU that fails and comes back
+	@ninja -C $(BUILD)/$(RUN) $$(test -t 1 || echo --quiet)
+	@$(BUILD)/$(RUN)/src/cmd/warpshare demo $(DEMO_ARGS)
 
 image: bootstrap ## the container image, without a container engine: an OCI archive in build/image
 	@deploy/container/build $(IMAGE_ARGS)
@@ -60,6 +67,11 @@ lint: $(BUILD)/main/build.ninja ## layers, formatting, shell scripts, clang-tidy
 
 manifests: bootstrap ## deploy/manifests, from the Helm chart
 	@tools/manifests
+
+picture: all ## docs/pictures/demo.svg: the demonstration, for the README
+	@mkdir -p docs/pictures
+	@$(BUILD)/main/src/cmd/warpshare demo --color always >$(BUILD)/main/demo.txt
+	@tools/picture "What make run shows on a node with simulated GPUs" <$(BUILD)/main/demo.txt >docs/pictures/demo.svg
 
 dist: ## the source archive of this commit, into build/dist
 	@tools/dist

@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 
@@ -58,6 +59,11 @@ def test_the_demonstration_has_colours_where_they_are_asked_for():
     assert done.returncode == 0
     assert ESCAPE in done.stdout
     assert re.search(r'Allocatable:\n\s+nvidia.com/gpu:\s+' + re.escape(ESCAPE) + r'\d+m80', done.stdout)
+    # docs/pictures/demo.svg was made of such an output by `make picture`.
+    picture = ElementTree.parse(os.path.join(os.environ['WARPSHARE_SOURCE'], 'docs/pictures/demo.svg'))
+    texts = [''.join(one.itertext()) for one in picture.iter('{http://www.w3.org/2000/svg}text')]
+    scenes = re.findall(re.escape(ESCAPE) + r'1m(\d+\. .*?)' + re.escape(ESCAPE), done.stdout)
+    assert [text for text in texts if re.match(r'\d+\. ', text)] == scenes, 'docs/pictures/demo.svg is stale; run: make picture'
 
 
 def test_the_demonstration_leaves_nothing_behind():

@@ -15,7 +15,7 @@ CHECK = (SOURCE / 'tools/check').read_text(encoding='utf-8')
 DONE_BY = {
     'all': 'plain', 'asan': 'asan', 'bench': 'bench/rehearsal', 'bootstrap': 'check', 'check': 'check', 'clean': None, 'dist': 'package/dist',
     'fmt': 'lint', 'fuzz': 'fuzz', 'help': 'tools/check', 'image': 'image/image', 'lint': 'lint', 'manifests': 'helm/chart',
-    'plain': 'plain', 'run': 'docs/pages', 'tsan': 'tsan', 'unit': 'plain', 'valgrind': 'soak/valgrind',
+    'picture': 'e2e/commands', 'plain': 'plain', 'run': 'docs/pages', 'tsan': 'tsan', 'unit': 'plain', 'valgrind': 'soak/valgrind',
 }
 
 
@@ -28,8 +28,9 @@ def targets():
 
 
 def names_of_tests():
-    """The names in the files that Meson reads, as far as they are not put together from a list."""
-    return {name for path in SOURCE.glob('*/**/meson.build')
+    """The names in the files that Meson reads, and those that it puts together from its list of end-to-end tests."""
+    listed = {'e2e/' + path.stem.removeprefix('test_') for path in (SOURCE / 'test/e2e').glob('test_*.py')}
+    return listed | {name for path in SOURCE.glob('*/**/meson.build')
             for name in re.findall(r"^ *test\('([\w/]+)'", path.read_text(encoding='utf-8'), re.MULTILINE)}
 
 
