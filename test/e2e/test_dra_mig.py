@@ -2,6 +2,7 @@
 container's devices, Unprepare; beside programs that change the geometry themselves."""
 import concurrent.futures
 import os
+import random
 import time
 
 import pytest
@@ -17,7 +18,7 @@ from test_dra import config, taints
 from test_dra_crash import MOMENTS, call_and_kill
 
 GPU = uuid_of(0)
-PROFILES = {SMALL: '1g.10gb', MIDDLE: '2g.20gb', LARGE: '3g.40gb'}
+PROFILES = {SMALL: '1g.10gb', 20: '1g.10gb+me', 15: '1g.20gb', MIDDLE: '2g.20gb', LARGE: '3g.40gb', 5: '4g.40gb', 0: '7g.80gb'}
 
 
 def geometry(node):
@@ -72,7 +73,7 @@ def start(node, count=1, **dra):
 
 
 def class_of(profile):
-    return profile.replace('.', '-')
+    return profile.replace('.', '-').replace('+', '-')
 
 
 def claim(node, name, profile='1g.10gb', **more):
@@ -128,6 +129,26 @@ def test_a_claim_for_two_mig_devices_has_both_and_what_does_not_fit_waits(node):
     both.end()
     node.run(claim(node, 'again', '3g.40gb'))
     assert len(there(node)) == 1
+
+
+def test_whatever_the_scheduler_gives_out_can_be_made(node):
+    start(node, 2)
+    chance, pods, n_waiting = random.Random(14), [], 0
+    for i in range(60):
+        if pods and chance.random() < 0.4:
+            pods.pop(chance.randrange(len(pods))).end()
+        profile = chance.choice(list(PROFILES.values())[:-1] if i % 20 else ['7g.80gb'])
+        try:
+            pods.append(node.run(claim(node, 'claim-%d' % i, profile)))
+        except Unschedulable:
+            n_waiting += 1
+        given = sorted(node.device_of(pod.claims[0]) for pod in pods)
+        assert given == sorted('gpu-%d-mig-%s-at-%d' % (gpu, class_of(PROFILES[id_]), at)
+                               for gpu in range(2) for id_, at in there(node, uuid_of(gpu)))
+    assert 10 < n_waiting < 50
+    for pod in pods:
+        pod.end()
+    assert not there(node) and not there(node, uuid_of(1))
 
 
 def test_what_another_program_made_is_left_alone_and_its_place_is_not_offered(node):
