@@ -53,6 +53,8 @@ def test_a_pod_gets_the_share_that_its_claim_asks_for(node):
     client = pod.client()
     assert client.connected()['percentage'] == '30.0'
     assert client.allocate(9000) == 9000 and client.allocate(1300) < 1300
+    told = '\n%s  claim default/train\n' % FIRST
+    node.wait(lambda: told in node.programs.run('mps', 'status').stdout, 'the status of the daemons names the claim')
     pod.end()
     wait_no_daemon(node)
     assert not [device for device in node.cdi_devices() if device.startswith('gpu.warpshare.dev')]
