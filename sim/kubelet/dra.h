@@ -1,7 +1,7 @@
 /*
  * A stand-in for kubelet's part in dynamic resource allocation, for the demonstration: it looks for the sockets of drivers in the registry,
- * asks each with GetInfo, reports that it is registered, and calls its service for claims. It knows no pods: that a claim is prepared
- * for its first pod and unprepared after its last is for whoever runs them. Nobody's health is asked for.
+ * asks each with GetInfo, reports that it is registered, watches the health of its devices, and calls its service for claims. It knows no
+ * pods: that a claim is prepared for its first pod and unprepared after its last is for whoever runs them.
  *
  * As kubelet does, it takes the instance that registered last, and of the versions that a driver names the first that it speaks.
  *
@@ -24,6 +24,11 @@ int kubelet_dra_new(struct kubelet_dra **ret, uv_loop_t *loop, const char *regis
 struct kubelet_dra *kubelet_dra_close(struct kubelet_dra *dra);
 
 bool kubelet_dra_has(const struct kubelet_dra *dra, const char *driver);
+
+enum kubelet_dra_health { KUBELET_DRA_UNKNOWN, KUBELET_DRA_HEALTHY, KUBELET_DRA_UNHEALTHY };
+
+/* What the driver says of the device now. */
+enum kubelet_dra_health kubelet_dra_health(const struct kubelet_dra *dra, const char *driver, const char *device);
 
 struct kubelet_dra_claim {
         const char *namespace;
