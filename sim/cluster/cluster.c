@@ -1,6 +1,6 @@
 /*
- * HTTP/1.1 as a client of ours speaks it: requests with Content-Length, one after the other on a connection; a watch is an answer in chunks
- * that does not end.
+ * HTTP/1.1 as our own clients use it: requests with Content-Length, one after the other on a connection. The answer to a watch
+ * is sent in chunks and does not end.
  */
 #include "sim/cluster/cluster.h"
 
@@ -21,7 +21,7 @@ struct cluster {
         uv_tcp_t listener;
         struct store store;
         struct list connections;
-        size_t n_handles; /* that are not closed */
+        size_t n_handles; /* that are not closed yet */
 };
 
 struct connection {
@@ -30,8 +30,8 @@ struct connection {
         struct cluster *cluster;
         struct strbuf input;
         char piece[16 * 1024];
-        char *watched; /* collection; NULL: no watch */
-        size_t seen;   /* entries of the log */
+        char *watched; /* the collection of a watch; NULL: this is no watch */
+        size_t seen;   /* how many entries of the log were sent */
 };
 
 /* ---- the end ---- */
@@ -100,7 +100,7 @@ static void answer(struct connection *connection, unsigned int status, json_t *o
         json_decref(object);
 }
 
-/* What is new since the last time. */
+/* Sends the events that are new since the last time. */
 static void send_events(struct connection *connection)
 {
         const json_t *log = connection->cluster->store.log;
@@ -177,7 +177,7 @@ static size_t length_of_body(const char *head)
         return found ? strtoul(found + strlen(name), NULL, 10) : 0;
 }
 
-/* Serves one request and takes it from the input; false: it is not complete. */
+/* Serves one request and removes it from the input; false: it is not complete yet. */
 static bool serve_next(struct connection *connection)
 {
         struct strbuf *input = &connection->input;

@@ -1,12 +1,13 @@
 /*
- * A stand-in for a cluster's API server and its scheduler, as far as a node with DRA needs them, for the demonstration: HTTP in clear on
- * 127.0.0.1, everybody may do everything, and objects are whatever is written, by the path of their collection:
+ * A stand-in for a cluster's API server and its scheduler, as far as a node with DRA needs them, for the demonstration. It
+ * serves HTTP without TLS on 127.0.0.1, every client may do everything, and objects are stored as they are written, by the path
+ * of their collection:
  *
  *     /apis/resource.k8s.io/v1/resourceslices      name: object
  *
- * It has get, list, watch, create, replace, patch and delete; versions that grow with each write, and conflicts. A patch is a merge patch,
- * server-side apply, too; a subresource is the object. Selectors, limits and timeouts are not looked at: there is one node, and nobody
- * else's objects. test/e2e/apiserver.py is the judge of what is written.
+ * It has get, list, watch, create, replace, patch and delete, versions that grow with each write, and conflicts. Every patch is
+ * handled as a merge patch, server-side apply as well; a write to a subresource writes the object. Selectors, limits and
+ * timeouts are ignored: there is only one node. It does not validate objects; test/e2e/apiserver.py does.
  *
  * One thread, the loop's.
  */
@@ -25,23 +26,27 @@ struct cluster;
 
 int cluster_new(struct cluster **ret, uv_loop_t *loop, struct error *err) MUST_USE;
 
-/* Of its users, for the caller to free. */
+/* A kubeconfig for its clients, for the caller to free. */
 char *cluster_kubeconfig(const struct cluster *cluster);
 
-/* Connections end at once; the memory goes when the loop has closed the handles. Accepts NULL, returns NULL. */
+/* Connections end at once; the memory is freed when the loop has closed the handles. Accepts NULL, returns NULL. */
 struct cluster *cluster_close(struct cluster *cluster);
 
-/* {name: object}, borrowed until the loop goes on; NULL: there are none. */
+/* {name: object}, valid until the loop runs again; NULL: there are none. */
 json_t *cluster_objects(const struct cluster *cluster, const char *collection);
 
-/* Creates or replaces it, as somebody else in the cluster would; |object| is taken over. What is returned is borrowed. */
+/*
+ * Creates or replaces an object, as another client in the cluster would. Takes the reference to |object|; returns a borrowed
+ * one.
+ */
 const json_t *cluster_put(struct cluster *cluster, const char *collection, json_t *object);
 
 /*
- * The scheduler: status.allocation of a claim of one request for one device, for the caller to release, from the slices of |node|
- * ({name: object}, made in the order of their names), with what |claims| ({name: object}) have already. NULL: nothing fits. Pure.
+ * The scheduler, pure: the status.allocation for a claim with one request for one device, for the caller to release. |slices|
+ * ({name: object}) are searched for devices of |node| in the order of their names; what |claims| ({name: object}) have is
+ * taken. NULL: no device fits.
  *
- * As the real one does, it takes the first device that fits; it knows capacities with their policies and shared counters. Classes are
- * gpu.warpshare.dev and shared.gpu.warpshare.dev, and mean devices of one type each.
+ * As Kubernetes' scheduler does, it takes the first device that fits; it knows capacities, their request policies and shared
+ * counters. It has two device classes, gpu.warpshare.dev and shared.gpu.warpshare.dev, each for devices of one type.
  */
 json_t *cluster_allocate(const json_t *claim, json_t *slices, json_t *claims, const char *node);

@@ -41,7 +41,7 @@ static json_t *results_of(const json_t *claim)
         return json_object_get(json_object_get(find(claim, "status", "allocation"), "devices"), "results");
 }
 
-/* Claims that have the device, and what they take of |capacity| together, which may be NULL. */
+/* How many claims have the device; |ret_taken|: how much of |capacity| (which may be NULL) they take together. */
 static size_t count_shares(const struct search *search, const char *device, const char *capacity, uint64_t *ret_taken)
 {
         const char *name;
@@ -79,7 +79,7 @@ static uint64_t consumption(const json_t *device, const char *set, const char *c
         return sum;
 }
 
-/* A device that many have is counted once. */
+/* A device consumes its counters once, however many claims share it. */
 static uint64_t counter_in_use(const struct search *search, const char *set, const char *counter)
 {
         const char *name;
@@ -155,7 +155,7 @@ static uint64_t round_up(uint64_t asked, const json_t *range)
         return step ? least + (asked - least + step - 1) / step * step : asked;
 }
 
-/* What a share takes of each capacity; NULL where there is not so much. */
+/* How much a share takes of each capacity; NULL if not that much is left. */
 static json_t *consume(const struct search *search, const json_t *device, json_t *asked)
 {
         const char *name = json_string_value(json_object_get(device, "name"));

@@ -99,7 +99,7 @@ static void record(struct store *store, const char *collection, const char *type
                                     "event", "type", type, "object", json_deep_copy(object)));
 }
 
-/* Puts |object|, taken over, in the place of |before|, which may be NULL. */
+/* Stores |object| in place of |before|, which may be NULL; takes the reference to |object|. */
 static json_t *put_object(struct store *store, const struct address *address, json_t *object, const json_t *before)
 {
         static const char *const kept[] = {"uid", "name", "namespace"};
@@ -215,7 +215,7 @@ static unsigned int replace(
         return 200;
 }
 
-/* Server-side apply makes what is not there. */
+/* Server-side apply creates an object that does not exist. */
 static unsigned int patch(
         struct store *store, const struct address *address, const struct store_request *request, json_t **ret_answer)
 {

@@ -1,6 +1,4 @@
-/*
- * The objects of the stand-in, and what is asked of them: a request in, an answer out. It knows no connections.
- */
+/* The objects of the stand-in, and requests for them: a request in, an answer out. It knows no connections. */
 #pragma once
 
 #include <jansson.h>
@@ -22,11 +20,11 @@ struct store_request {
 void store_init(struct store *store);
 void store_done(struct store *store);
 
-/* The status of HTTP; *ret_answer is for the caller to release. */
+/* Returns the HTTP status; *ret_answer is for the caller to release. */
 unsigned int store_serve(struct store *store, const struct store_request *request, json_t **ret_answer);
 
-/* Whether a request is for a watch; then the collection, for the caller to free, and the version after which it begins. */
+/* Whether a request is a watch; if so, also the collection, for the caller to free, and the version after which it begins. */
 bool store_is_watch(const struct store_request *request, char **ret_collection, json_int_t *ret_version);
 
-/* As whoever may do everything; |object| is taken over. */
+/* Stores an object without any check; takes the reference to |object|. */
 const json_t *store_put(struct store *store, const char *collection, json_t *object);

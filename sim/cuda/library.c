@@ -1,12 +1,12 @@
 /*
- * A simulated libcuda.so.1 of one GPU, for programs that use the part of CUDA in cuda/abi.h: the GPU stands in the file that
- * WARPSHARE_CUDA_SIM names (sim/cuda/scenario.h). Without it cuInit finds no device.
+ * A simulated libcuda.so.1 with one GPU, for programs that use the part of CUDA in cuda/abi.h. The file that WARPSHARE_CUDA_SIM
+ * names describes the GPU (sim/cuda/scenario.h); without that file cuInit finds no device.
  *
- * PTX is not executed. A launch fills the buffers as the kernel of that name would (cuda/kernels.h has them and their
- * arguments), and the time that it takes on so many SMs passes for whoever waits for it. Limits are those that the simulated
- * MPS server grants (sim/mps), or, where the scenario says that MPS is in use and there is none, the process's CUDA_MPS_*
- * variables, with SMs rounded down to two, as the driver does. Small allocations have memory behind them, large ones are only
- * counted. One thread, as the probe has.
+ * PTX is not executed. A launch fills the buffers as the kernel of that name would (cuda/kernels.h has the kernels and their
+ * arguments), and a call that waits for the kernel takes as long as it would take on the SMs that the process may use. Limits
+ * are those that the simulated MPS server grants (sim/mps). If the scenario says that MPS is in use and there is no server, the
+ * limits are the process's CUDA_MPS_* variables, with SMs rounded down to a multiple of two, as the driver does. Small
+ * allocations have memory behind them, large ones are only counted. For programs with one thread, such as the probe.
  */
 #include <errno.h>
 #include <signal.h>
@@ -59,20 +59,20 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 #define FIRST_ADDRESS UINT64_C(0x7f0000000000)
 
 struct allocation {
-        CUdeviceptr address; /* 0: free place */
+        CUdeviceptr address; /* 0: this entry is free */
         size_t size;
         unsigned char *bytes; /* NULL: only counted */
 };
 
 struct CUevent_st {
-        double when; /* all work that was launched before is done */
+        double when; /* at this time all work that was launched before is done */
 };
 
 struct CUctx_st {
         struct allocation allocations[ALLOCATIONS_MAX];
         uint64_t used;
         CUdeviceptr next;
-        double busy_until; /* the work launched so far */
+        double busy_until; /* until then the launched work takes */
         CUresult broken;   /* what every call answers from now on */
 };
 
@@ -92,7 +92,7 @@ static struct {
 
 /* ---- faults ---- */
 
-static CUresult disturb(const char *name)
+static CUresult apply_call_fault(const char *name)
 {
         for (size_t i = 0; i < gpu.scenario.n_calls; i++) {
                 const struct scenario_call *call = &gpu.scenario.calls[i];
@@ -108,21 +108,21 @@ static CUresult disturb(const char *name)
         return CUDA_SUCCESS;
 }
 
-/* The first error stays. */
+/* Once a context is broken, every call returns the first error. */
 static bool is_broken(void)
 {
         if (!gpu.context->broken)
-                gpu.context->broken = server_look(&gpu.server);
+                gpu.context->broken = server_poll_error(&gpu.server);
         return gpu.context->broken;
 }
 
-/* What every call begins with: the scenario's fault, then the rules of the interface. */
+/* The beginning of every call: the scenario's fault, then the checks that the interface makes. */
 #define ENTER(name, needs_context)                                                                                     \
         do {                                                                                                           \
                 CUresult fault_;                                                                                       \
                 if (!gpu.initialised)                                                                                  \
                         return CUDA_ERROR_NOT_INITIALIZED;                                                             \
-                fault_ = disturb(name);                                                                                \
+                fault_ = apply_call_fault(name);                                                                       \
                 if (fault_)                                                                                            \
                         return fault_;                                                                                 \
                 if ((needs_context) && !gpu.context)                                                                   \
@@ -185,7 +185,7 @@ CUresult cuInit(unsigned int flags)
         }
         gpu.server = (struct server){.fd = -1};
         gpu.initialised = true;
-        code = disturb("cuInit");
+        code = apply_call_fault("cuInit");
         if (code == CUDA_SUCCESS && gpu.scenario.mps == SCENARIO_MPS_AUTO)
                 code = server_connect(&gpu.server);
         gpu.mps = gpu.scenario.mps == SCENARIO_MPS_ALWAYS || gpu.server.fd >= 0;
@@ -268,7 +268,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device UNUSED)
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device UNUSED)
 {
         ENTER("cuDeviceTotalMem", false);
-        *bytes = gpu.scenario.memory_mib * MIB; /* the whole, under a limit too, as the real one reports */
+        *bytes = gpu.scenario.memory_mib * MIB; /* all of it, even with a limit, as the driver reports it */
         return CUDA_SUCCESS;
 }
 
@@ -287,7 +287,7 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags UNUSED, CUdevice 
 {
         ENTER("cuCtxCreate", false);
         if (gpu.context)
-                return CUDA_ERROR_INVALID_VALUE; /* one is enough here */
+                return CUDA_ERROR_INVALID_VALUE; /* this simulator has only one */
         if (gpu.scenario.context_mib * MIB > granted_memory())
                 return CUDA_ERROR_OUT_OF_MEMORY;
         gpu.context = xcalloc(1, sizeof(*gpu.context));
@@ -338,11 +338,11 @@ static void sleep_until(double when)
                 ;
 }
 
-static void occupy(double seconds)
+static void add_work(double seconds)
 {
         double begin = now();
 
-        /* A GPU that is shared by time-slicing is a part of the time somebody else's. */
+        /* With time-slicing, other programs have the GPU for a part of the time. */
         if (!gpu.mps)
                 seconds *= 1 + gpu.scenario.neighbours;
         gpu.context->busy_until = (gpu.context->busy_until > begin ? gpu.context->busy_until : begin) + seconds;
@@ -479,7 +479,7 @@ CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t size)
 
 /* ---- kernels ---- */
 
-/* A module is its text. */
+/* The module is the text itself. */
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
         ENTER("cuModuleLoadData", true);
@@ -506,7 +506,10 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
         return CUDA_ERROR_NOT_FOUND;
 }
 
-/* Two blocks an SM at first, the others where one leaves; SMs that neighbours hold are free only later. */
+/*
+ * The first two blocks of each SM start at once, the others when one of those ends. SMs that neighbours hold are free only
+ * then.
+ */
 static CUresult run_place(unsigned int blocks, void **arguments)
 {
         CUdeviceptr records = *(CUdeviceptr *)arguments[0];
@@ -522,7 +525,7 @@ static CUresult run_place(unsigned int blocks, void **arguments)
 
                 memcpy(place->bytes + (records - place->address) + i * sizeof(record), &record, sizeof(record));
         }
-        occupy(0.002);
+        add_work(0.002);
         return CUDA_SUCCESS;
 }
 
@@ -539,10 +542,10 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
         if (strcmp(function->name, KERNEL_PLACE) == 0)
                 return run_place(grid_x, arguments);
         if (strcmp(function->name, KERNEL_COPY) == 0)
-                occupy((double)*(uint64_t *)arguments[2] * 32 / (gpu.scenario.bandwidth * 1e9));
+                add_work((double)*(uint64_t *)arguments[2] * 32 / (gpu.scenario.bandwidth * 1e9));
         else if (strcmp(function->name, KERNEL_WORK) == 0)
-                occupy((double)grid_x * block_x * *(uint32_t *)arguments[1] * KERNEL_WORK_FLOPS /
-                        (sms * gpu.scenario.gflops * 1e9));
+                add_work((double)grid_x * block_x * *(uint32_t *)arguments[1] * KERNEL_WORK_FLOPS /
+                         (sms * gpu.scenario.gflops * 1e9));
         else {
                 server_report_fault(&gpu.server);
                 gpu.context->broken = CUDA_ERROR_ILLEGAL_ADDRESS;

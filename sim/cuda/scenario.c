@@ -11,7 +11,7 @@ static const char *const keys[] = {"name", "uuid", "devices", "multiprocessors",
         "busyMultiprocessors", "neighbours", "mps", "limits", "gflops", "bandwidth", "calls"};
 static const char *const call_keys[] = {"error", "after", "hang", "crash"};
 
-/* A key that nobody reads is a mistake in a test. */
+/* An unknown key is a mistake in a test. */
 static void note_warning(const char *text, void *data)
 {
         struct error *err = data;
@@ -44,7 +44,7 @@ static int read_flag(
         return tree_member(tree, root, key, &node) ? tree_bool(tree, &node, value, err) : 0;
 }
 
-/* The position of |*word| among |words|; |*word| is the default where the key is not there. */
+/* The position of |*word| in |words|; if the key is missing, |*word| is the default. */
 static int read_word(const struct tree *tree, const struct tree_node *root, const char *key, const char *const *words,
         size_t n_words, unsigned int *ret, struct error *err)
 {
@@ -99,7 +99,7 @@ static int read_calls(
 static int read_root(
         const struct tree *tree, const struct tree_node *root, struct scenario *scenario, struct error *err)
 {
-        static const char *const mps_words[] = {"auto", "always", "never", "untold"};
+        static const char *const mps_words[] = {"auto", "always", "never", "unknown"};
         static const char *const limit_words[] = {"kept", "ignored"};
         unsigned int mps = 0;
         unsigned int limits = 0;

@@ -1,5 +1,5 @@
 /*
- * The GPU of a simulated libcuda.so.1, as a YAML file says; all keys are optional.
+ * The GPU of a simulated libcuda.so.1, as a YAML file describes it; all keys are optional.
  *
  *         name: NVIDIA H100 80GB HBM3
  *         uuid: GPU-5c89852c-d268-4c3f-9b07-0022ad3fdd14
@@ -10,7 +10,7 @@
  *         neighbourMemory: 0         # MiB that others hold
  *         busyMultiprocessors: 0     # that others hold at every launch
  *         neighbours: 0              # programs that share the GPU by time-slicing where MPS is not in use
- *         mps: auto                  # auto: where a control daemon of sim/mps answers; always; never; untold: nobody says
+ *         mps: auto                  # auto: if a control daemon of sim/mps answers; always; never; unknown: the driver does not say
  *         limits: kept               # kept: as the CUDA_MPS_* variables say; ignored: more is given than allowed
  *         gflops: 400                # 10^9 operations a second of one SM
  *         bandwidth: 2000            # GB/s

@@ -42,7 +42,7 @@ static uint64_t number_of(const char *text, const char *key)
         return packet_value(text, key, value, sizeof(value)) && text_to_uint(value, UINT32_MAX, &number) ? number : 0;
 }
 
-/* The error that a packet means, or 0. */
+/* The CUDA error that a packet stands for, or 0. */
 static int error_of(const struct packet *packet)
 {
         const char *rest = packet_is(packet, "ERROR");
@@ -73,7 +73,7 @@ int server_connect(struct server *server)
         return code;
 }
 
-int server_look(struct server *server)
+int server_poll_error(struct server *server)
 {
         struct pollfd fd = {.fd = server->fd, .events = POLLIN};
 

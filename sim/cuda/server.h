@@ -1,5 +1,6 @@
 /*
- * The simulated CUDA as a client of the simulated MPS programs (sim/mps): what the server grants, and what becomes of us.
+ * The simulated CUDA as a client of the simulated MPS programs (sim/mps): which limits the server grants, and which errors it
+ * reports.
  */
 #pragma once
 
@@ -13,13 +14,13 @@ struct server {
 };
 
 /*
- * Connects to the control daemon of CUDA_MPS_PIPE_DIRECTORY as the real library does in cuInit, and waits for its server as
- * long as it takes. 0: done, also without MPS where no daemon answers; else the number of the CUDA error.
+ * Connects to the control daemon of CUDA_MPS_PIPE_DIRECTORY as NVIDIA's library does in cuInit, and waits for its server as
+ * long as it takes. Returns 0, also if no daemon answers and the program runs without MPS; else the number of the CUDA error.
  */
 int server_connect(struct server *server);
 
 /* The error that the server has reported since, or 0. */
-int server_look(struct server *server);
+int server_poll_error(struct server *server);
 
 /* Reports to the server that we have caused a fault; it reports that to all clients. */
 void server_report_fault(const struct server *server);

@@ -1,4 +1,7 @@
-/* Shares by DRA: the cluster's scheduler allocates claims, kubelet has them prepared, and their containers say what they got. */
+/*
+ * Shares by DRA: the cluster's scheduler allocates claims, kubelet calls the driver to prepare them, and a program in each
+ * container reports its limits.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,11 +14,11 @@
 #define RETRY_MS UINT64_C(100)
 
 struct claim {
-        const char *name; /* of its pod, too */
+        const char *name; /* also that of its pod */
         const char *device_class;
         const char *memory; /* NULL: the whole GPU */
         const char *threads;
-        char device[DEVICE_NAME_SIZE]; /* that it has; the rest is set as it comes */
+        char device[DEVICE_NAME_SIZE]; /* that the scheduler allocated; the fields below are set by callbacks */
         struct demo_pod pod;
         bool is_answered;
         bool is_prepared;
@@ -152,7 +155,7 @@ static bool never(void *data UNUSED)
         return false;
 }
 
-/* As often as kubelet tries: the driver may have just started. */
+/* Tries again and again, as kubelet does: the driver may not be ready yet. */
 static bool run(struct demo *demo, struct claim *claim)
 {
         const struct kubelet_dra_claim wanted = asked(demo, claim);
@@ -172,7 +175,7 @@ static bool run(struct demo *demo, struct claim *claim)
         return claim->pod.container.variables;
 }
 
-/* The pod is gone: what it had is free. */
+/* Ends the pod: its share is free then. */
 static void end(struct demo *demo, struct claim *claim)
 {
         const struct kubelet_dra_claim wanted = asked(demo, claim);

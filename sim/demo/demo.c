@@ -1,6 +1,6 @@
 /*
- * The demonstration: the whole thing on simulated GPUs, told as a story. Every figure shown is what kubelet was told, what a
- * container would get or what an MPS daemon says; where one differs from what the story promises, the demonstration says so and fails.
+ * The demonstration: everything on simulated GPUs, step by step. Every figure that it shows comes from kubelet, from a
+ * container's options or from an MPS daemon. If a figure is not the expected one, the demonstration says so and fails.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #define FAILING_GPU 2
 
-/* What `warpshare demo` starts it with: all of it. */
+/* The arguments with which `warpshare demo` starts this program; all are needed. */
 enum { PROGRAM = 1, NVML_LIBRARY, MPS_PROGRAMS, COLOUR, KEEP, LOG, COUNT };
 
 /* ---- the story ---- */
@@ -75,13 +75,13 @@ static void kill_daemon(struct demo *demo)
         while (demo_uuids[killed] != demo->busiest)
                 killed++;
         collect_pids(demo, before);
-        demo->struck = demo->busiest;
+        demo->lost_gpu = demo->busiest;
         kill(before[killed], SIGKILL);
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), 5000);
         sim_node_wait(&demo->node, has_fault, demo, 5000);
         printf("\n  %swarpshare mps says:%s %s\n\n", demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN),
                 demo->fault ? demo->fault : "nothing");
-        demo->struck = NULL;
+        demo->lost_gpu = NULL;
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 10000);
         sim_node_wait(&demo->node, demo_has_daemons, demo, 5000);
         collect_pids(demo, after);
@@ -154,12 +154,12 @@ static void show_any_parts(struct demo *demo)
         kill_daemon(demo);
 
         demo_heading(demo, "7. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");
-        demo->struck = demo_uuids[FAILING_GPU];
+        demo->lost_gpu = demo_uuids[FAILING_GPU];
         demo_set_lost(demo, FAILING_GPU);
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), 5000);
 
         demo_heading(demo, "8. The GPU answers again: three good probes, and its replicas are back by themselves");
-        demo->struck = NULL;
+        demo->lost_gpu = NULL;
         demo_set_lost(demo, -1);
         demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 30000);
 }

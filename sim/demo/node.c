@@ -11,7 +11,7 @@ const char *const demo_uuids[DEMO_GPUS] = {
 };
 
 static const char *const configurations[] = {
-        /* What NVIDIA's plugin would do with it, but for the daemons: one a GPU instead of one for all. */
+        /* As NVIDIA's plugin would share it, except that each GPU has its own MPS daemon. */
         [DEMO_EQUAL_PARTS] = "version: v1\n"
                              "sharing:\n"
                              "  mps:\n"
@@ -47,7 +47,7 @@ static const char *const configurations[] = {
                         "  enabled: true\n",
 };
 
-/* The four GPUs; |lost| is the position of one that answers no more and has raised Xid 79, or -1. The caller frees. */
+/* A scenario of four GPUs, for the caller to free. |lost|: the position of one that no longer answers, after Xid 79, or -1. */
 static char *make_scenario(int lost)
 {
         struct strbuf text = STRBUF_INIT;
@@ -61,7 +61,7 @@ static char *make_scenario(int lost)
         return strbuf_take(&text);
 }
 
-/* The same as the simulated MPS programs see them. */
+/* The same GPUs for the simulated MPS programs. */
 static char *make_mps_scenario(void)
 {
         struct strbuf text = STRBUF_INIT;

@@ -46,11 +46,11 @@ void demo_pod_done(struct demo_pod *pod)
 
 struct connection {
         struct demo_limits limits;
-        char text[256]; /* what the program said last, if it was not that */
+        char text[256]; /* the program's output, if it does not have the limits */
         bool has_ended;
 };
 
-/* A program here sees the node, so what is mounted has another path. */
+/* The program runs outside the container: a variable with a path that is mounted gets the path on the node. */
 static const char *const *make_environment(struct arena *arena, const struct container *container)
 {
         const char **environment = ARENA_ARRAY(arena, const char *, json_object_size(container->variables) + 1);

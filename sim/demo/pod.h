@@ -1,6 +1,6 @@
 /*
- * A pod of the demonstration: kubelet admits and starts it, the container runtime makes its container, and a program in it may ask the MPS
- * daemon for what it gets. What is known of it is known from there.
+ * A pod of the demonstration: kubelet admits and starts it, the container runtime makes its container, and a program in it can
+ * connect to the MPS daemon to get its limits. All figures about a pod come from these three.
  */
 #pragma once
 
@@ -12,22 +12,22 @@ struct demo_pod {
         struct kubelet_request requests[2];
         size_t n_requests;
         const char *own[3]; /* "NAME=value" of its specification, NULL-terminated */
-        /* What came of it, to be given to demo_pod_done(). */
+        /* What became of the pod; demo_pod_done() frees it. */
         const struct demo *demo;
-        struct container container; /* zeroed: it does not run */
+        struct container container; /* zeroed: the pod does not run */
         bool is_answered;
         struct error err;
 };
 
-/* False: it does not run, and that was shown. */
+/* False: the pod does not run, and the demonstration has said so. */
 bool demo_pod_run(struct demo *demo, struct demo_pod *pod);
 void demo_pod_done(struct demo_pod *pod);
 
-/* What the MPS server says that a program of the pod may have: of the threads in percent, and of the memory of its first GPU. */
+/* The limits that the MPS server gives to a program of the pod: threads in percent, and memory of its first GPU. */
 struct demo_limits {
         double threads;
         unsigned int memory_mib;
 };
 
-/* Zeroes where there is no connection, which is shown. */
+/* All zero if the program cannot connect, which is shown. */
 struct demo_limits demo_pod_connect(struct demo *demo, const struct demo_pod *pod);

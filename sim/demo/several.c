@@ -1,4 +1,6 @@
-/* Containers whose limits are known when they start: one of two GPUs, and those that declare what they need. */
+/*
+ * Containers whose limits are known only when they start: one with shares of two GPUs, and those that declare what they need.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +11,7 @@
 #define THREADS "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 #define MEMORY "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 
-/* Of one GPU the guide's container asks for so many of DEMO_REPLICAS. */
+/* How many of the DEMO_REPLICAS of each GPU the container of the guide requests. */
 #define HALF (DEMO_REPLICAS / 2)
 
 static void check_limits(struct demo *demo, const struct demo_pod *pod, const struct demo_limits *got, double threads,

@@ -64,7 +64,7 @@ bool demo_wait_count(struct demo *demo, const char *resource, size_t wanted, uin
         return sim_node_wait(&demo->node, is_allocatable, &count, timeout_ms) && demo->node.agent->runs;
 }
 
-/* One row a GPU and one cell a replica; the devices come GPU by GPU. */
+/* A row for each GPU and a cell for each replica; the devices come GPU by GPU. */
 struct picture {
         const struct demo *demo;
         char gpu[64]; /* of the row being drawn; empty before the first */
@@ -74,12 +74,12 @@ struct picture {
         } cells[DEMO_EQUAL];
         unsigned int n_cells;
         unsigned int held;
-        unsigned int unhealthy; /* those that are only reserved among them: kubelet knows no difference */
+        unsigned int unhealthy; /* reserved replicas too: to kubelet these are unhealthy */
 };
 
-static bool is_struck(const struct demo *demo, const char *gpu)
+static bool is_lost_gpu(const struct demo *demo, const char *gpu)
 {
-        return demo->struck && strcmp(gpu, demo->struck) == 0;
+        return demo->lost_gpu && strcmp(gpu, demo->lost_gpu) == 0;
 }
 
 static void end_row(struct picture *picture)
@@ -91,7 +91,7 @@ static void end_row(struct picture *picture)
         for (unsigned int i = 0; i < picture->n_cells; i++)
                 printf("%s%s", demo_style(demo, picture->cells[i].style), picture->cells[i].text);
         printf("%s  ", demo_style(demo, DEMO_PLAIN));
-        if (is_struck(demo, picture->gpu))
+        if (is_lost_gpu(demo, picture->gpu))
                 printf("%s%u unhealthy%s\n", demo_style(demo, DEMO_RED), picture->unhealthy,
                         demo_style(demo, DEMO_PLAIN));
         else
@@ -106,7 +106,7 @@ static enum demo_style style_of_pod(const char *pod)
 
 static struct cell cell_of(const struct picture *picture, bool healthy, const char *pod)
 {
-        if (is_struck(picture->demo, picture->gpu))
+        if (is_lost_gpu(picture->demo, picture->gpu))
                 return (struct cell){DEMO_RED, pod ? "█" : "×"};
         if (pod)
                 return (struct cell){style_of_pod(pod), "█"};
@@ -190,7 +190,7 @@ static const char *gpu_of(const struct demo_pod *pod)
         return container_variable(&pod->container, "NVIDIA_VISIBLE_DEVICES");
 }
 
-/* The limits that its variables say. */
+/* The limits in the container's variables. */
 static struct demo_limits limits_of(const struct demo_pod *pod)
 {
         const char *memory = container_variable(&pod->container, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
@@ -230,7 +230,7 @@ void demo_show_table_head(const struct demo *demo, const char *what)
                 "MEMORY", demo_style(demo, DEMO_PLAIN));
 }
 
-/* The limits of equal parts are the daemon's: the container has none of its own. */
+/* With equal shares the daemon's default limits apply: the container has no limits of its own. */
 void demo_show_equal_pod(struct demo *demo)
 {
         struct demo_pod pod = make_pod("notebook", 1);

@@ -8,9 +8,10 @@
 #define P(slices) NVML_GPU_INSTANCE_PROFILE_##slices
 
 /*
- * Names, ids and placements: MIG user guide, "Supported MIG profiles", and `nvidia-smi mig -lgip` and -lgipp there. Sizes of
- * A100, A30 and H100 are those of the same listings; those of H200 and GB200 follow H100's pattern (its share of SMs, an
- * eighth of the memory less the reserve), as no listing of them is public. Only RTX PRO has encoders, the last column.
+ * Names, ids and placements are from the MIG user guide, "Supported MIG profiles", and its listings of `nvidia-smi mig -lgip`
+ * and -lgipp. Sizes of A100, A30 and H100 are from the same listings. There is no public listing for H200 and GB200: their
+ * sizes are computed as H100's are (the same share of SMs, an eighth of the memory less the reserve). Only RTX PRO has
+ * encoders, the last column.
  */
 /* clang-format off */
 static const struct mig_profile a30_profiles[] = {
@@ -95,7 +96,7 @@ static const struct model models[] = {
                 .brand = NVML_BRAND_TESLA,
                 .architecture = NVML_DEVICE_ARCH_VOLTA,
                 .compute_major = 7,
-                .memory_mib = 32605, /* 31.84 GiB; a twentieth is 1,630 MiB */
+                .memory_mib = 32605, /* 31.84 GiB; one of 20 equal shares is 1,630 MiB */
                 .reserved_mib = 256,
                 .bar1_mib = 32768,
                 .multiprocessors = 80,

@@ -1,8 +1,8 @@
 /*
- * What NVML says about the GPU models that a scenario can name: constants of the hardware, in one table.
+ * What NVML reports about the GPU models that a scenario can name: constants of the hardware, in one table.
  *
- * Memory sizes are what NVML reports (in MiB here), less than the name suggests. MIG profiles are those of `nvidia-smi mig
- * -lgip` on the product. It knows nothing of scenarios.
+ * Memory sizes are those that NVML reports (here in MiB), which are less than the name suggests. MIG profiles are those of
+ * `nvidia-smi mig -lgip` on the product. It knows nothing of scenarios.
  */
 #pragma once
 
@@ -13,11 +13,11 @@
 /* One GPU instance profile of one model. */
 struct mig_profile {
         const char *name;   /* "1g.5gb+me" */
-        unsigned int index; /* NVML_GPU_INSTANCE_PROFILE_*: what asks for it */
-        unsigned int id;    /* what makes it */
+        unsigned int index; /* NVML_GPU_INSTANCE_PROFILE_*: to get its information */
+        unsigned int id;    /* to create an instance */
         unsigned int slices;
-        unsigned int count; /* most that fit on an empty GPU */
-        uint32_t starts;    /* bit n: may begin at memory slice n */
+        unsigned int count; /* how many fit on an empty GPU */
+        uint32_t starts;    /* bit n: an instance may begin at memory slice n */
         unsigned int size;  /* memory slices */
         unsigned int multiprocessors;
         unsigned int memory_mib;
@@ -29,14 +29,14 @@ struct mig_profile {
 };
 
 struct model {
-        const char *key; /* what a scenario calls it: "A100-40GB" */
+        const char *key; /* its name in a scenario: "A100-40GB" */
         const char *product;
         int brand;
         unsigned int architecture;
         int compute_major;
         int compute_minor;
         unsigned int memory_mib;
-        unsigned int reserved_mib; /* the driver's own */
+        unsigned int reserved_mib; /* used by the driver itself */
         unsigned int bar1_mib;
         unsigned int multiprocessors;
         unsigned int cores; /* per multiprocessor */
@@ -58,10 +58,13 @@ struct model {
 const struct model *model_find(const char *key); /* or NULL */
 const struct model *model_at(size_t position);   /* NULL after the last one */
 
-/* The MIG mode changes at once, and is not kept over a reboot: Hopper and newer (field 184). Ampere needs a reset, and keeps it. */
+/*
+ * True for Hopper and newer (field 184): the MIG mode changes at once, and is lost at a reboot. Ampere needs a reset, and keeps
+ * the mode.
+ */
 bool model_sets_mig_mode_without_reset(const struct model *model);
 
-/* Finds by name ("1g.5gb"), by the id that makes it, or by the index that asks for it. */
+/* Find a profile by its name ("1g.5gb"), its id, or its index. */
 const struct mig_profile *model_profile(const struct model *model, const char *name);
 const struct mig_profile *model_profile_by_id(const struct model *model, unsigned int id);
 const struct mig_profile *model_profile_by_index(const struct model *model, unsigned int index);

@@ -1,6 +1,6 @@
 /*
- * Admission of a pod of one container: for each of its resources choose, prefer, allocate, hold. One struct admission lives from the
- * question to the start of the container, or to the reason why it is rejected.
+ * Admission of a pod of one container. For each resource: choose candidates, call GetPreferredAllocation, call Allocate, record
+ * the devices. A struct admission lives from kubelet_run() until the container starts or the pod is rejected.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct admission {
         struct kubelet_request *requests; /* in the order in which they are served */
         size_t n_requests;
         size_t at;
-        struct endpoint *endpoint; /* of the one that is being served, as all below */
+        struct endpoint *endpoint; /* of the request that is being served, as all below */
         const char **candidates;
         size_t n_candidates;
         const char **chosen;
@@ -31,7 +31,7 @@ static void finish(struct admission *admission)
         free(admission);
 }
 
-/* kubelet forgets what such a pod has at the next admission, or at the next List. */
+/* kubelet keeps the devices of a rejected pod until the next admission or the next List; here they are free at once. */
 static void reject(struct admission *admission, const char *text)
 {
         pod_free(admission->pod);
@@ -108,7 +108,7 @@ static void on_preferred(struct rpc_call *call UNUSED, const uint8_t *message, s
 
         if (!response)
                 return;
-        /* What is not among the candidates is left out, what is missing is filled up arbitrarily. */
+        /* kubelet ignores preferred devices that are no candidates, and chooses arbitrary candidates if there are too few. */
         for (size_t i = 0; response->n_container_responses && i < response->container_responses[0]->n_deviceids; i++) {
                 const char *id = response->container_responses[0]->deviceids[i];
 
@@ -133,7 +133,7 @@ static void take_the_rest_and_allocate(struct admission *admission)
         call_allocate(admission);
 }
 
-static void on_prefer_ended(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
+static void on_preference_ended(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
 {
         struct admission *admission = data;
 
@@ -143,9 +143,9 @@ static void on_prefer_ended(struct rpc_call *call UNUSED, enum rpc_status status
                 take_the_rest_and_allocate(admission);
 }
 
-static void call_prefer(struct admission *admission)
+static void call_preference(struct admission *admission)
 {
-        static const struct rpc_handlers handlers = {.message = on_preferred, .ended = on_prefer_ended};
+        static const struct rpc_handlers handlers = {.message = on_preferred, .ended = on_preference_ended};
         V1beta1__PreferredAllocationRequest request = V1BETA1__PREFERRED_ALLOCATION_REQUEST__INIT;
         V1beta1__ContainerPreferredAllocationRequest container = V1BETA1__CONTAINER_PREFERRED_ALLOCATION_REQUEST__INIT;
         V1beta1__ContainerPreferredAllocationRequest *containers[] = {&container};
@@ -165,7 +165,7 @@ static void call_prefer(struct admission *admission)
 
 /* ---- one resource after the other ---- */
 
-/* Healthy, not held, in random order, as Go's maps give them. */
+/* Candidates are healthy devices that no pod holds, in random order, because kubelet keeps them in a Go map. */
 static void collect_candidates(struct admission *admission)
 {
         const struct endpoint *endpoint = admission->endpoint;
@@ -207,12 +207,12 @@ static void serve_next(struct admission *admission)
                                 "requested number of devices unavailable for %s. Requested: %zu, Available: %zu",
                                 request->resource, request->count, admission->n_candidates));
         else if (request->count < admission->n_candidates && admission->endpoint->has_preference)
-                call_prefer(admission);
+                call_preference(admission);
         else
                 take_the_rest_and_allocate(admission);
 }
 
-/* In any order: kubelet goes through a map. */
+/* In random order: kubelet iterates over a Go map. */
 static void take_requests(struct admission *admission, const struct kubelet_request *requests, size_t n_requests)
 {
         admission->requests = ARENA_ARRAY(&admission->arena, struct kubelet_request, n_requests);

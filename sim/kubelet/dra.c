@@ -11,7 +11,7 @@
 #include "sim/kubelet/internal.h"
 
 #define POLL_MS UINT64_C(1000)
-#define INFO_TIMEOUT_MS UINT64_C(10000) /* kubelet gives it one second; this machine may be slower */
+#define INFO_TIMEOUT_MS UINT64_C(10000) /* kubelet waits one second; a loaded test machine may need more */
 #define CALL_TIMEOUT_MS UINT64_C(45000)
 #define SUFFIX "-reg.sock"
 
@@ -21,10 +21,10 @@ struct instance {
         uv_loop_t *loop;
         char *path;
         struct file_identity identity;
-        struct rpc_client *client; /* while it is being registered */
-        char *driver;              /* NULL: it has not said it */
+        struct rpc_client *client; /* while the driver is being registered */
+        char *driver;              /* NULL: the driver has not answered yet */
         char *endpoint;
-        const char *service; /* NULL: no version that is spoken here */
+        const char *service; /* NULL: it has no version that this stand-in speaks */
         bool is_registered;
         struct dra_health *health; /* once it is registered */
 };
@@ -139,7 +139,7 @@ static struct instance *instance_of(const struct kubelet_dra *dra, const char *p
         return NULL;
 }
 
-/* True: another socket is in its place, none, or one that did not answer: it may do so now. */
+/* True: the socket was replaced or removed, or its driver did not answer and may answer now. */
 static bool is_outdated(const struct instance *instance)
 {
         const struct file_identity now = file_identity_of(instance->path);
@@ -160,7 +160,7 @@ static void drop_outdated(struct kubelet_dra *dra)
         }
 }
 
-static void look(void *data)
+static void scan_registry(void *data)
 {
         struct kubelet_dra *dra = data;
         DIR *folder = opendir(dra->registry);
@@ -197,13 +197,14 @@ static const struct instance *find(const struct kubelet_dra *dra, const char *dr
 
 struct call {
         struct list link;
-        struct rpc_client *client; /* one each: a connection that ended is no connection of the next call */
+        struct rpc_client
+                *client; /* each call has its own, so that a connection that ended does not matter to the next call */
         struct arena arena;
         const char *uid;
         const char **cdi_ids;
         size_t n_cdi_ids;
         const char *error; /* of the claim */
-        bool is_answered;  /* the claim is in the answer */
+        bool is_answered;  /* the answer has the claim */
         kubelet_dra_answer_fn *answered;
         void *data;
 };
@@ -268,7 +269,7 @@ static void on_call_ended(struct rpc_call *rpc UNUSED, enum rpc_status status, c
                 call_done(call, text);
         else
                 call_done(call, call->is_answered ? call->error : "the driver left out the claim");
-        rpc_client_close(client); /* NULL: it is being closed */
+        rpc_client_close(client); /* NULL: it is being closed already */
 }
 
 static void start_call(struct kubelet_dra *dra, const char *driver, const char *method,
@@ -315,11 +316,11 @@ int kubelet_dra_new(struct kubelet_dra **ret, uv_loop_t *loop, const char *regis
         dra->registry = xstrdup(registry);
         list_init(&dra->instances);
         list_init(&dra->calls);
-        if (dirwatch_new(&dra->watch, loop, registry, POLL_MS, look, dra, err) < 0) {
+        if (dirwatch_new(&dra->watch, loop, registry, POLL_MS, scan_registry, dra, err) < 0) {
                 kubelet_dra_close(dra);
                 return -1;
         }
-        look(dra);
+        scan_registry(dra);
         *ret = dra;
         return 0;
 }

@@ -1,9 +1,10 @@
 /*
- * A stand-in for kubelet's part in dynamic resource allocation, for the demonstration: it looks for the sockets of drivers in the registry,
- * asks each with GetInfo, reports that it is registered, watches the health of its devices, and calls its service for claims. It knows no
- * pods: that a claim is prepared for its first pod and unprepared after its last is for whoever runs them.
+ * A stand-in for kubelet's part in dynamic resource allocation, for the demonstration. It finds the sockets of drivers in the
+ * registry, calls GetInfo of each, then NotifyRegistrationStatus, watches the health of its devices, and calls the driver's
+ * service for claims. It knows no pods: its caller has to prepare a claim for the first pod and unprepare it after the last.
  *
- * As kubelet does, it takes the instance that registered last, and of the versions that a driver names the first that it speaks.
+ * As kubelet does, it uses the instance of a driver that registered last, and the first of the driver's versions that it
+ * speaks.
  *
  * One thread, the loop's.
  */
@@ -17,10 +18,10 @@
 
 struct kubelet_dra;
 
-/* |registry|: "/var/lib/kubelet/plugins_registry"; need not exist yet. */
+/* |registry|: "/var/lib/kubelet/plugins_registry"; it may not exist yet. */
 int kubelet_dra_new(struct kubelet_dra **ret, uv_loop_t *loop, const char *registry, struct error *err) MUST_USE;
 
-/* Calls that are not answered are, with an error, before it returns. Accepts NULL, returns NULL. */
+/* Calls without an answer are answered with an error before this returns. Accepts NULL, returns NULL. */
 struct kubelet_dra *kubelet_dra_close(struct kubelet_dra *dra);
 
 bool kubelet_dra_has(const struct kubelet_dra *dra, const char *driver);
@@ -36,10 +37,10 @@ struct kubelet_dra_claim {
         const char *name;
 };
 
-/* |cdi_ids|: what the container runtime is asked for, none after an Unprepare. |error| says why it failed, else it is NULL. */
+/* |cdi_ids|: the CDI devices for the container runtime, none after an Unprepare. |error|: why the call failed, or NULL. */
 typedef void kubelet_dra_answer_fn(const char *const *cdi_ids, size_t n_cdi_ids, const char *error, void *data);
 
-/* |answered| is called once, perhaps before these return. */
+/* |answered| is called once, perhaps before the function returns. */
 void kubelet_dra_prepare(struct kubelet_dra *dra, const char *driver, const struct kubelet_dra_claim *claim,
         kubelet_dra_answer_fn *answered, void *data);
 void kubelet_dra_unprepare(struct kubelet_dra *dra, const char *driver, const struct kubelet_dra_claim *claim,

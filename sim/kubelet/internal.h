@@ -1,6 +1,4 @@
-/*
- * What the parts of the stand-in share. Not for others.
- */
+/* What the parts of the stand-in share; private to this folder. */
 #pragma once
 
 #include <deviceplugin.pb-c.h>
@@ -21,7 +19,7 @@ struct endpoint {
         struct list link;
         char *resource;
         struct peer *peer; /* NULL: stopped */
-        bool wants_start;  /* its options: PreStartContainer, GetPreferredAllocation */
+        bool wants_start;  /* the plugin's options: call PreStartContainer, call GetPreferredAllocation */
         bool has_preference;
         struct arena arena; /* of the device ids */
         struct known_device *devices;
@@ -51,10 +49,10 @@ struct held {
         const char *resource;
         char **ids;
         size_t n_ids;
-        V1beta1__AllocateResponse *response; /* of one container at least */
+        V1beta1__AllocateResponse *response; /* for at least one container */
 };
 
-/* Its name for the one container that a pod has. */
+/* The name of a pod's only container. */
 #define CONTAINER "main"
 
 struct pod {
@@ -62,7 +60,7 @@ struct pod {
         struct arena arena;
         char *name;
         char *uid;
-        struct list held; /* in the order of its admission */
+        struct list held; /* in the order in which Allocate was called */
 };
 
 struct kubelet {
@@ -73,11 +71,11 @@ struct kubelet {
         struct list endpoints;
         struct list peers;
         struct list pods;
-        unsigned int n_pods; /* that there ever were */
+        unsigned int n_pods; /* that were ever admitted */
         unsigned int registrations;
         uint32_t random;
         bool closing;
-        unsigned int open; /* servers */
+        unsigned int open; /* how many servers are not closed yet */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -95,10 +93,10 @@ struct pod *pod_new(struct kubelet *kubelet, const char *name);
 void pod_free(struct pod *pod);
 const struct pod *pod_of_device(const struct kubelet *kubelet, const char *id); /* NULL: free */
 
-/* Of a pod that was admitted. */
+/* Starts the container of a pod that was admitted. */
 void container_start(struct kubelet *kubelet, const struct pod *pod, kubelet_answer_fn *answered, void *data);
 
 void record_write(const struct kubelet *kubelet);
 
-/* The method List, over |context|, a struct kubelet. */
+/* Handles the method List; |context| is the struct kubelet. */
 void pods_handle_list(struct rpc_call *call, const uint8_t *message, size_t size, void *context);

@@ -116,7 +116,7 @@ static void endpoint_stop(struct kubelet *kubelet, struct endpoint *endpoint)
 
 /* ---- peers ---- */
 
-/* Two know a peer: the list of peers, and the Register call that still waits for its answer. */
+/* A peer has two references: one of the list of peers, and one of the Register call until that is answered. */
 static void peer_unref(struct peer *peer)
 {
         if (--peer->references)
@@ -125,7 +125,7 @@ static void peer_unref(struct peer *peer)
         free(peer);
 }
 
-/* Disconnects; what its calls report from now on is of no interest. */
+/* Disconnects the peer; its calls may still end later, and are ignored. */
 static void peer_drop(struct peer *peer)
 {
         peer->dropped = true;
@@ -146,8 +146,8 @@ static void on_devices(struct rpc_call *call UNUSED, const uint8_t *message, siz
 }
 
 /*
- * kubelet's run goroutine after the stream ended: it looks the plugin up by name, and disconnects what it finds, even if
- * that is a newer plugin than the one whose stream ended.
+ * What kubelet does when the stream of ListAndWatch has ended: it looks the plugin up by resource name, and disconnects the one
+ * that it finds, even if that is a newer one than the plugin whose stream ended.
  */
 static void on_watch_ended(
         struct rpc_call *call UNUSED, enum rpc_status status UNUSED, const char *text UNUSED, void *data)
@@ -196,7 +196,7 @@ static void endpoint_set_peer(struct endpoint *endpoint, struct peer *peer)
         endpoint->has_preference = peer->has_preference;
 }
 
-/* The second half of Register: the plugin answered, or not, and so do we. */
+/* The second half of Register: GetDevicePluginOptions has ended, so Register is answered, too. */
 static void on_options_ended(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
 {
         struct peer *peer = data;

@@ -1,11 +1,11 @@
 /*
- * A stand-in for kubelet's device manager, for the demonstration, the benchmarks and the stress tests: it serves
- * Registration, dials plugins back, follows ListAndWatch, counts capacity and allocatable, and runs pods of one container.
+ * A stand-in for kubelet's device manager, for the demonstration, the benchmarks and the stress tests: it serves Registration,
+ * connects to the plugins that register, follows ListAndWatch, counts capacity and allocatable, and runs pods of one container.
  *
- * It behaves as kubelet 1.36 does, defects included where plugins must live with them: plugins are known by resource name
- * alone, a second registration replaces the first without closing it, and the end of an old stream disconnects whatever plugin
- * has the name by then. A pod that runs holds its devices for ever; PodResourcesLister/List and the checkpoint list them. It has
- * no scheduler, and no container runtime: sim/runtime is one.
+ * It behaves as kubelet 1.36 does, with the defects that plugins must cope with: a plugin is identified by its resource name
+ * only, a second registration replaces the first without closing it, and the end of an old stream disconnects the plugin that
+ * has the name by then. A pod never ends, and keeps its devices; PodResourcesLister/List and the checkpoint list them. It has
+ * no scheduler and no container runtime (sim/runtime is one).
  *
  * One thread, the loop's.
  */
@@ -27,9 +27,9 @@ struct kubelet_options {
         uv_loop_t *loop;
         const char *directory;     /* kubelet.sock is made in it */
         const char *pod_resources; /* path of the socket for List; NULL: none */
-        /* A Register request arrived, before anything is made of it. May be NULL. */
+        /* Called when a Register request arrives, before it is handled. May be NULL. */
         void (*on_register)(const char *resource, void *data);
-        /* Capacity or allocatable of a resource changed. May be NULL. */
+        /* Called when capacity or allocatable of a resource has changed. May be NULL. */
         void (*on_change)(const char *resource, size_t capacity, size_t allocatable, void *data);
         void *data;
 };
@@ -54,21 +54,21 @@ struct kubelet_request {
 };
 
 /*
- * |options|: what the container is started with, the answers of all its resources, joined. NULL: it does not start, and |error| says why,
- * as it would stand in the pod's status. Both are valid during the call.
+ * |options|: the joined answers of all resources, with which the container is started. NULL: the container does not start, and
+ * |error| is the reason as the pod's status would have it. Both are valid during the call.
  */
 typedef void kubelet_answer_fn(const V1beta1__ContainerAllocateResponse *options, const char *error, void *data);
 
 /*
- * Runs a pod of one container that asks for all of |requests|, each of another resource, as kubelet does:
+ * Runs a pod of one container that requests all of |requests|, each for another resource, as kubelet does:
  *
  *   admission   for each resource, in any order: candidates are the healthy devices that nobody holds, in random order;
- *               GetPreferredAllocation if there is a choice and the plugin has a preference; Allocate; the record is written. The pod
- *               holds these devices after. If one resource fails, the pod is rejected and holds nothing.
- *   start       PreStartContainer, with a deadline of 30 s, of each of its resources whose plugin asked for that in its options. If one
- *               fails, the container does not start, and the pod holds its devices all the same.
- *   options     of an environment variable and an annotation the first value that comes counts, and so it is with the host path of a mount
- *               or a device for each path in the container; CDI devices are united. What loses is dropped.
+ *               GetPreferredAllocation, if there is a choice and the plugin offers it; Allocate; the checkpoint is written. The pod
+ *               holds these devices then. If one resource fails, the pod is rejected and holds nothing.
+ *   start       PreStartContainer, with a deadline of 30 s, for each of its resources whose plugin has that in its options. If one
+ *               fails, the container does not start, and the pod still holds its devices.
+ *   options     the answers are joined. If two have the same environment variable or annotation, or a mount or device at the same
+ *               path in the container, the first is used and the other dropped. The container gets the CDI devices of all.
  */
 void kubelet_run(struct kubelet *kubelet, const char *pod, const struct kubelet_request *requests, size_t n_requests,
         kubelet_answer_fn *answered, void *data);

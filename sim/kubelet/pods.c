@@ -1,6 +1,4 @@
-/*
- * Pods, and v1.PodResourcesLister/List: what each of them holds. A pod has one container, and no NUMA node is listed.
- */
+/* Pods, and v1.PodResourcesLister/List: which devices each pod holds. A pod has one container, and no NUMA node is listed. */
 #include <string.h>
 
 #include <podresources.pb-c.h>
@@ -54,20 +52,20 @@ const struct pod *pod_of_device(const struct kubelet *kubelet, const char *id)
 
 /* ---- List ---- */
 
-/* protobuf-c's structs have char * where they only read. */
-static char *borrow(const char *text)
+/* protobuf-c's structs have char * for texts that it only reads. */
+static char *as_mutable(const char *text)
 {
         return (char *)(uintptr_t)text;
 }
 
-/* An entry a device, as kubelet has it. */
+/* One entry for each device, as in kubelet's answer. */
 static void add_devices(struct arena *scratch, V1__ContainerResources *container, const struct held *held)
 {
         for (size_t i = 0; i < held->n_ids; i++) {
                 V1__ContainerDevices *devices = ARENA_NEW(scratch, V1__ContainerDevices);
 
                 v1__container_devices__init(devices);
-                devices->resource_name = borrow(held->resource);
+                devices->resource_name = as_mutable(held->resource);
                 devices->n_device_ids = 1;
                 devices->device_ids = &held->ids[i];
                 container->devices[container->n_devices++] = devices;
@@ -83,11 +81,11 @@ static V1__PodResources *make_pod(struct arena *scratch, const struct pod *sourc
         v1__pod_resources__init(pod);
         v1__container_resources__init(container);
         pod->name = source->name;
-        pod->namespace_ = borrow("default");
+        pod->namespace_ = as_mutable("default");
         pod->n_containers = 1;
         pod->containers = ARENA_NEW(scratch, V1__ContainerResources *);
         pod->containers[0] = container;
-        container->name = borrow(CONTAINER);
+        container->name = as_mutable(CONTAINER);
         LIST_FOR_EACH(link, &source->held)
                 n_ids += container_of(link, struct held, link)->n_ids;
         container->devices = ARENA_ARRAY(scratch, V1__ContainerDevices *, n_ids);

@@ -1,6 +1,6 @@
 /*
- * The start of a container: the plugins that asked for it are called (PreStartContainer), one call a resource with the container's own ids,
- * and the answers of all its resources are joined.
+ * The start of a container: PreStartContainer is called for each resource whose plugin asked for that, with the ids that the
+ * container has, and the Allocate answers of all its resources are joined.
  */
 #include <string.h>
 
@@ -11,12 +11,12 @@
 struct start {
         struct kubelet *kubelet;
         const struct pod *pod;
-        struct list *at; /* in the pod's list: the next to be called */
+        struct list *at; /* in the pod's list: the next resource whose plugin is called */
         kubelet_answer_fn *callback;
         void *data;
 };
 
-/* ---- what it is started with ---- */
+/* ---- options of the container ---- */
 
 #define MEMBER(message, offset, type) ((type *)(void *)((char *)(message) + (offset)))
 
@@ -34,7 +34,7 @@ static bool has_key(ProtobufCMessage *const *entries, size_t count, const char *
         return false;
 }
 
-/* What is there stays: kubelet logs a value that differs, and drops it. */
+/* Adds the entries of |more| with new keys. An entry that is there stays: kubelet logs a different one, and drops it. */
 static void join_list(
         struct arena *arena, ProtobufCMessage *all, ProtobufCMessage *more, const ProtobufCFieldDescriptor *field)
 {
@@ -69,7 +69,7 @@ static void finish(struct start *start)
         free(start);
 }
 
-/* ---- plugins that are called before ---- */
+/* ---- PreStartContainer ---- */
 
 static void refuse(struct start *start, const char *text)
 {

@@ -16,8 +16,8 @@ static bool is_name(const char *name)
         return length && length < NAME_SIZE && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
-/* The folder and in it the socket "control". */
-static int open_door(struct daemon *daemon, struct watch *door, const char *folder, struct error *err)
+/* Makes the folder, and in it the socket "control". */
+static int open_listener(struct daemon *daemon, struct watch *listener, const char *folder, struct error *err)
 {
         _free_ char *path = xasprintf("%s/control", folder);
         int fd;
@@ -27,15 +27,15 @@ static int open_door(struct daemon *daemon, struct watch *door, const char *fold
         fd = channel_listen(path, 0666, err);
         if (fd < 0)
                 return -1;
-        watch_add(daemon, door, fd, on_door);
+        watch_add(daemon, listener, fd, on_connection);
         return 0;
 }
 
-static void close_door(struct watch *door, const char *folder)
+static void close_listener(struct watch *listener, const char *folder)
 {
         _free_ char *path = xasprintf("%s/control", folder);
 
-        watch_remove(door);
+        watch_remove(listener);
         unlink(path);
         rmdir(folder);
 }
@@ -73,7 +73,7 @@ struct space *space_add(struct daemon *daemon, struct blueprint *blueprint, cons
                 return NULL;
         space->blueprint = blueprint;
         snprintf(space->name, sizeof(space->name), "%s", name);
-        if (open_door(daemon, &space->door, folder, err) < 0) {
+        if (open_listener(daemon, &space->listener, folder, err) < 0) {
                 free(space);
                 return NULL;
         }
@@ -85,7 +85,7 @@ void space_remove(struct daemon *daemon, struct space *space)
 {
         _free_ char *folder = space_folder(daemon, space->blueprint, space->name);
 
-        close_door(&space->door, folder);
+        close_listener(&space->listener, folder);
         list_remove(&space->link);
         free(space);
 }
@@ -119,7 +119,7 @@ struct blueprint *blueprint_add(struct daemon *daemon, const char *name, int64_t
         *blueprint = (struct blueprint){.uid = uid, .limits = LIMITS_INIT};
         snprintf(blueprint->name, sizeof(blueprint->name), "%s", name);
         list_init(&blueprint->spaces);
-        if (open_door(daemon, &blueprint->door, folder, err) < 0) {
+        if (open_listener(daemon, &blueprint->listener, folder, err) < 0) {
                 free(blueprint);
                 return NULL;
         }
@@ -133,7 +133,7 @@ void blueprint_remove(struct daemon *daemon, struct blueprint *blueprint)
 
         while (!list_is_empty(&blueprint->spaces))
                 space_remove(daemon, container_of(blueprint->spaces.next, struct space, link));
-        close_door(&blueprint->door, folder);
+        close_listener(&blueprint->listener, folder);
         list_remove(&blueprint->link);
         free(blueprint);
 }

@@ -129,7 +129,9 @@ bool channel_receive(int fd, struct packet *packet)
                 .msg_controllen = sizeof(control.bytes)};
         ssize_t got;
 
-        /* A peer that closes without having read everything resets; what it said before is still there. */
+        /*
+         * A peer that closes without having read everything resets the connection; what it sent before can still be received.
+         */
         do {
                 got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
         } while (got < 0 && (errno == EINTR || errno == ECONNRESET));

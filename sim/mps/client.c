@@ -1,6 +1,6 @@
 /*
- * warpshare-mps-sim-client: a CUDA program as far as MPS sees one. It connects, takes memory, says on standard output what it
- * got, one line an event, and stays until an order ends it.
+ * warpshare-mps-sim-client: what MPS sees of a CUDA program. It connects, allocates memory, prints what it got, one line for
+ * each event, and runs until a signal, an order on standard input or an error ends it.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -28,9 +28,9 @@ enum exit_status {
 
 struct options {
         uint64_t memory_mib;
-        uint64_t duration_s; /* 0: until an order */
-        bool brief;          /* leaves when it has that */
-        bool faults;         /* at once */
+        uint64_t duration_s; /* 0: until it is ordered to leave */
+        bool brief;          /* leaves when it has its memory */
+        bool faults;         /* right after it has connected */
         bool stubborn;       /* stays after errors that no program survives */
 };
 
@@ -106,7 +106,7 @@ static bool send_hello(int fd)
         return channel_send(fd, "CLIENT%s", hello.data);
 }
 
-/* A program without a daemon runs without MPS: it does not even hear of it. */
+/* Without a daemon a program runs without MPS, and gets no error. */
 static int connect_daemon(void)
 {
         const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -119,9 +119,9 @@ static int connect_daemon(void)
         return fd;
 }
 
-/* ---- what is said and heard ---- */
+/* ---- messages ---- */
 
-/* Waits for what matters; signals interrupt. */
+/* True: one of |fds| is ready. False: a signal came, or |end| has passed. */
 static bool wait_for(struct pollfd *fds, nfds_t count, time_t end)
 {
         while (!asked_to_end && !asked_to_fault && (!end || time(NULL) < end)) {
@@ -135,8 +135,8 @@ static bool wait_for(struct pollfd *fds, nfds_t count, time_t end)
         return false;
 }
 
-/* -1: goes on. */
-static int hear(const struct packet *packet)
+/* Prints what the server sent. Returns the exit status if that ends the program, else -1. */
+static int print_event(const struct packet *packet)
 {
         const char *rest;
 
@@ -161,7 +161,7 @@ static int hear(const struct packet *packet)
         return -1;
 }
 
-static bool obey(int fd, char *line)
+static bool run_order(int fd, char *line)
 {
         line[strcspn(line, "\n")] = '\0';
         if (text_starts_with(line, "allocate "))
@@ -171,7 +171,7 @@ static bool obey(int fd, char *line)
         return strcmp(line, "leave") != 0;
 }
 
-/* Reads what came on standard input; false: leave. Its end means nothing. */
+/* Reads orders from standard input; false: leave. The end of standard input is ignored. */
 static bool read_orders(struct pollfd *input, int fd)
 {
         char text[512];
@@ -184,7 +184,7 @@ static bool read_orders(struct pollfd *input, int fd)
         }
         text[got] = '\0';
         for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-                if (!obey(fd, line))
+                if (!run_order(fd, line))
                         return false;
         }
         return true;
@@ -223,7 +223,7 @@ static int run(int fd, const struct options *options, time_t end)
                         say("error 806 CUDA_ERROR_MPS_RPC_FAILURE");
                         return STATUS_LOST;
                 }
-                status = hear(&packet);
+                status = print_event(&packet);
                 if (status >= 0) {
                         if (options->stubborn && status != STATUS_REFUSED)
                                 hold(end);

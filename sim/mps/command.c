@@ -1,4 +1,4 @@
-/* The control interface of releases up to r610: one line, one answer. Texts as 535.309.01 and 550.163.01 print them. */
+/* The control interface of releases up to r610: an answer for each line. The texts are those of 535.309.01 and 550.163.01. */
 #include "sim/mps/daemon.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@ struct request {
 
 static int number(const char *word)
 {
-        return atoi(word); /* NOLINT(cert-err34-c): the real one reads numbers like this, which has consequences */
+        return atoi(word); /* NOLINT(cert-err34-c): as NVIDIA's program: "1x" is 1, "x" is 0 */
 }
 
 static bool is_privileged(const struct request *request)
@@ -30,7 +30,7 @@ static bool is_privileged(const struct request *request)
 
 /* ---- settings ---- */
 
-/* 535 lets anybody; 550 does not. */
+/* 535 lets every user change them; 550 only root and the daemon's own user. */
 static bool may_change_defaults(const struct request *request)
 {
         if (is_privileged(request) || request->daemon->scenario.version < 550)
@@ -52,7 +52,10 @@ static bool may_change_server(const struct request *request, const struct instan
         return false;
 }
 
-/* A device as the daemon takes it, by UUID only from r615 on; -1: out of range, said in the log alone. |value| becomes its. */
+/*
+ * The ordinal of the device |word|, from r615 on also by UUID; -1: out of range, which is only logged. |value| becomes the
+ * value that belongs to it.
+ */
 static int device(const struct request *request, const char *word, const char **value)
 {
         const struct mps_scenario *scenario = &request->daemon->scenario;
@@ -138,7 +141,7 @@ static struct instance *named_server(struct request *request)
         return instance;
 }
 
-/* Puts a question to the server named, with two more words of the command. */
+/* Asks the server that the command names |question|, with two more words of the command. */
 static void ask_named(struct request *request, const char *question)
 {
         struct instance *instance = named_server(request);
@@ -313,7 +316,7 @@ static void sm_partition_add(struct request *request)
                 strbuf_printf(request->out, "%s\n", partition->id);
 }
 
-/* The id is what add printed, or the part of it behind the UUID. */
+/* The id is the one that sm_partition add printed, or its part behind the UUID. */
 static void sm_partition_remove(struct request *request)
 {
         _free_ char *whole = xasprintf("%s/%s", request->words[2], request->words[3]);
@@ -339,7 +342,7 @@ static void sm_partition(struct request *request)
                 strbuf_puts(request->out, "Usage: sm_partition add UUID CHUNKS | rm UUID ID\n");
 }
 
-/* Each GPU with what is free, then its partitions. */
+/* Lists each GPU with what is free, then its partitions. */
 static void lspart(struct request *request)
 {
         struct daemon *daemon = request->daemon;
@@ -437,7 +440,7 @@ static void split(struct request *request, char *line)
         }
 }
 
-bool command_befall(const struct daemon *daemon, const char *name, struct strbuf *out)
+bool command_apply_fault(const struct daemon *daemon, const char *name, struct strbuf *out)
 {
         const struct mps_scenario *scenario = &daemon->scenario;
         const struct mps_fault *reported = mps_scenario_fault(scenario, name, MPS_FAULT_ANSWER);
@@ -460,7 +463,7 @@ bool command_run(struct daemon *daemon, const struct peer *peer, const char *lin
         const struct command *command;
 
         split(&request, copy);
-        if (command_befall(daemon, request.words[0], out))
+        if (command_apply_fault(daemon, request.words[0], out))
                 return false;
         command = find_command(request.words[0], daemon->scenario.version);
         if (command)

@@ -1,6 +1,6 @@
 /*
- * The control interface of r615: "<module> <verb> [name] [--option=value …]". What it lists is the manual's; the layout of its
- * tables and the texts of its errors are ours, as no real one has been seen.
+ * The control interface of r615: "<module> <verb> [name] [--option=value …]". The lists have the columns that NVIDIA's manual
+ * names; the layout of the tables and the texts of the errors are ours, because nobody has recorded those of an r615 daemon.
  */
 #include "sim/mps/daemon.h"
 
@@ -26,7 +26,7 @@ struct v3_request {
         const char *module;
         const char *verb;
         const char *name;           /* "" where there is none */
-        const char *more[MAX_MORE]; /* words behind the name, the same */
+        const char *more[MAX_MORE]; /* the words behind the name, "" where there is none */
         unsigned int n_words;
         struct v3_option options[MAX_OPTIONS];
         unsigned int n_options;
@@ -46,7 +46,7 @@ static bool takes_value(const char *option)
                strcmp(option, "--all") != 0;
 }
 
-/* The name, then what is behind it. */
+/* The first word is the name, the others follow it. */
 static void take_word(struct v3_request *request, const char *word)
 {
         if (request->n_words == 0)
@@ -252,7 +252,7 @@ static bool server_list(const struct v3_request *request)
         return true;
 }
 
-/* The blueprint counts for the next process; the live one gets a message. */
+/* The blueprint is for the next server process; the one that runs gets the limits in a message. */
 static bool server_set(const struct v3_request *request)
 {
         struct blueprint *blueprint = need_server(request, request->name);
@@ -323,9 +323,10 @@ static bool space_create(const struct v3_request *request)
 
 static bool is_client_of(struct daemon *daemon, const struct space *space, const char *pid)
 {
-        const struct seat *seat = seat_find(daemon, (pid_t)strtol(pid, NULL, 10));
+        const struct admission *admission = admission_find(daemon, (pid_t)strtol(pid, NULL, 10));
 
-        return seat && strcmp(seat->server, space->blueprint->name) == 0 && strcmp(seat->space, space->name) == 0;
+        return admission && strcmp(admission->server, space->blueprint->name) == 0 &&
+               strcmp(admission->space, space->name) == 0;
 }
 
 static bool space_has_clients(struct daemon *daemon, const struct space *space)
@@ -361,7 +362,7 @@ static bool space_set(const struct v3_request *request)
         return space && space_set_limits(request, space);
 }
 
-/* What was given, for one device without its number. */
+/* The memory limits as they were set; the number is left out if it is a limit of device 0 only. */
 static const char *memory_of(const struct space *space)
 {
         if (!space->memory[0])
@@ -382,7 +383,7 @@ static bool put_field(const struct v3_request *request, double percentage, const
         return true;
 }
 
-/* "default" is there without being made: it has the limits of its server. */
+/* The namespace "default" always exists: it has the limits of its server. */
 static bool space_get(const struct v3_request *request)
 {
         const struct blueprint *blueprint = need_server(request, request->more[0]);
@@ -427,7 +428,7 @@ static bool space_list(const struct v3_request *request)
 
 /* ---- client, device ---- */
 
-/* As the tenant has written it. */
+/* The command line of the process, as the process has it: a tenant can put anything there. */
 static char *command_of(const char *pid)
 {
         _free_ char *path = xasprintf("/proc/%s/cmdline", pid);
@@ -445,9 +446,9 @@ static char *command_of(const char *pid)
 
 static const char *namespace_of_client(const struct daemon *daemon, const char *pid)
 {
-        const struct seat *seat = seat_find(daemon, (pid_t)strtol(pid, NULL, 10));
+        const struct admission *admission = admission_find(daemon, (pid_t)strtol(pid, NULL, 10));
 
-        return seat && seat->space[0] ? seat->space : "default";
+        return admission && admission->space[0] ? admission->space : "default";
 }
 
 static void put_client(const struct v3_request *request, const struct instance *instance, const char *pid)
@@ -478,7 +479,7 @@ static bool client_list(const struct v3_request *request)
         return true;
 }
 
-/* NULL: it is nobody's. */
+/* The server that has the client |wanted|, or NULL. */
 static struct instance *server_of(const struct v3_request *request, const char *wanted)
 {
         LIST_FOR_EACH(link, &request->daemon->instances) {
@@ -621,7 +622,7 @@ bool command_run_v3(struct daemon *daemon, char *words, struct strbuf *out)
         if (!read_words(&request, words))
                 return fail(&request, "Too many options");
         name = xasprintf("%s %s", request.module, request.verb);
-        if (command_befall(daemon, name, out))
+        if (command_apply_fault(daemon, name, out))
                 return true;
         if (daemon->protocol != 3)
                 return fail(&request, "The running daemon speaks protocol 2");

@@ -1,6 +1,6 @@
 /*
- * nvidia-cuda-mps-control, simulated: the daemon with -d or -f, else its front end. An option that the version does not
- * know makes it a front end, too, as with the real one.
+ * nvidia-cuda-mps-control, simulated: the daemon with -d or -f, else its front end. With an option that the version does not
+ * know it is a front end, too, as NVIDIA's program is.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -51,8 +51,8 @@ static enum mode read_options(struct daemon *daemon, int argc, char **argv)
         return mode;
 }
 
-/* Faults of the daemon's start. */
-static void befall(const struct mps_scenario *scenario)
+/* Applies the scenario's faults of the daemon's start. */
+static void apply_start_fault(const struct mps_scenario *scenario)
 {
         struct timespec pause = {.tv_sec = (time_t)(scenario->daemon_number / 1000),
                 .tv_nsec = (long)(scenario->daemon_number % 1000) * 1000000};
@@ -63,7 +63,7 @@ static void befall(const struct mps_scenario *scenario)
                 nanosleep(&pause, NULL);
 }
 
-/* The parent ends when the daemon listens. Returns in the daemon. */
+/* Forks; the parent exits once the daemon listens. Returns only in the daemon. */
 static void go_to_background(int *reported)
 {
         int ends[2];
@@ -97,7 +97,7 @@ static int run_daemon(struct daemon *daemon, enum mode mode)
         int reported = -1;
         const char success = 0;
 
-        befall(&daemon->scenario);
+        apply_start_fault(&daemon->scenario);
         daemon->foreground = mode == MODE_FOREGROUND;
         if (mode == MODE_BACKGROUND)
                 go_to_background(&reported);

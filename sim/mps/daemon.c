@@ -28,8 +28,8 @@ int64_t now_ms(void)
         return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* What the real one takes beyond its measure it writes over its own memory. */
-static void break_down(void)
+/* NVIDIA's daemon has a buffer of a fixed size, and crashes on a longer command. */
+static void crash(void)
 {
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
@@ -100,7 +100,7 @@ static void answer(struct daemon *daemon, struct peer *peer)
         }
 }
 
-/* As scenarios know it: the first word, or with interface 3 "<module> <verb>". */
+/* The command's name as scenarios have it: the first word, or with interface 3 "<module> <verb>". */
 static char *name_of(const char *line, bool is_module)
 {
         char *name = xstrdup(line + strspn(line, " \t"));
@@ -118,7 +118,7 @@ static char *name_of(const char *line, bool is_module)
         return name;
 }
 
-/* The answer comes at once, or when the scenario lets it. */
+/* Answers the command at once, or after the delay that the scenario has for it. */
 static void take_command(struct daemon *daemon, struct peer *peer, const char *line, bool is_module)
 {
         _free_ char *name = name_of(line, is_module);
@@ -136,7 +136,7 @@ static void take_command(struct daemon *daemon, struct peer *peer, const char *l
                 answer(daemon, peer);
 }
 
-/* Under static partitioning each client has to name its part. */
+/* With static partitioning each client has to name its partition. */
 static bool has_partition(const struct daemon *daemon, const struct peer *peer)
 {
         char id[160];
@@ -146,7 +146,7 @@ static bool has_partition(const struct daemon *daemon, const struct peer *peer)
         return !daemon->is_static;
 }
 
-/* Interface 3 gives each user a server without being asked, or all of them one. */
+/* With interface 3 each user gets a server of his own, or all users share one, without a command that creates it. */
 static void name_by_user(struct daemon *daemon, struct peer *peer)
 {
         const uid_t uid = daemon->multi_user ? geteuid() : peer->who.uid;
@@ -174,18 +174,18 @@ static void take_client(struct daemon *daemon, struct peer *peer, const char *he
                 peer_refuse(peer, CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
 }
 
-/* Through a server's or a namespace's own socket, if interface 3 made some. */
-static void name_server(struct daemon *daemon, struct watch *door, struct peer *peer)
+/* Notes which server and namespace the client connects to: with interface 3 each has a socket of its own. */
+static void name_server(struct daemon *daemon, struct watch *listener, struct peer *peer)
 {
         LIST_FOR_EACH(link, &daemon->blueprints) {
                 const struct blueprint *blueprint = container_of(link, struct blueprint, link);
 
-                if (&blueprint->door == door)
+                if (&blueprint->listener == listener)
                         snprintf(peer->server, sizeof(peer->server), "%s", blueprint->name);
                 LIST_FOR_EACH(inner, &blueprint->spaces) {
                         const struct space *space = container_of(inner, struct space, link);
 
-                        if (&space->door != door)
+                        if (&space->listener != listener)
                                 continue;
                         snprintf(peer->server, sizeof(peer->server), "%s", blueprint->name);
                         snprintf(peer->space, sizeof(peer->space), "%s", space->name);
@@ -193,7 +193,7 @@ static void name_server(struct daemon *daemon, struct watch *door, struct peer *
         }
 }
 
-/* One at a time; any other is sent away without a word. */
+/* One front end at a time: while there is one, another is disconnected without an answer. */
 static void take_front_end(struct daemon *daemon, struct peer *peer)
 {
         LIST_FOR_EACH(link, &daemon->peers) {
@@ -212,7 +212,7 @@ static void on_peer(struct daemon *daemon, struct watch *watch)
         struct peer *peer = container_of(watch, struct peer, watch);
 
         if (peer->command || !channel_receive(watch->fd, &packet)) {
-                peer_drop(peer); /* also one whose command hangs: only its end wakes it */
+                peer_drop(peer); /* also while its command hangs: a paused peer gets here only when it disconnects */
                 return;
         }
         if (packet.fd >= 0)
@@ -221,7 +221,7 @@ static void on_peer(struct daemon *daemon, struct watch *watch)
                 take_front_end(daemon, peer);
         } else if (packet_is(&packet, "CMD")) {
                 if (packet.length >= strlen("CMD ") + COMMAND_SIZE)
-                        break_down();
+                        crash();
                 take_command(daemon, peer, packet.text + 4, false);
         } else if (packet_is(&packet, "MODULE")) {
                 take_command(daemon, peer, packet.text + 7, true);
@@ -235,7 +235,7 @@ static void on_peer(struct daemon *daemon, struct watch *watch)
         }
 }
 
-void on_door(struct daemon *daemon, struct watch *watch)
+void on_connection(struct daemon *daemon, struct watch *watch)
 {
         int fd = channel_accept(watch->fd);
         struct peer *peer;
@@ -248,15 +248,15 @@ void on_door(struct daemon *daemon, struct watch *watch)
         name_server(daemon, watch, peer);
         list_append(&daemon->peers, &peer->link);
         watch_add(daemon, &peer->watch, fd, on_peer);
-        on_peer(daemon, &peer->watch); /* waits until it has said who it is, as the real one does */
+        on_peer(daemon, &peer->watch); /* blocks until the peer's first message, as NVIDIA's daemon does */
 }
 
 void on_log(struct daemon *daemon UNUSED, struct watch *watch UNUSED)
 {
-        break_down();
+        crash();
 }
 
-/* Commands whose delay is over, one at a time, as each may remove others. */
+/* Answers the first command whose delay is over: only one, because an answer may remove other peers. */
 static void answer_due(struct daemon *daemon)
 {
         LIST_FOR_EACH(link, &daemon->peers) {
@@ -290,8 +290,8 @@ static void kill_servers(const struct daemon *daemon)
                 kill(container_of(link, struct instance, link)->pid, SIGKILL);
 }
 
-/* The real one leaves sockets and lock behind. */
-static int leave(struct daemon *daemon)
+/* As NVIDIA's daemon, it does not remove its sockets and its lock. */
+static int clean_up(struct daemon *daemon)
 {
         _free_ char *fifo = daemon_path(daemon, "log");
         _free_ char *pid = daemon_path(daemon, "nvidia-cuda-mps-control.pid");
@@ -332,5 +332,5 @@ int daemon_run(struct daemon *daemon)
                         return 1;
                 }
         }
-        return leave(daemon);
+        return clean_up(daemon);
 }

@@ -1,7 +1,7 @@
 /*
- * The simulated control daemon: what is shared by its parts. daemon.c has the loop and who connects, daemon_open.c its files,
- * instance.c the server processes, partition.c the static partitions, blueprint.c what interface 3 describes, command.c the
- * control interface of lines and command_v3.c that of modules.
+ * The simulated control daemon: what its parts share. daemon.c has the loop and the connections, daemon_open.c the files,
+ * instance.c the server processes, partition.c the static partitions, blueprint.c the servers and namespaces of interface 3,
+ * command.c the commands of interface 2 (lines) and command_v3.c those of interface 3 (modules).
  */
 #pragma once
 
@@ -18,7 +18,9 @@
 
 struct daemon;
 
-/* A descriptor that is polled. Found again by its number, as any callback may remove any other. */
+/*
+ * A descriptor that is polled. The loop finds a watch again by its descriptor, because each callback may remove other watches.
+ */
 struct watch {
         struct list link; /* in daemon->watches */
         int fd;
@@ -28,39 +30,42 @@ struct watch {
 
 #define NAME_SIZE 65U
 
-/* Somebody who connected: a front end, a client that waits for a server, or who has not said yet what it is. */
+/*
+ * The other side of a connection: a front end, a client that waits for a server, or a program that has not sent its first
+ * message.
+ */
 struct peer {
         struct list link; /* in daemon->peers, in order of arrival */
         struct watch watch;
         struct ucred who;
-        char server[NAME_SIZE]; /* "": interface 2, which has one */
+        char server[NAME_SIZE]; /* "": interface 2, which has only one server */
         char space[NAME_SIZE];  /* namespace, "": none */
-        char *hello;            /* a client's, while it waits */
-        char *command;          /* a front end's, while the scenario delays it */
+        char *hello;            /* the first message of a client that waits for a server */
+        char *command;          /* of a front end, while the scenario delays it */
         bool is_front_end;
         bool is_module; /* |command| is one of interface 3 */
         int64_t due_ms;
-        bool quits; /* it said quit, and gets the outcome */
+        bool quits; /* it sent quit, and gets the daemon's exit status */
 };
 
 /* One server process. */
 struct instance {
         struct list link;   /* in daemon->instances */
-        struct watch watch; /* its connection; fd -1 until it has called */
+        struct watch watch; /* its connection; fd -1 until the server has connected */
         struct watch end;   /* its pidfd */
         pid_t pid;
         uid_t uid;
         char name[NAME_SIZE]; /* "": interface 2 */
         bool ready;
-        bool stops;           /* ordered to, when its last client leaves */
-        unsigned int clients; /* handed to it and not said to have left */
+        bool stops;           /* it was ordered to stop when its last client leaves */
+        unsigned int clients; /* passed to it, and not yet reported as having left */
         unsigned long asked;
 };
 
-/* A server that interface 3 describes, whether or not it runs. */
+/* A server that commands of interface 3 have described, whether or not its process runs. */
 struct blueprint {
         struct list link; /* in daemon->blueprints */
-        struct watch door;
+        struct watch listener;
         char name[NAME_SIZE];
         char devices[1024]; /* CUDA_VISIBLE_DEVICES, "": the daemon's */
         int64_t uid;
@@ -70,14 +75,14 @@ struct blueprint {
 
 struct space {
         struct list link; /* in blueprint->spaces */
-        struct watch door;
+        struct watch listener;
         struct blueprint *blueprint;
         char name[NAME_SIZE];
         double percentage; /* 0: none */
         char memory[1024]; /* "0=1G,…", "": none */
 };
 
-/* SMs of a GPU that are some clients' alone. */
+/* SMs of a GPU that only the clients of this partition use. */
 struct partition {
         struct list link; /* in daemon->partitions */
         char id[160];     /* CUDA_MPS_SM_PARTITION */
@@ -90,14 +95,14 @@ struct partition {
         unsigned int n_clients;
 };
 
-/* The namespace in which a client was let in. */
-struct seat {
+/* The server and the namespace to which a client was admitted. */
+struct admission {
         pid_t pid;
         char server[NAME_SIZE];
         char space[NAME_SIZE];
 };
 
-#define MAX_SEATS 256U
+#define MAX_ADMISSIONS 256U
 
 struct daemon {
         struct mps_scenario scenario;
@@ -113,61 +118,64 @@ struct daemon {
         struct list instances;
         struct list blueprints;
         struct list partitions;
-        unsigned int protocol;        /* 2 or 3 */
-        struct seat seats[MAX_SEATS]; /* interface 3: the last ones, the oldest is overwritten */
-        unsigned int n_seats;         /* ever */
-        unsigned int n_made;          /* partitions, ever */
-        struct watch doors[2];
+        unsigned int protocol;                       /* 2 or 3 */
+        struct admission admissions[MAX_ADMISSIONS]; /* interface 3: the last MAX_ADMISSIONS, a ring */
+        unsigned int n_admissions;                   /* ever */
+        unsigned int n_made;                         /* partitions, ever */
+        struct watch listeners[2];
         struct watch log;
         struct limits limits;  /* the defaults */
-        int64_t wanted_uid;    /* of start_server, -1: none */
-        unsigned int failures; /* of servers in a row, while a client waits */
+        int64_t wanted_uid;    /* the user of start_server; -1: none */
+        unsigned int failures; /* starts of a server that failed one after another while a client waits */
         bool quits;
-        int64_t kill_ms; /* when a quit with a timeout loses patience; 0: never */
+        int64_t kill_ms; /* when the timeout of a quit ends; 0: it has none */
         int status;
 };
 
 int64_t now_ms(void);
 
-/* 0 once it listens and holds the lock, or -1: |err|'s text goes to standard error. */
+/* Returns 0 once the daemon listens and holds the lock. After -1 the caller prints |err|'s text to standard error. */
 int daemon_open(struct daemon *daemon, struct error *err) MUST_USE;
 int daemon_run(struct daemon *daemon); /* returns the exit status */
 
 void watch_add(struct daemon *daemon, struct watch *watch, int fd, void (*on_ready)(struct daemon *, struct watch *));
 void watch_remove(struct watch *watch); /* closes it */
 
-void on_door(struct daemon *daemon, struct watch *watch); /* of any listening socket: somebody connected */
-void on_log(struct daemon *daemon, struct watch *watch);  /* something came through the pipe of the log */
-/* |name| in the pipe directory. */
+void on_connection(struct daemon *daemon, struct watch *watch); /* a program connected to a listening socket */
+void on_log(struct daemon *daemon, struct watch *watch);        /* the log pipe can be read */
+/* The path of |name| in the pipe directory. */
 char *daemon_path(const struct daemon *daemon, const char *name);
 
 /* ---- servers ---- */
 
-/* Starts what waits: a server for |wanted_uid| or for the first client, if none is in the way. */
+/*
+ * Starts a server for |wanted_uid| or for the first client that waits, unless another user's server runs; passes on the clients
+ * of a server that is ready.
+ */
 void daemon_advance(struct daemon *daemon);
 struct instance *daemon_find(const struct daemon *daemon, pid_t pid);
 struct instance *daemon_find_named(const struct daemon *daemon, const char *name);
 void daemon_start_server(struct daemon *daemon, const char *name, uid_t uid);
-/* The server called; the peer's descriptor is its. */
+/* The peer is the process of a server: its descriptor becomes the server's. */
 void instance_adopt(struct daemon *daemon, struct peer *peer);
 void instance_stop(struct instance *instance);
 /*
- * Tells it the limits of its blueprint, for its next clients. That needs no answer, so it counts for one that is starting, too; one
- * that has not called yet is told them then.
+ * Sends the server the limits of its blueprint, for its next clients. There is no answer to wait for, so this is also done
+ * while the server starts; a server that has not connected yet gets them when it connects.
  */
 void instance_set_limits(const struct daemon *daemon, const struct instance *instance);
-/* False, and nothing said: it is busy, or just gone. */
+/* False, without an answer: the server is busy, or has just ended. */
 bool instance_ask(struct daemon *daemon, struct instance *instance, struct strbuf *out, const char *format, ...)
         PRINTF_LIKE(4, 5);
-/* Tells a client why not and lets it go. */
+/* Sends a client the CUDA error with which it is refused, and disconnects it. */
 void peer_refuse(struct peer *peer, int error);
 void peer_drop(struct peer *peer);
 
 /* ---- partitions ---- */
 
-/* NULL: it does not fit, or there is no such GPU; |uuid| may be a unique beginning. */
+/* NULL: it does not fit, or there is no such GPU. |uuid| may be the beginning of a UUID that only one GPU has. */
 struct partition *partition_add(struct daemon *daemon, const char *uuid, unsigned int chunks);
-/* False while clients use it. */
+/* False: clients use it, so it stays. */
 bool partition_remove(struct partition *partition);
 struct partition *partition_find(const struct daemon *daemon, const char *id);
 void partition_left(struct daemon *daemon, pid_t pid);
@@ -183,18 +191,18 @@ struct space *space_find(const struct blueprint *blueprint, const char *name);
 struct space *space_add(struct daemon *daemon, struct blueprint *blueprint, const char *name, struct error *err);
 void space_remove(struct daemon *daemon, struct space *space);
 
-/* NULL: the client is in none. */
-const struct seat *seat_find(const struct daemon *daemon, pid_t pid);
+/* NULL: the client was not admitted. */
+const struct admission *admission_find(const struct daemon *daemon, pid_t pid);
 
 /* ---- commands ---- */
 
-/* What the scenario wants said, or not done, for the command |name|; true: then that is all. */
-bool command_befall(const struct daemon *daemon, const char *name, struct strbuf *out);
+/* Applies the scenario's fault for the command |name|: another answer, or none. True: the command is not carried out. */
+bool command_apply_fault(const struct daemon *daemon, const char *name, struct strbuf *out);
 
-/* One line of a front end. Returns true for a quit that was accepted. */
+/* Runs one line of a front end. True: it was a quit, and was accepted. */
 bool command_run(struct daemon *daemon, const struct peer *peer, const char *line, struct strbuf *out);
 
-/* Interface 3: words separated by '\n'. False: |out| is an error. */
+/* Interface 3: the words are separated by '\n'. False: |out| is an error message. */
 bool command_run_v3(struct daemon *daemon, char *words, struct strbuf *out);
 
 /* ---- the front end ---- */

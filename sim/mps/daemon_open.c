@@ -1,4 +1,4 @@
-/* How a control daemon begins: its directories and files, the lock, the sockets, the logs. */
+/* The start of a control daemon: its directories and files, the lock, the sockets, the logs. */
 #include "sim/mps/daemon.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static void make_file(const char *path, mode_t mode, int fd)
                 fprintf(stderr, "cannot create %s\n", path);
 }
 
-/* POSIX locks, as the real one: a server that outlives us does not hold it. */
+/* A POSIX lock, as NVIDIA's daemon has: a server that outlives the daemon does not hold it. */
 static int take_lock(const struct daemon *daemon, struct error *err)
 {
         _free_ char *path = daemon_path(daemon, "control_lock");
@@ -65,7 +65,10 @@ static void open_logs(struct daemon *daemon)
                         daemon->log_directory);
 }
 
-/* Through it the real one and its servers write their logs. Here nobody does, so what comes is somebody else's, and broken. */
+/*
+ * NVIDIA's daemon and servers send their log lines through this pipe. The simulated ones do not, so bytes in it come from
+ * another program, and NVIDIA's daemon crashes on those.
+ */
 static int open_log_pipe(struct daemon *daemon, struct error *err)
 {
         _free_ char *path = daemon_path(daemon, "log");
@@ -78,21 +81,21 @@ static int open_log_pipe(struct daemon *daemon, struct error *err)
         return 0;
 }
 
-static int open_doors(struct daemon *daemon, struct error *err)
+static int open_listeners(struct daemon *daemon, struct error *err)
 {
         static const struct {
                 const char *name;
                 mode_t mode;
-        } doors[] = {{"control", 0666}, {"control_privileged", 0755}};
+        } listeners[] = {{"control", 0666}, {"control_privileged", 0755}};
 
-        for (size_t i = 0; i < ARRAY_SIZE(doors); i++) {
-                _free_ char *path = daemon_path(daemon, doors[i].name);
-                int fd = channel_listen(path, doors[i].mode, err);
+        for (size_t i = 0; i < ARRAY_SIZE(listeners); i++) {
+                _free_ char *path = daemon_path(daemon, listeners[i].name);
+                int fd = channel_listen(path, listeners[i].mode, err);
 
                 if (fd < 0)
                         return -1;
-                watch_add(daemon, &daemon->doors[i], fd, on_door);
-                daemon->doors[i].paused = daemon->scenario.daemon == MPS_DAEMON_UNRESPONSIVE;
+                watch_add(daemon, &daemon->listeners[i], fd, on_connection);
+                daemon->listeners[i].paused = daemon->scenario.daemon == MPS_DAEMON_UNRESPONSIVE;
         }
         return 0;
 }
@@ -129,8 +132,8 @@ int daemon_open(struct daemon *daemon, struct error *err)
                 return -1;
         if (open_log_pipe(daemon, err) < 0)
                 return -1;
-        if (open_doors(daemon, err) < 0) {
-                err->text[0] = '\0'; /* the real one says nothing */
+        if (open_listeners(daemon, err) < 0) {
+                err->text[0] = '\0'; /* NVIDIA's daemon prints nothing */
                 return -1;
         }
         umask(022);

@@ -20,8 +20,9 @@ static int connect_daemon(const char *pipe_directory, struct error *err)
 }
 
 /*
- * 1: the connection broke off, as it does for whoever comes while there is another front end. The real one may see that before it says
- * anything, and fails; or it only hears nothing (-1), and does not.
+ * Returns 0 with an answer. While there is another front end, the daemon disconnects this one. If that is noticed when the line
+ * is sent, the result is 1, and the program fails; if it is noticed only when no answer comes, the result is -1, and the
+ * program ends with status 0. NVIDIA's program does both, depending on the moment.
  */
 static int ask(int fd, const char *line, bool *quits)
 {
@@ -41,7 +42,7 @@ static int ask(int fd, const char *line, bool *quits)
         return 0;
 }
 
-/* The daemon says with what status it ends. */
+/* Returns the exit status of the daemon, which the daemon sends before it ends. */
 static int wait_for_end(int fd)
 {
         static struct packet packet;
@@ -90,13 +91,13 @@ int frontend_run(const char *pipe_directory)
                 static struct packet ignored;
 
                 channel_send(fd, "END");
-                channel_receive(fd, &ignored); /* nothing: the daemon has let go of us, and listens to the next one */
+                channel_receive(fd, &ignored); /* the end of the connection: the daemon now accepts another front end */
                 return 0;
         }
         return wait_for_end(fd);
 }
 
-/* One command in arguments. The status is that of the command, which interface 3 reports and 2 does not. */
+/* Runs the command that the arguments are. The exit status is the command's: interface 3 reports it, interface 2 does not. */
 int frontend_run_v3(const char *pipe_directory, int argc, char **argv)
 {
         static struct packet packet;

@@ -1,4 +1,4 @@
-/* The server processes of one daemon: with interface 2 at most one at work, of one user; with 3 one for each name. */
+/* The server processes of one daemon: with interface 2 at most one serves, for one user; with interface 3 one for each name. */
 #include "sim/mps/daemon.h"
 
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static void refuse_all(struct daemon *daemon, int error)
         }
 }
 
-/* What the daemon knows about a client and the server does not: its namespace's limits, the size of its partition. */
+/* Adds what only the daemon knows about a client: the limits of its namespace, the size of its partition. */
 static void put_extras(struct daemon *daemon, const struct peer *peer, struct strbuf *extras)
 {
         const struct blueprint *blueprint = blueprint_find(daemon, peer->server);
@@ -83,21 +83,21 @@ static void put_extras(struct daemon *daemon, const struct peer *peer, struct st
                 partition->clients[partition->n_clients++] = peer->who.pid;
 }
 
-const struct seat *seat_find(const struct daemon *daemon, pid_t pid)
+const struct admission *admission_find(const struct daemon *daemon, pid_t pid)
 {
-        for (unsigned int i = daemon->n_seats; i > 0 && i + MAX_SEATS > daemon->n_seats; i--)
-                if (daemon->seats[(i - 1) % MAX_SEATS].pid == pid)
-                        return &daemon->seats[(i - 1) % MAX_SEATS];
+        for (unsigned int i = daemon->n_admissions; i > 0 && i + MAX_ADMISSIONS > daemon->n_admissions; i--)
+                if (daemon->admissions[(i - 1) % MAX_ADMISSIONS].pid == pid)
+                        return &daemon->admissions[(i - 1) % MAX_ADMISSIONS];
         return NULL;
 }
 
-static void take_seat(struct daemon *daemon, const struct peer *peer)
+static void record_admission(struct daemon *daemon, const struct peer *peer)
 {
-        struct seat *seat = &daemon->seats[daemon->n_seats++ % MAX_SEATS];
+        struct admission *admission = &daemon->admissions[daemon->n_admissions++ % MAX_ADMISSIONS];
 
-        seat->pid = peer->who.pid;
-        snprintf(seat->server, sizeof(seat->server), "%s", peer->server);
-        snprintf(seat->space, sizeof(seat->space), "%s", peer->space);
+        admission->pid = peer->who.pid;
+        snprintf(admission->server, sizeof(admission->server), "%s", peer->server);
+        snprintf(admission->space, sizeof(admission->space), "%s", peer->space);
 }
 
 static void hand_over(struct daemon *daemon, struct instance *instance, struct peer *peer)
@@ -105,7 +105,7 @@ static void hand_over(struct daemon *daemon, struct instance *instance, struct p
         _cleanup_(strbuf_done) struct strbuf extras = STRBUF_INIT;
 
         put_extras(daemon, peer, &extras);
-        take_seat(daemon, peer);
+        record_admission(daemon, peer);
         if (channel_send_with(instance->watch.fd, peer->watch.fd, "CLIENT%s%s", peer->hello, extras.data))
                 instance->clients++;
         peer_drop(peer);
@@ -145,7 +145,7 @@ static void on_exit_of_server(struct daemon *daemon, struct watch *watch)
 
 /* ---- start ---- */
 
-/* A named server has a log of its own. */
+/* A server with a name has a log file of its own. */
 static int open_log(const struct daemon *daemon, const char *name)
 {
         _free_ char *folder = xasprintf("%s/%s", daemon->log_directory, name);
@@ -189,7 +189,10 @@ void daemon_start_server(struct daemon *daemon, const char *name, uid_t uid)
         watch_add(daemon, &instance->end, (int)syscall(SYS_pidfd_open, instance->pid, 0), on_exit_of_server);
 }
 
-/* The server of that name is started, left to finish its other user's clients, or given to the client: true. */
+/*
+ * Takes the next step towards a server |name| for |uid|: starts it; or, while it serves another user, orders it to stop after
+ * its last client; or, if it is ready, passes |peer| to it. True: |peer| was passed on.
+ */
 static bool advance(struct daemon *daemon, const char *name, uid_t uid, struct peer *peer)
 {
         struct instance *instance = daemon_find_named(daemon, name);
@@ -197,7 +200,7 @@ static bool advance(struct daemon *daemon, const char *name, uid_t uid, struct p
         if (!instance) {
                 daemon_start_server(daemon, name, uid);
         } else if (instance->uid != uid && !instance->stops) {
-                instance_stop(instance); /* and the user waits until the last client has left */
+                instance_stop(instance); /* this user waits until the last client of the other has left */
         } else if (peer && instance->ready && !instance->stops) {
                 hand_over(daemon, instance, peer);
                 return true;
@@ -217,7 +220,10 @@ static struct peer *first_waiting(const struct daemon *daemon, const char *name)
         return NULL;
 }
 
-/* All that wait for one server. Users take turns in order of arrival, so the first decides what becomes of it. */
+/*
+ * Serves all clients that wait for one server. Users take turns in order of arrival, so the first client decides for which user
+ * the server runs.
+ */
 static void advance_queue(struct daemon *daemon, const char *name)
 {
         struct peer *peer;
@@ -246,9 +252,9 @@ void daemon_advance(struct daemon *daemon)
         }
 }
 
-/* ---- what a server says ---- */
+/* ---- messages of a server ---- */
 
-static void note(struct daemon *daemon, struct instance *instance, const struct packet *packet)
+static void take_message(struct daemon *daemon, struct instance *instance, const struct packet *packet)
 {
         if (packet_is(packet, "LEFT")) {
                 instance->clients -= instance->clients > 0;
@@ -269,7 +275,7 @@ static void on_server(struct daemon *daemon, struct watch *watch)
         struct instance *instance = container_of(watch, struct instance, watch);
 
         if (channel_receive(watch->fd, &packet))
-                note(daemon, instance, &packet);
+                take_message(daemon, instance, &packet);
         else
                 watch_remove(watch); /* the pidfd reports its end */
 }
@@ -309,7 +315,7 @@ void instance_adopt(struct daemon *daemon, struct peer *peer)
         peer_drop(peer);
 }
 
-/* ---- questions ---- */
+/* ---- questions to a server ---- */
 
 static bool take_answer(struct daemon *daemon, struct instance *instance, struct strbuf *out)
 {
@@ -324,7 +330,7 @@ static bool take_answer(struct daemon *daemon, struct instance *instance, struct
                 if (!channel_receive(instance->watch.fd, &packet))
                         return false;
                 if (!packet_is(&packet, "TEXT")) {
-                        note(daemon, instance, &packet);
+                        take_message(daemon, instance, &packet);
                 } else if (strtoul(packet.text + 5, &text, 10) == instance->asked) {
                         strbuf_puts(out, text + 1);
                         return true;

@@ -23,7 +23,7 @@ static void write_line(const struct journal *journal, const char *text, size_t l
         strbuf_append(&line, text, length);
         strbuf_putc(&line, '\n');
         if (write(journal->fd, line.data, line.size) < 0 && errno == EPIPE)
-                return; /* whoever read a foreground daemon's output is gone; the real one goes on, too */
+                return; /* nobody reads the output of a foreground daemon any more; NVIDIA's daemon goes on as well */
 }
 
 void journal_text(const struct journal *journal, const char *text)

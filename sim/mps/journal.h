@@ -11,5 +11,5 @@ struct journal {
 };
 
 void journal_line(const struct journal *journal, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Each line of |text| as one. */
+/* Writes each line of |text| as a line of the log. */
 void journal_text(const struct journal *journal, const char *text);

@@ -24,7 +24,9 @@ uint64_t limits_read_memory(const char *text)
 
         if (*end == 'g' || *end == 'G')
                 value <<= 10;
-        return value & (UINT64_MAX >> 20); /* kept as bytes, so that what is negative becomes 17179869183G */
+        return value &
+               (UINT64_MAX >>
+                       20); /* NVIDIA's daemon keeps bytes in 64 bits, so a negative value becomes 17179869183G */
 }
 
 const char *limits_value(const char *device, const char *next)

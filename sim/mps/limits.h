@@ -1,7 +1,7 @@
 /*
- * Limits as the control daemon keeps and prints them. The grammar, tried on 535.309.01 and 550.163.01: a percentage is what
- * strtod reads, in (0, 100]; memory is the integer at the beginning and G if that letter follows at once, else megabytes
- * whatever the letter (K, too); what is shown is whole gigabytes from 1024M on, rounded down, so 1630M shows as 1G.
+ * Limits as the control daemon keeps and prints them. The grammar was tried on 535.309.01 and 550.163.01. A percentage is what
+ * strtod reads, above 0 and at most 100. Memory is the integer at the beginning: gigabytes if a G follows at once, else
+ * megabytes, whatever the letter (even K). From 1024M on, whole gigabytes are printed, rounded down: 1630M is printed as 1G.
  */
 #pragma once
 
@@ -23,14 +23,17 @@ struct limits {
                 .percentage = 100                                                                                      \
         }
 
-bool limits_read_percentage(double *percentage, const char *text); /* false, and no change: out of range */
+bool limits_read_percentage(double *percentage, const char *text); /* false: out of range; no change */
 uint64_t limits_read_memory(const char *text);
 /*
- * Where the value stands that belongs to the word |device|, read as "%d %s" is: nowhere, so that the limit is cleared, if the
- * device is no number ("GPU-…"), and in the same word behind the digits ("0=1G").
+ * The value that belongs to the word |device|; the daemon reads both as scanf() reads "%d %s". For "0" it is |next|. For "0=1G"
+ * it is "=1G", the rest of the same word behind the digits. For "GPU-…", which is no number, there is no value, and the limit
+ * is cleared.
  */
 const char *limits_value(const char *device, const char *next);
-void limits_put_memory(struct strbuf *out, uint64_t mib); /* with its newline; nothing for 0 */
+void limits_put_memory(struct strbuf *out, uint64_t mib); /* as a line; nothing for 0 */
 
-/* What one variable of the environment asks for: "0=1G,1=512MB"; |ordinal| -1 matches |uuid| only. 0: nothing. */
+/*
+ * The limit of one device in the value of an environment variable, "0=1G,1=512MB", or 0. |ordinal| -1: only |uuid| is compared.
+ */
 uint64_t limits_from_list(const char *list, int ordinal, const char *uuid);

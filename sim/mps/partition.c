@@ -1,4 +1,4 @@
-/* Static SM partitions (r590): whole chunks of a GPU, handed out in order, free again when removed. */
+/* Static SM partitions (r590): whole chunks of a GPU, given out in order, and free again once the partition is removed. */
 #include "sim/mps/daemon.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ unsigned int partition_free_chunks(const struct daemon *daemon, const struct mps
         return gpu->sms / partition_chunk_sms(gpu) - used;
 }
 
-/* By UUID or a beginning that only one of the visible GPUs has. */
+/* Finds a GPU by its UUID, or by the beginning of one that only one visible GPU has. */
 static const struct mps_gpu *find_gpu(const struct daemon *daemon, const char *uuid)
 {
         const struct mps_gpu *found = NULL;

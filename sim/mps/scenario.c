@@ -72,7 +72,7 @@ static bool read_gpu(struct mps_scenario *scenario, char *text)
         return true;
 }
 
-/* "H100-80GB 4": as NVML has them where its scenario says the same. */
+/* "H100-80GB 4": the same GPUs, with the same UUIDs, as the simulated NVML makes of `{model: H100-80GB, count: 4}`. */
 static bool read_gpus(struct mps_scenario *scenario, char *text)
 {
         char *space = strchr(text, ' ');
@@ -202,7 +202,7 @@ static char *trim(char *text)
         return text;
 }
 
-/* False if the line is not understood. Blank lines and comments are. */
+/* False if the line cannot be understood. Blank lines and comments are fine. */
 static bool read_line(struct mps_scenario *scenario, char *line)
 {
         char *text = trim(line);
@@ -239,7 +239,7 @@ static int read_file(struct mps_scenario *scenario, const char *path, struct err
         return 0;
 }
 
-/* For one daemon among several, what stands beside its pipe directory counts more. */
+/* With several daemons, each may have a file of its own beside its pipe directory, which is read after the common one. */
 static int read_own_file(struct mps_scenario *scenario, struct error *err)
 {
         const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -286,7 +286,7 @@ const struct mps_fault *mps_scenario_fault(
 
 /* ---- what is visible ---- */
 
-/* By index, or by a UUID or the beginning of one, as CUDA has it. */
+/* Finds a GPU by its index, its UUID or the beginning of that, as CUDA does. */
 static int find_gpu(const struct mps_scenario *scenario, const char *word)
 {
         uint64_t index;

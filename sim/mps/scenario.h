@@ -1,9 +1,10 @@
 /*
- * What the simulated MPS programs are to do: read from the file named by WARPSHARE_MPS_SIM, lines "key: value", then from
- * "<pipe directory>.sim" if there is one, and read anew whenever a program has to know, so that an edit is in force at once.
+ * What the simulated MPS programs are to do. It is read from the file that WARPSHARE_MPS_SIM names, lines "key: value", then
+ * from "<pipe directory>.sim" if there is one. A program reads it again each time it needs it, so an edit is in force at once.
  * docs/simulator.md is the manual of the file.
  *
- * A file that is wrong ends a program at its start, with the line in the message; later the last good one stays in force.
+ * If the file is wrong when a program starts, the program ends with a message that has the line; if that happens later, the
+ * last good file stays in force.
  */
 #pragma once
 
@@ -26,7 +27,7 @@ struct mps_gpu {
 
 enum mps_fault_kind { MPS_FAULT_HANG, MPS_FAULT_DELAY, MPS_FAULT_ANSWER, MPS_FAULT_IGNORE };
 
-/* What befalls one command of the control interface; "*" is every command. */
+/* A fault of one command of the control interface; "*" is every command. */
 struct mps_fault {
         char command[64];
         enum mps_fault_kind kind;
@@ -55,15 +56,15 @@ struct mps_scenario {
         uint64_t daemon_number; /* exit status, or milliseconds */
         bool killed_client_faults;
         bool orphan_exits;
-        uint64_t context_mib; /* that every client uses before it allocates */
+        uint64_t context_mib; /* what every client uses before it allocates anything */
         uint64_t max_clients; /* 0: by version and GPU */
         uint64_t lifetime_s;
         char process_directory[512]; /* "": none */
-        char system_root[512];       /* where cgroups of clients are looked up; "": nowhere */
+        char system_root[512];       /* the root below which the cgroups of clients are looked up; "": they are not */
 };
 
 int mps_scenario_read(struct mps_scenario *ret, struct error *err) MUST_USE;
-/* What is on file now if that is good. */
+/* Reads the file again; if it is wrong, |scenario| stays as it is. */
 void mps_scenario_refresh(struct mps_scenario *scenario);
 /* The first fault of that kind for |command|, or NULL. */
 const struct mps_fault *mps_scenario_fault(

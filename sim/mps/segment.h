@@ -1,6 +1,6 @@
 /*
- * The shared memory of a server and its clients. The real ones meet in segments below /dev/shm; the simulated ones only find out whether they
- * could: they have to have the same tmpfs there, with room in it. Nothing is left behind.
+ * The shared memory of a server and its clients. NVIDIA's programs share segments below /dev/shm. The simulated ones only check
+ * whether they could: both must have the same tmpfs there, with room in it. They leave no file behind.
  */
 #pragma once
 
@@ -11,5 +11,5 @@
 /* What this process has as /dev/shm: "<device>:<inode>", the same text for the same tmpfs. */
 void segment_place(char place[SEGMENT_PLACE_SIZE]);
 
-/* There is room for one more file with a page. */
+/* Whether there is room for one more file of one page. */
 bool segment_has_room(void);

@@ -53,7 +53,7 @@ static void read_limits(struct server *server, const char *text)
         }
 }
 
-/* The daemon's own variable is a limit as well, for it is in our environment. */
+/* A limit in the daemon's environment applies as well: the server inherits that environment. */
 static void read_environment(struct server *server)
 {
         const char *list = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
@@ -66,10 +66,10 @@ static void read_environment(struct server *server)
         }
 }
 
-/* False when the daemon has gone meanwhile. */
+/* False if the daemon has ended meanwhile. */
 static bool wait_while_hanging(struct server *server)
 {
-        struct pollfd poll_control = {.fd = server->control}; /* its end alone: more may be said meanwhile */
+        struct pollfd poll_control = {.fd = server->control}; /* for its end; messages wait */
 
         while (server->scenario.server == MPS_SERVER_HANGS) {
                 if (poll(&poll_control, 1, TICK_MS) > 0)
@@ -117,7 +117,7 @@ static int start(struct server *server, struct error *err)
 
 /* ---- the loop ---- */
 
-/* False: time to go. */
+/* False: the server is to end. */
 static bool serve_control(struct server *server)
 {
         static struct packet packet;
@@ -148,7 +148,7 @@ static bool serve_control(struct server *server)
         return true;
 }
 
-/* Clients may go while one is served, so they are served by descriptor, not by walking the list. */
+/* Serving one client may remove others: so each client is looked up by its descriptor, instead of walking the list. */
 static void serve_client_on(struct server *server, int fd)
 {
         LIST_FOR_EACH(link, &server->clients) {

@@ -1,6 +1,6 @@
 /*
- * The simulated nvidia-cuda-mps-server: what is shared by its parts. server.c talks to the control daemon, server_client.c
- * to the clients, server_answer.c answers what the control daemon asks about them.
+ * The simulated nvidia-cuda-mps-server: what its parts share. server.c talks to the control daemon, server_client.c to the
+ * clients, server_answer.c answers what the control daemon asks about them.
  */
 #pragma once
 
@@ -22,9 +22,9 @@ struct client {
         double percentage;
         unsigned int sms; /* of its first GPU */
         uint64_t limit_mib[MPS_SIM_GPUS];
-        uint64_t used_mib[MPS_SIM_GPUS]; /* on its first GPU alone, but for the contexts */
+        uint64_t used_mib[MPS_SIM_GPUS]; /* allocations are on its first GPU only, contexts on all */
         bool faulted;
-        bool polite; /* it said that it leaves */
+        bool polite; /* it sent BYE before it left */
 };
 
 struct server {
@@ -32,7 +32,7 @@ struct server {
         struct journal journal;
         int control; /* -1: the daemon is gone */
         bool is_static;
-        bool stops; /* with its last client */
+        bool stops; /* it ends with its last client */
         unsigned int next_context;
         struct limits limits;
         unsigned int gpus[MPS_SIM_GPUS]; /* ordinal → scenario */
@@ -49,11 +49,14 @@ static inline const struct mps_gpu *server_gpu(const struct server *server, unsi
 
 /* Takes |fd|; |hello| is what the client said, and what the daemon added. */
 void client_admit(struct server *server, int fd, const char *hello);
-/* Something came from it, or it is gone. */
+/* The client sent something, or has disconnected. */
 void client_serve(struct server *server, struct client *client);
 void client_drop(struct server *server, struct client *client);
 
-/* A fault on the GPUs of |gpus|: all clients hear of it that share one of them, directly or through others. */
+/*
+ * A fault on the GPUs of |gpus|. It is sent to all clients that use one of these GPUs, and to all that share another GPU with
+ * such a client, and so on.
+ */
 void server_fault(struct server *server, unsigned int gpus);
 unsigned int server_lost_gpus(const struct server *server);
 bool server_is_faulty(const struct server *server);
@@ -67,7 +70,7 @@ void server_log_limits(const struct server *server);
 
 /* ---- memory limits of cgroups ---- */
 
-/* |mib| more for |client| is within what its cgroup may have together. */
+/* Whether |client| can have |mib| more within the limit of its cgroup, which is for all its processes together. */
 bool cgroup_allows(const struct server *server, const struct client *client, unsigned int ordinal, uint64_t mib);
 
 /* ---- the processes that NVML shows ---- */

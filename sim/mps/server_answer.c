@@ -1,4 +1,4 @@
-/* What the control daemon asks of its server: the second half of each command that names one. */
+/* Answers to the control daemon: the server's part of each command that is about a server. */
 #include "sim/mps/server.h"
 
 #include <stdio.h>

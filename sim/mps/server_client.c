@@ -1,4 +1,4 @@
-/* Who may connect, what each gets, and what becomes of all when one of them faults. */
+/* Which clients may connect, what each gets, and what happens to all when one causes a fault. */
 #include "sim/mps/server.h"
 
 #include <stdlib.h>
@@ -112,7 +112,7 @@ static unsigned int visible_mask(const struct server *server, const char *hello)
                                 found = i;
                 }
                 if (found >= server->n_gpus)
-                        break; /* as CUDA does: nothing from the first wrong one on */
+                        break; /* as CUDA does: everything after the first wrong entry is ignored */
                 mask |= 1U << found;
         }
         return mask;
@@ -131,7 +131,7 @@ static void set_percentage(const struct server *server, struct client *client, c
 
         client->percentage = server->limits.percentage;
         if (server->is_static)
-                client->percentage = 100; /* dynamic percentages are ignored */
+                client->percentage = 100; /* percentages are ignored with static partitioning */
         else if (packet_value(hello, "namespace-percentage", text, sizeof(text)) &&
                  limits_read_percentage(&namespace_percentage, text))
                 client->percentage = MIN(client->percentage, namespace_percentage);
@@ -201,8 +201,11 @@ static bool take_context(struct server *server, struct client *client)
         return true;
 }
 
-/* A client that says nothing of its /dev/shm is none of the simulator's programs. */
-static bool meets(const char *hello)
+/*
+ * Whether the client could share memory with us. A client that does not send its /dev/shm is no program of this simulator, and
+ * is accepted.
+ */
+static bool shares_segment(const char *hello)
 {
         char theirs[SEGMENT_PLACE_SIZE];
         char ours[SEGMENT_PLACE_SIZE];
@@ -211,11 +214,11 @@ static bool meets(const char *hello)
         return (!packet_value(hello, "shm", theirs, sizeof(theirs)) || strcmp(theirs, ours) == 0) && segment_has_room();
 }
 
-/* 0, or the number of the CUDA error with which it is refused. */
-static int judge(struct server *server, struct client *client, const char *hello)
+/* 0: the client is admitted. Else the number of the CUDA error with which it is refused. */
+static int admission_error(struct server *server, struct client *client, const char *hello)
 {
         client->gpus = visible_mask(server, hello);
-        if (!meets(hello))
+        if (!shares_segment(hello))
                 return CUDA_ERROR_MPS_CONNECTION_FAILED;
         if (server_is_faulty(server))
                 return CUDA_ERROR_MPS_SERVER_NOT_READY;
@@ -246,7 +249,7 @@ void client_admit(struct server *server, int fd, const char *hello)
         *client = (struct client){.fd = fd, .pid = channel_peer(fd).pid, .context = server->next_context++};
         journal_line(journal, "Received new client request for {PID: %d, Context ID: %u}", (int)client->pid,
                 client->context);
-        refused = judge(server, client, hello);
+        refused = admission_error(server, client, hello);
         if (refused) {
                 journal_line(journal, "Client {PID: %d, Context ID: %u} refused: error %d", (int)client->pid,
                         client->context, refused);
@@ -268,9 +271,9 @@ void client_admit(struct server *server, int fd, const char *hello)
                 client->context);
 }
 
-/* ---- a client's wishes ---- */
+/* ---- requests of a client ---- */
 
-/* It gets what fits, and hears how much that was. */
+/* The client gets as much as fits, and the answer says how much that was. */
 static void allocate(struct server *server, struct client *client, const char *text)
 {
         unsigned int gpu = first_gpu(client);
@@ -284,7 +287,7 @@ static void allocate(struct server *server, struct client *client, const char *t
         channel_send(client->fd, "TEXT %llu", (unsigned long long)got);
 }
 
-/* From r610 on a fault stays in its static partition. */
+/* From r610 on a fault ends only the clients of the same static partition. */
 static void fault_by(struct server *server, struct client *client)
 {
         if (server->is_static && server->scenario.version >= 610) {

@@ -1,4 +1,7 @@
-/* One file for each process on each GPU, in the folder that the scenarios of this simulator and of NVML's name. */
+/*
+ * One file for each process on each GPU, in the folder that the scenario of this simulator and that of the simulated NVML both
+ * name.
+ */
 #include "sim/mps/server.h"
 
 #include <stdio.h>

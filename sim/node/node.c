@@ -15,7 +15,7 @@
 
 /* ---- the folder ---- */
 
-/* Any character device will do. One with the numbers 0, 0 may be made by everybody, but not on every file system. */
+/* Any character device will do. A process without rights may create one with the numbers 0, 0, but not on every file system. */
 static bool make_device_node(const char *folder, const char *name)
 {
         _free_ char *path = xasprintf("%s/%s", folder, name);
@@ -23,7 +23,7 @@ static bool make_device_node(const char *folder, const char *name)
         return mknod(path, S_IFCHR | 0666, makedev(1, 3)) == 0 || mknod(path, S_IFCHR | 0666, makedev(0, 0)) == 0;
 }
 
-/* What makes a folder the root of a driver for whoever writes CDI specifications. */
+/* Creates the files that the agent needs to write CDI specifications for a driver: device nodes and the CUDA library. */
 static int make_driver(struct sim_node *node, const struct sim_node_options *options, struct error *err)
 {
         _free_ char *devices = xasprintf("%s/dev", node->driver_root);
@@ -50,7 +50,7 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         if (!mkdtemp(template))
                 return error_errno(err, errno, "create '%s'", template);
         node->folder = xstrdup(template);
-        /* Alone in a folder: the simulator watches it, and must not wake up for every line of the agent's log. */
+        /* It has a folder of its own: the simulator watches that, and must not wake up for every line of the agent's log. */
         node->scenario_directory = xasprintf("%s/gpus", node->folder);
         node->scenario = xasprintf("%s/gpus.yaml", node->scenario_directory);
         node->config = xasprintf("%s/config.yaml", node->folder);
@@ -66,7 +66,7 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         node->pod_resources = xasprintf("%s/kubelet.sock", node->pod_resources_directory);
         if (mkdir(node->scenario_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->scenario_directory);
-        /* On a real node `warpshare mps mount-shm` makes it, which takes root. */
+        /* On a real node `warpshare mps mount-shm` mounts it, which needs root. */
         if (file_make_folder(shm, err) < 0)
                 return -1;
         if (mkdir(node->kubelet_directory, 0750) < 0)
@@ -133,7 +133,7 @@ static int start(struct sim_process *process, struct sim_node *node, char **argu
         return 0;
 }
 
-/* What an agent with DRA needs of the node. */
+/* Folders that an agent with DRA needs. */
 static char *plugins_path(const struct sim_node *node)
 {
         return xasprintf("%s/plugins", node->folder);
@@ -213,7 +213,7 @@ static int start_mps(struct sim_node *node, struct error *err)
         _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
         _free_ char *mps_scenario = xasprintf("WARPSHARE_MPS_SIM=%s", node->mps_scenario);
         char command[] = "mps";
-        char shm[] = "--shared-memory=node"; /* nobody here has a /dev/shm of its own */
+        char shm[] = "--shared-memory=node"; /* here no process has a /dev/shm of its own */
         char grace[] = "--grace=0";
         char *arguments[] = {node->program, command, shm, root, library, grace, NULL};
         char *environment[] = {path, scenario, mps_scenario, NULL};

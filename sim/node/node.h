@@ -1,8 +1,8 @@
 /*
- * A simulated node: a folder with a scenario of GPUs, a configuration and kubelet's directory; the kubelet stand-in in this
- * process, and the agent, the real program, as a child; where it is wanted, `warpshare mps` beside it, with simulated control daemons.
- * With a driver, what containers get can be resolved: device nodes, mounts, CDI devices. For the demonstration and the benchmarks; it knows
- * neither.
+ * A simulated node, for the demonstration and the benchmarks. It has a folder with a scenario of GPUs, a configuration and
+ * kubelet's directory. The kubelet stand-in runs in this process; the agent, the real program, is a child; on request
+ * `warpshare mps` is another child, with simulated control daemons. If the node has a driver, device nodes, mounts and CDI
+ * devices of containers can be resolved.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct sim_node_options {
         uv_loop_t *loop;
         const char *agent;              /* the program */
         const char *library;            /* the simulated NVML */
-        const char *scenario;           /* YAML, as docs/simulator.md has it */
+        const char *scenario;           /* YAML, described in docs/simulator.md */
         const char *config;             /* YAML, the agent's configuration file */
         const char *mps_programs;       /* folder of the simulated MPS programs; NULL: MPS is not there */
         const char *mps_scenario;       /* the GPUs as those see them, docs/simulator.md */
@@ -41,12 +41,12 @@ struct sim_process {
 struct sim_node {
         uv_loop_t *loop;
         struct kubelet *kubelet;
-        struct cluster *cluster; /* NULL, as the next: without DRA */
+        struct cluster *cluster; /* NULL without DRA, as is the next */
         struct kubelet_dra *dra;
         struct sim_process agents[2];
         struct sim_process *agent; /* the one that serves */
         struct sim_process mps;
-        int64_t started_ns; /* monotonic, before the agent's process was made */
+        int64_t started_ns; /* monotonic clock, before the agent's process was started */
         char *program;
         char *library;
         char *mps_programs; /* NULL: none */
@@ -57,34 +57,34 @@ struct sim_node {
         char *scenario; /* paths of the files in it */
         char *config;
         char *log;     /* the agent's */
-        char *mps_log; /* of the other */
+        char *mps_log; /* that of `warpshare mps` */
         char *mps_root;
         char *mps_scenario;
         char *driver_root;
         char *cdi_root;
-        bool has_device_nodes; /* false, too, where none can be made */
+        bool has_device_nodes; /* also false if this process may not create any */
         char *kubelet_directory;
-        char *pod_resources_directory; /* beside it, as in a real kubelet's folder */
+        char *pod_resources_directory; /* beside that folder, as kubelet has it */
         char *pod_resources;           /* the socket in it */
 };
 
-/* Returns when the agent's process is made. After a failure sim_node_stop() is still due. */
+/* Returns when the agent's process was started. sim_node_stop() is needed even after a failure. */
 int sim_node_start(struct sim_node *node, const struct sim_node_options *options, struct error *err) MUST_USE;
 
-/* Ends the agent and starts it anew: returns when its process is made. */
+/* Ends the agent and starts it again; returns when its process was started. */
 int sim_node_restart_agent(struct sim_node *node, struct error *err) MUST_USE;
 
-/* As in a rolling update: another agent beside the one that serves, which waits for the end of that. */
+/* As in a rolling update: starts another agent beside the one that serves; the new one waits until the other has ended. */
 int sim_node_start_next(struct sim_node *node, struct error *err) MUST_USE;
 
-/* Tells the agent that serves to end; the next one is |agent| from now on. */
+/* Sends SIGTERM to the agent that serves; from now on |agent| is the next one. */
 void sim_node_hand_over(struct sim_node *node);
 
-/* Other GPUs, or the same in another state: what runs on the node sees it at once. */
+/* Replaces the scenario: other GPUs, or the same in another state. Programs on the node see it at once. */
 int sim_node_set_scenario(struct sim_node *node, const char *text, struct error *err) MUST_USE;
 
-/* Runs the loop until |is_true| or the time is over; false then. */
+/* Runs the loop until |is_true| returns true; false: the timeout has passed. */
 bool sim_node_wait(struct sim_node *node, bool (*is_true)(void *data), void *data, uint64_t timeout_ms);
 
-/* TERM to the processes, KILL if it does not go, end of kubelet, removal of the folder. Accepts a zeroed node. */
+/* Ends the processes (SIGTERM, later SIGKILL) and kubelet, and removes the folder. Accepts a zeroed node. */
 void sim_node_stop(struct sim_node *node);

@@ -3,7 +3,10 @@
 #include "sim/nvml/calls.h"
 #include "sim/nvml/library.h"
 
-/* Whatever the arguments, which the caller cleans up in C's calling convention; faults and delays apply here, too. */
+/*
+ * One signature fits all of them: in C's calling convention the caller cleans up the arguments. Faults and delays apply here,
+ * too.
+ */
 #define ABSENT(name)                                                                                                   \
         EXPORTED nvmlReturn_t name(void);                                                                              \
         nvmlReturn_t name(void)                                                                                        \

@@ -1,5 +1,5 @@
 /*
- * The rest of what libnvidia-ml of driver 535 exports: programs find the symbol, and hear that it is not supported.
+ * The other functions that libnvidia-ml of driver 535 exports: programs find the symbol, and each call returns NOT_SUPPORTED.
  */
 #pragma once
 

@@ -1,14 +1,14 @@
 /*
- * Every NVML function that is simulated: one table, from which come the prototypes and the names that a scenario may use.
- * What the real library exports beyond these answers NOT_SUPPORTED (absent.h).
+ * Every NVML function that is simulated: one table, from which the prototypes are made and the names that a scenario may use.
+ * The other functions of the real library return NOT_SUPPORTED (absent.h).
  *
- * An unsuffixed name beside a _v2 is the older ABI, as in the real library.
+ * Where a function exists with and without _v2, the name without suffix is the older ABI, as in the real library.
  */
 #pragma once
 
 #include "gpu/nvml_abi.h"
 
-/* Layouts that no caller of this project uses, hence not in gpu/nvml_abi.h. */
+/* Layouts that no program of this project uses; so they are not in gpu/nvml_abi.h. */
 typedef struct {
         unsigned int environment;
         unsigned int ccFeature;

@@ -1,6 +1,6 @@
 /*
- * From a YAML tree to typed values, strictly: each reader takes one member of an object, leaves the default where it is
- * missing, and otherwise fails with the line, the path and the value. It knows no key of the scenario.
+ * Typed values from a YAML tree, strictly: each function reads one member of an object. It leaves the default if the member is
+ * missing, and fails with line, path and value if the member is wrong. It knows no key of the scenario.
  */
 #pragma once
 
@@ -41,7 +41,7 @@ int decode_uint(
 int decode_uint32(
         const struct decode *decode, const char *key, uint64_t max, unsigned int *value, struct error *err) MUST_USE;
 
-/* Of less than |size| bytes with the end; a number is taken as it would print. */
+/* The text has at most |size| - 1 bytes; a number is read as the text that it would print as. */
 int decode_text(
         const struct decode *decode, const char *key, size_t size, const char **value, struct error *err) MUST_USE;
 

@@ -1,4 +1,4 @@
-/* What a device is: names, addresses, modes. */
+/* The identity of a device: names, addresses, modes. */
 #include "sim/nvml/calls.h"
 
 #include <stdio.h>
@@ -90,7 +90,10 @@ nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned int *multi
         RETURN_GPU_VALUE(device, multi, 0);
 }
 
-/* The first two versions of the struct agree with the third up to |pciSubSystemId|, and end (with a reserve) before |busId|. */
+/*
+ * The first two versions of the struct are the third one's beginning, up to |pciSubSystemId|; a reserved part follows, and no
+ * |busId|.
+ */
 static nvmlReturn_t pci_info(const char *name, nvmlDevice_t device, nvmlPciInfo_t *pci, size_t size)
 {
         _cleanup_(call_end) struct call call = call_gpu(name, device);

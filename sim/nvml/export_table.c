@@ -1,10 +1,10 @@
 /*
- * The private interface that nvidia-smi asks for: a table of functions that NVIDIA does not document, found by a GUID.
+ * The private interface that nvidia-smi uses: a table of functions that NVIDIA does not document, found by a GUID.
  *
- * What is known of it is what NVIDIA's own mock publishes (k8s-test-infra, pkg/gpu/mocknvml/bridge/internal.go, 2026) and
- * what the arguments of nvidia-smi 535 show when it calls in here: the first entry is the table's size in bytes, entry 23
- * compares the places of two PCI addresses, entry 81 finds a GPU by index, entries 213 to 215 list processes. What nvidia-smi
- * asks of a device through any other entry it prints as N/A when it hears NOT_SUPPORTED; other calls must succeed.
+ * Its entries are known from NVIDIA's own mock (k8s-test-infra, pkg/gpu/mocknvml/bridge/internal.go, 2026) and from the
+ * arguments with which nvidia-smi 535 calls them: the first entry is the table's size in bytes, entry 23 compares the places of
+ * two PCI addresses, entry 81 finds a GPU by index, entries 213 to 215 list processes. Any other entry that nvidia-smi calls
+ * for a device may return NOT_SUPPORTED, and nvidia-smi prints N/A; calls without a device must succeed.
  */
 #include "sim/nvml/calls.h"
 
@@ -19,7 +19,7 @@
 #define SLOT_PROCESSES_FIRST 213U
 #define SLOT_PROCESSES_LAST 215U
 
-/* With the name in place: nvidia-smi leaves out rows without one. */
+/* It has the name in it: nvidia-smi leaves out rows without a name. */
 struct private_process {
         nvmlProcessDetail_v1_t detail;
         char name[4096];
@@ -93,8 +93,8 @@ static nvmlReturn_t slot_call(unsigned int slot, void *first, void *second, void
 }
 
 /*
- * One function an entry, for only by which one is called can be known what is asked. The macros count in octal; the first
- * function, 0, is entry 1, after the size.
+ * Each entry has a function of its own, because only the function that is called shows which entry nvidia-smi used. The macros
+ * count in octal; function 0 is entry 1, because entry 0 is the size.
  */
 #define EIGHT(M, high) M(high##0) M(high##1) M(high##2) M(high##3) M(high##4) M(high##5) M(high##6) M(high##7)
 #define SIXTY_FOUR(M, high)                                                                                            \

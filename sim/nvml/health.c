@@ -53,7 +53,7 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErro
         return NVML_SUCCESS;
 }
 
-/* Pages are retired before Ampere, rows are remapped since. */
+/* GPUs before Ampere retire pages; Ampere and newer ones remap rows. */
 static bool remaps_rows(const struct scenario_gpu *gpu)
 {
         return gpu->model->architecture >= NVML_DEVICE_ARCH_AMPERE;

@@ -1,4 +1,4 @@
-/* MIG: the mode, MIG devices, and the instances that stand. */
+/* MIG: the mode, MIG devices, and the instances that exist. */
 #include "sim/nvml/calls.h"
 
 #include "sim/nvml/library.h"
@@ -19,8 +19,8 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, un
 }
 
 /*
- * Ampere needs a reset for the mode to become current, Hopper does not. Where somebody uses the GPU, or there are instances to
- * lose, the call succeeds, the mode is pending, and the activation says that it is in use (MIG user guide, "Enable MIG Mode").
+ * Ampere needs a reset for the mode to become current, Hopper does not. If a program uses the GPU, or it has instances, the
+ * call succeeds, the mode is pending, and the activation status is IN_USE (MIG user guide, "Enable MIG Mode").
  */
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation)
 {
@@ -82,7 +82,7 @@ nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned i
         return NVML_SUCCESS;
 }
 
-/* Begins a call that only a MIG device answers. */
+/* Begins a call that is for MIG devices only. */
 static struct call call_mig(const char *name, nvmlDevice_t device)
 {
         struct call call = call_device(name, device);
@@ -163,7 +163,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstances(
                 return NVML_ERROR_INVALID_ARGUMENT;
         if (!call.gpu->mig_current)
                 return NVML_ERROR_NOT_SUPPORTED;
-        /* The caller's array has room for as many as the profile allows. */
+        /* NVML's contract: the caller's array has room for as many instances as the profile allows. */
         *count = 0;
         LIST_FOR_EACH(link, &call.world->instances) {
                 struct nvmlGpuInstance_st *instance = container_of(link, struct nvmlGpuInstance_st, link);

@@ -7,14 +7,14 @@
 #include "base/text.h"
 
 #define SCENARIO_VARIABLE "WARPSHARE_SIM_SCENARIO"
-#define DELAY_STEP_MS 50U /* after which a call that takes its time looks at the file again */
+#define DELAY_STEP_MS 50U /* after which a delayed call reads the scenario again */
 
-/* NVML's interface has no context: what nvmlInit made is the process's. */
+/* NVML's interface has no context, so this is global: what nvmlInit made, for the whole process. */
 static struct {
         pthread_mutex_t lock;
         unsigned int references;
         struct world *world;
-        char complaint[600]; /* the last one, so that a caller that tries again and again gets it once */
+        char complaint[600]; /* the last that was printed, so that a caller that tries again and again gets it once */
 } library = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void complain(const char *text)
@@ -93,7 +93,7 @@ void call_end(struct call *call)
                 call_pause(call);
 }
 
-/* "nvmlDeviceGetName" means nvmlDeviceGetName_v2, too. */
+/* In a scenario "nvmlDeviceGetName" means nvmlDeviceGetName_v2, too. */
 static bool fault_hits(const struct fault *fault, const char *name)
 {
         size_t length = strlen(fault->call);
@@ -128,7 +128,10 @@ static void faults_visit(const struct fault_list *list, const char *name, struct
         }
 }
 
-/* What the list, which may be another one by now, wants of a call that has begun, however often it came. */
+/*
+ * The delay that |list| has now for a call that has begun already: the scenario may have changed since. Counters do not matter
+ * any more.
+ */
 static unsigned int faults_delay_ms(const struct fault_list *list, const char *name)
 {
         unsigned int delay_ms = 0;
@@ -139,7 +142,7 @@ static unsigned int faults_delay_ms(const struct fault_list *list, const char *n
         return delay_ms;
 }
 
-/* Of a GPU, or of all; NULL: the GPU left the file. */
+/* The faults of |gpu|, or those of all GPUs if it is NULL. Returns NULL if the scenario no longer has |gpu|. */
 static const struct fault_list *faults_of(const struct call *call, const struct gpu *gpu)
 {
         if (!gpu)
@@ -159,7 +162,10 @@ static bool pause_a_moment(struct call *call, bool blocks, unsigned int ms)
         return call_resume(call);
 }
 
-/* A delay ends with its time, or when the scenario does not want it any more: so a test says when a call that hangs returns. */
+/*
+ * A delay ends after its time, or when the scenario no longer has it: by editing the scenario, a test lets a call that hangs
+ * return.
+ */
 static bool take_time(struct call *call, const struct gpu *gpu, const char *name, const struct visit *visit)
 {
         unsigned int passed_ms = 0;
@@ -203,7 +209,7 @@ void call_visit(struct call *call, const char *name, struct gpu *gpu)
                 apply_faults(call, gpu, name);
         if (call->result != NVML_SUCCESS)
                 return;
-        /* Looked at after the delay: a GPU may be lost while a call is under way. */
+        /* Checked after the delay: a GPU may be lost while a call is under way. */
         call->gpu = gpu;
         call->config = gpu->config;
         if (!gpu_is_present(gpu) || gpu->config->lost)
@@ -225,7 +231,7 @@ struct call call_device(const char *name, nvmlDevice_t handle)
         call_visit(&call, name, device->gpu);
         if (call.result != NVML_SUCCESS)
                 return call;
-        /* A MIG device may be destroyed during a delay, a GPU's handle stays. */
+        /* During a delay a MIG device may be destroyed; the handle of a GPU stays valid. */
         if (device != &call.gpu->handle) {
                 device = world_device(call.world, handle);
                 if (device)
@@ -279,7 +285,9 @@ struct call call_compute(const char *name, nvmlComputeInstance_t handle, struct 
         return call;
 }
 
-/* With the lock held. A world outlives nvmlShutdown, as a machine does: modes that were set, faults that were counted. */
+/*
+ * With the lock held. The simulated machine stays as it is after nvmlShutdown: modes that were set, faults that were counted.
+ */
 static nvmlReturn_t open_world(void)
 {
         const char *path = secure_getenv(SCENARIO_VARIABLE);
@@ -296,7 +304,7 @@ static nvmlReturn_t open_world(void)
         return library.world->problem.kind == ERROR_NONE ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
 }
 
-/* With the lock, as the driver does: whoever comes meanwhile waits for the outcome. */
+/* Holds the lock all the time, as the driver does: another thread that calls meanwhile waits for the outcome. */
 static nvmlReturn_t begin(const char *name)
 {
         struct visit visit = {
@@ -349,8 +357,8 @@ nvmlReturn_t library_shutdown(void)
 }
 
 /*
- * At dlclose and at exit: a leak checker would not find what only the unloaded library pointed to. A thread that is inside at
- * exit finds the library shut down; if it holds the lock, nothing is freed.
+ * At dlclose and at exit, so that a leak checker reports nothing: only the unloaded library pointed to this memory. A thread
+ * that is in a call at exit finds the library shut down; if it holds the lock, nothing is freed.
  */
 __attribute__((destructor)) static void library_unload(void)
 {

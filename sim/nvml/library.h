@@ -1,6 +1,6 @@
 /*
- * How every exported function begins and ends: the lock, the reference count of nvmlInit, the scenario's freshness, the
- * faults that it asks for, and handles looked up before they are followed.
+ * How every exported function begins and ends: it takes the lock, checks the reference count of nvmlInit, reads the scenario
+ * again if it changed, applies the scenario's faults, and looks up a handle before it uses it.
  *
  *         nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
  *         {
@@ -9,7 +9,8 @@
  *                 if (call.result != NVML_SUCCESS)
  *                         return call.result;
  *
- * A delay is slept without the lock. Functions below return with |result| set and the lock held, or not: call_end knows.
+ * The lock is not held during a delay. The functions below return with |result| set, with or without the lock; call_end() knows
+ * whether it is held.
  */
 #pragma once
 
@@ -39,10 +40,10 @@ void call_end(struct call *call);
  */
 bool call_change(struct call *call);
 
-/* The faults of a GPU for a call that finds its GPU by itself; may sleep. */
+/* Applies the faults of |gpu|, for a call that looked up its GPU itself; may sleep. */
 void call_visit(struct call *call, const char *name, struct gpu *gpu);
 
-/* For a wait: gives the lock away and takes it again. False: the library was shut down meanwhile. */
+/* For a wait: the first releases the lock, the second takes it again. False: the library was shut down meanwhile. */
 void call_pause(struct call *call);
 bool call_resume(struct call *call);
 
@@ -52,7 +53,7 @@ nvmlReturn_t library_shutdown(void);
 /* Copies |text| as NVML does: NULL is INVALID_ARGUMENT, too small INSUFFICIENT_SIZE. */
 nvmlReturn_t copy_text(char *buffer, unsigned int size, const char *text);
 
-/* The whole body of a call that hands out one value of a GPU; |value| may use `call`. */
+/* The whole body of a call that returns one value of a GPU; |value| may use `call`. */
 #define RETURN_GPU_VALUE(device, target, value)                                                                        \
         _cleanup_(call_end) struct call call = call_gpu(__func__, device);                                             \
         if (call.result)                                                                                               \

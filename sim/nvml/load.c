@@ -14,7 +14,7 @@ static bool is_of_instance(const struct scenario_process *process, const struct 
         return !compute || process->gi == compute->instance->place->id;
 }
 
-/* A MIG device has its share of the memory, and the processes of its GPU instance. */
+/* The memory of a MIG device is that of its GPU instance, and so are its processes. */
 static void read_memory(const struct call *call, struct memory *memory)
 {
         const struct scenario_gpu *gpu = call->config;
@@ -85,7 +85,7 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
         return NVML_SUCCESS;
 }
 
-/* A GPU that is split has no rate of its own. */
+/* A GPU that is split into MIG devices has no rate of its own. */
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *rates)
 {
         _cleanup_(call_end) struct call call = call_device(__func__, device);

@@ -1,7 +1,7 @@
 /*
- * Memory limits of cgroups: one file a GPU in the folder of the cgroup, so that a limit ends with its folder, outlives whoever set it
- * and is seen by every simulated program, as it is with a kernel. sim/mps keeps clients to them. A folder of the real
- * cgroup file system takes no such file.
+ * Memory limits of cgroups: one file for each GPU in the folder of the cgroup. So a limit ends with its folder, outlives the
+ * process that set it, and every simulated program sees it, as it is with a kernel. sim/mps enforces the limits. They cannot be
+ * set in a folder of the real cgroup file system, which takes no such file.
  */
 #include "sim/nvml/calls.h"
 
@@ -41,7 +41,7 @@ static char *path_of(const struct call *call, const char *name_space)
         return xasprintf("%s/warpshare-sim-limit.%s", name_space, call->gpu->uuid);
 }
 
-/* What is used only sim/mps knows: |currentUsed| stays 0. */
+/* Only sim/mps knows how much memory is in use: |currentUsed| stays 0. */
 nvmlReturn_t nvmlDeviceGetMemoryLimits_v1(nvmlDevice_t device, nvmlGetMemoryLimits_v1_t *limits)
 {
         _cleanup_(call_end) struct call call = begin(__func__, device, limits, limits ? limits->nameSpace : NULL);

@@ -32,7 +32,9 @@ static unsigned int compute_taken(const struct mig_layout *layout)
         return taken;
 }
 
-/* Decoders that are left for |profile|, in units of what it takes; a profile without any always has room. */
+/*
+ * How many more instances of |profile| the decoders that are left are enough for; a profile without decoders always has room.
+ */
 static unsigned int decoder_room(
         const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile)
 {
@@ -48,7 +50,10 @@ static unsigned int decoder_room(
         return profile->decoders ? (all - MIN(all, taken)) / profile->decoders : MIG_INSTANCES_MAX;
 }
 
-/* Of this very profile; of the media extension, which is there once, of any profile that has it. */
+/*
+ * How many instances there are of |profile|. A GPU has the media extension once: for a profile with it, all instances with it
+ * count.
+ */
 static unsigned int count_of(const struct mig_layout *layout, const struct mig_profile *profile)
 {
         unsigned int count = 0;

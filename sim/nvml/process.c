@@ -1,4 +1,4 @@
-/* Who runs on a device. */
+/* The processes on a device. */
 #include "sim/nvml/calls.h"
 
 #include <string.h>
@@ -6,7 +6,10 @@
 
 #include "sim/nvml/library.h"
 
-/* A process belongs to a MIG device if its instance ids say so; on a GPU in MIG mode the list of the GPU has all. */
+/*
+ * A process belongs to the MIG device whose instance ids it has; the list of a GPU in MIG mode has the processes of all its MIG
+ * devices.
+ */
 static bool is_listed(const struct call *call, const struct scenario_process *process, unsigned int types)
 {
         if (!(process->types & types))
@@ -116,7 +119,7 @@ static unsigned long long now_us(void)
         return (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
 }
 
-/* One sample a process, taken now; processes that do nothing have none. */
+/* One sample for each process, taken now; a process that does nothing has none. */
 static unsigned int count_busy(const struct scenario_gpu *gpu)
 {
         unsigned int count = 0;

@@ -1,4 +1,4 @@
-/* MIG: what could be made, making it, and taking it away. */
+/* MIG: which instances can be created, creating them, and destroying them. */
 #include "sim/nvml/calls.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static struct call call_profile(const char *name, nvmlDevice_t device)
         return call;
 }
 
-/* An index beyond the last one is wrong; one below it, that this GPU lacks, is not supported. */
+/* An index beyond NVML's last one is an invalid argument; one that only this GPU lacks is not supported. */
 static nvmlReturn_t find_by_index(const struct call *call, unsigned int index, const struct mig_profile **profile)
 {
         if (index >= NVML_GPU_INSTANCE_PROFILE_COUNT)
@@ -257,7 +257,7 @@ nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t handle)
         return NVML_SUCCESS;
 }
 
-/* Free compute slots, in runs of |slices|. */
+/* How many runs of |slices| consecutive compute slots are free. */
 static unsigned int compute_room(const struct nvmlGpuInstance_st *instance, unsigned int slices)
 {
         struct mig_instance trial = *instance->place;

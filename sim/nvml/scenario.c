@@ -210,7 +210,7 @@ static int parse_top(const struct decode *decode, struct scenario *scenario, str
         return parse_events(decode, scenario, err);
 }
 
-/* What a tolerant reader would warn about (a key that is there twice) is a mistake in a scenario. */
+/* What is only a warning in a configuration (the same key twice) is an error in a scenario. */
 static void keep_warning(const char *text, void *data)
 {
         struct error *first = data;

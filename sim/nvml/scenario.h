@@ -1,6 +1,6 @@
 /*
- * A scenario: which GPUs there are and what happens to them, read from YAML, strictly, and immutable but for the counters of
- * its faults. docs/simulator.md is the manual of the file. It knows nothing of NVML calls or handles.
+ * A scenario: which GPUs there are and what happens to them, read from YAML, strictly. It is immutable except for the counters
+ * of its faults. docs/simulator.md is the manual of the file. It knows nothing of NVML calls or handles.
  */
 #pragma once
 
@@ -59,14 +59,14 @@ struct scenario_gpu {
         unsigned int device;
         int numa; /* -1: none */
         uint64_t memory;
-        int64_t memory_used; /* of programs; -1: the sum of the processes */
+        int64_t memory_used; /* by programs; -1: the sum of the processes */
         nvmlComputeMode_t compute_mode;
         bool persistence;
 
         bool mig_enabled;
         bool mig_pending;
         struct mig_layout mig;
-        unsigned int resets; /* so many so far */
+        unsigned int resets; /* how many there were so far */
         unsigned int boots;  /* of the node */
 
         bool nvlink_all;
@@ -76,7 +76,7 @@ struct scenario_gpu {
 
         const struct scenario_process *processes;
         size_t n_processes;
-        struct scenario_process *room; /* for those of process_directory: world_processes.c */
+        struct scenario_process *room; /* for the processes of process_directory: world_processes.c */
         size_t n_listed;               /* of |processes|, by the scenario itself */
 
         unsigned int utilization;
@@ -133,8 +133,8 @@ struct scenario {
         unsigned int cpus_per_numa_node;
         struct fault_list faults;
         const char *process_directory; /* NULL: none */
-        const char *geometry_file;     /* NULL: each process keeps what it changes to itself */
-        unsigned int longest_wait_ms;  /* for events, whatever is asked for */
+        const char *geometry_file;     /* NULL: only the process that changes the geometry sees the change */
+        unsigned int longest_wait_ms;  /* for events, even if the caller would wait longer */
         struct scenario_gpu *gpus;
         size_t n_gpus;
         const struct scenario_pair *topology;
@@ -145,7 +145,7 @@ struct scenario {
         size_t n_events;
 };
 
-/* |name| is what errors call the text. Returns -1 with "<name> line <n>: <what>: <why>". */
+/* |name| is the name of the text in errors. Returns -1 with "<name> line <n>: <what>: <why>". */
 int scenario_parse(struct scenario **ret, const char *name, const char *text, size_t size, struct error *err) MUST_USE;
 struct scenario *scenario_free(struct scenario *scenario); /* accepts NULL, returns NULL */
 

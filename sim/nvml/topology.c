@@ -6,7 +6,10 @@
 
 #include "sim/nvml/library.h"
 
-/* On Grace each GPU's memory is a NUMA node of the host, after the sockets'; elsewhere GPUs are no NUMA nodes. */
+/*
+ * On Grace the memory of each GPU is a NUMA node of the host, after those of the sockets; on other hosts GPUs are no NUMA
+ * nodes.
+ */
 nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node)
 {
         _cleanup_(call_end) struct call call = call_gpu(__func__, device);
@@ -90,7 +93,7 @@ static unsigned int common_ancestor(const struct scenario *scenario, unsigned in
         return scenario->gpus[a].numa == scenario->gpus[b].numa ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_SYSTEM;
 }
 
-/* The second device of a call on two; the first one is |call|'s. */
+/* The second device of a call that takes two; the first one is in |call|. */
 static nvmlReturn_t other_gpu(struct call *call, nvmlDevice_t handle, struct gpu **other)
 {
         struct nvmlDevice_st *device = world_device(call->world, handle);
@@ -218,7 +221,7 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(
         return NVML_SUCCESS;
 }
 
-/* Position of the GPU at the other end of |link|; links go round the peers. -1: the link is down. */
+/* Position of the GPU at the other end of |link|; links are dealt to the peers in turn. -1: the link is down. */
 static int peer_of_link(const struct scenario *scenario, unsigned int position, unsigned int link)
 {
         unsigned int peers[SCENARIO_MAX_GPUS];
@@ -287,7 +290,10 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(
         return NVML_SUCCESS;
 }
 
-/* About the far end, a link that the GPU does not have is like one that is down: `nvidia-smi topo -m` depends on it. */
+/*
+ * Begins a call about the far end of a link. A link that the GPU does not have counts as one that is down: `nvidia-smi topo -m`
+ * depends on it.
+ */
 static struct call call_far_end(const char *name, nvmlDevice_t device, unsigned int link)
 {
         struct call call = call_link(name, device, link);

@@ -13,10 +13,10 @@
         (NVML_EVENT_TYPE_SINGLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_PSTATE |        \
                 NVML_EVENT_TYPE_XID_CRITICAL_ERROR | NVML_EVENT_TYPE_CLOCK)
 
-/* A change that inotify does not see (a network file system) is noticed by looking. */
+/* inotify does not report changes on a network file system; so the file is also read again after this time. */
 #define LOOK_MS 1000
 
-/* The directory, for a file that is replaced is another file. */
+/* The directory is watched, not the file: a file that is replaced is another file. */
 static void watch_directory(struct nvmlEventSet_st *set, const char *path)
 {
         _free_ char *directory = xstrdup(path);
@@ -121,7 +121,7 @@ static int64_t now_ms(void)
         return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Reads what inotify has to say. Other files of the directory change too: a program's log, say, for every call of ours. */
+/* Reads inotify's events. Other files of the directory change too: a program's log, say, at every call. */
 static bool scenario_changed(const struct nvmlEventSet_st *set)
 {
         char buffer[4096] __attribute__((aligned(8)));
@@ -133,14 +133,14 @@ static bool scenario_changed(const struct nvmlEventSet_st *set)
 
                 for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof(*event) + event->len)) {
                         event = (const struct inotify_event *)(const void *)(buffer + at);
-                        /* No name: the queue overflowed, or the directory itself is concerned. */
+                        /* An event without a name: the queue overflowed, or it is about the directory itself. */
                         changed = changed || event->len == 0 || strcmp(event->name, set->file) == 0;
                 }
         }
         return changed;
 }
 
-/* Until the file changes, another thread queues an event, or |deadline_ms| has come. */
+/* Sleeps until the file changes, another thread queues an event, or |deadline_ms| has come. */
 static void sleep_until_change(const struct nvmlEventSet_st *set, int64_t deadline_ms)
 {
         int64_t look_ms = MIN(deadline_ms, now_ms() + LOOK_MS);
@@ -156,7 +156,7 @@ static void sleep_until_change(const struct nvmlEventSet_st *set, int64_t deadli
         }
 }
 
-/* With the lock, given away while it sleeps. */
+/* Called with the lock, which it releases while it sleeps. */
 static nvmlReturn_t wait_for_event(struct call *call, struct nvmlEventSet_st *set, unsigned int timeout_ms)
 {
         int64_t deadline = now_ms() + MIN(timeout_ms, call->world->scenario->longest_wait_ms);

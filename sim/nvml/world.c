@@ -10,7 +10,7 @@
 
 #define SCENARIO_MAX_SIZE ((size_t)1 << 20)
 
-/* File systems stamp with the clock of the last tick, 10 ms at most. */
+/* File systems take a file's time from the kernel's last tick, which is at most 10 ms old. */
 #define STAMP_RESOLUTION_NS INT64_C(50000000)
 
 static int64_t nanoseconds(const struct timespec *t)
@@ -70,7 +70,7 @@ static bool layout_is_same(const struct mig_layout *a, const struct mig_layout *
         return true;
 }
 
-/* |before|: what the file said of this GPU until now, or NULL. */
+/* |before|: this GPU in the scenario until now, or NULL. */
 static void gpu_configure(
         struct world *world, struct gpu *gpu, const struct scenario_gpu *before, const struct scenario_gpu *now)
 {
@@ -149,7 +149,7 @@ static int world_read(struct world *world, struct error *err)
         return 1;
 }
 
-/* Whatever comes back, even with the same text, is a new file. */
+/* If the file comes back it is a new one, even with the same text. */
 static void forget_file(struct world *world)
 {
         world->stamp = (struct file_stamp){0};
@@ -213,7 +213,7 @@ int world_begin_change(struct world *world, int *lock, struct error *err)
         return 0;
 }
 
-/* Takes over what other programs changed, and writes what a new scenario changes. */
+/* Reads what other programs changed in the geometry, and writes what a new scenario changes in it. */
 static int world_follow_geometry(struct world *world, struct error *err)
 {
         int lock;
@@ -244,7 +244,7 @@ struct world *world_new(const char *path)
         world->path = xstrdup(path);
         world->text = (struct strbuf)STRBUF_INIT;
         world->geometry = (struct strbuf)STRBUF_INIT;
-        strbuf_putc(&world->text, '\0'); /* no file's text: an empty file is to be read and refused, too */
+        strbuf_putc(&world->text, '\0'); /* no file has this text, so that an empty file is also read, and refused */
         list_init(&world->gpus);
         list_init(&world->instances);
         list_init(&world->computes);

@@ -1,10 +1,10 @@
 /*
- * The simulated machine as it is now: a scenario, and what programs did to it since (compute modes, MIG instances).
+ * The simulated machine as it is now: a scenario, and what programs have changed since (compute modes, MIG instances).
  *
- * Handles that NVML gives out are the addresses of objects here. They stay where they are until the world is freed, so that a
- * stale handle is recognised and never followed: each is looked up before it is used.
- * A GPU is known by its uuid: when the scenario's file changes, a GPU that is still in it keeps its handle, and keeps what
- * a program set unless the file changes that very value.
+ * NVML's handles are the addresses of objects here. The objects stay at their address until the world is freed, and every
+ * handle is looked up before it is used, so a stale handle is recognised. A GPU is identified by its UUID: when the scenario's
+ * file changes, a GPU that is still in it keeps its handle, and the values that programs set, except those that the file
+ * changes.
  *
  * Nothing here locks; library.c does.
  */
@@ -29,14 +29,14 @@ struct nvmlGpuInstance_st {
         struct list link; /* in world->instances */
         struct gpu *gpu;
         bool alive;
-        struct mig_instance *place; /* in gpu->layout, while alive */
+        struct mig_instance *place; /* in gpu->mig, until it is destroyed */
 };
 
 struct nvmlComputeInstance_st {
         struct list link; /* in world->computes */
         struct nvmlGpuInstance_st *instance;
         bool alive;
-        struct mig_compute *place; /* in the instance's, while alive */
+        struct mig_compute *place; /* in that of its GPU instance, until it is destroyed */
         unsigned int mig_index;
         nvmlComputeMode_t compute_mode;
         char uuid[48];
@@ -44,7 +44,7 @@ struct nvmlComputeInstance_st {
 };
 
 struct gpu {
-        struct list link; /* in world->gpus, those that are gone included */
+        struct list link; /* in world->gpus, which also has those that are gone */
         struct nvmlDevice_st handle;
         char uuid[80];
         const struct scenario_gpu *config; /* NULL: no longer in the scenario */
@@ -55,7 +55,7 @@ struct gpu {
         bool persistence;
         bool mig_current;
         bool mig_pending;
-        unsigned int created;   /* MIG devices so far, by programs: each has a UUID of its own */
+        unsigned int created;   /* how many MIG devices programs have created so far: each gets a new UUID */
         struct mig_layout *mig; /* replaced as a whole when the file changes it; never NULL */
 };
 
@@ -65,7 +65,9 @@ struct event {
         struct scenario_event what;
 };
 
-/* One program's wait list. Belongs to the world until it is closed; a thread that waits holds a reference. */
+/*
+ * An event set of a program. It belongs to the world until the program frees it; a thread that waits on it holds a reference.
+ */
 struct nvmlEventSet_st {
         struct list link; /* in world->event_sets */
         unsigned int references;
@@ -86,16 +88,16 @@ struct file_stamp {
         ino_t inode;
         off_t size;
         struct timespec changed;
-        bool fresh; /* so young when it was read that a second write might have left the same stamp */
+        bool fresh; /* it was read so soon after it was written that a second write might have the same time */
 };
 
 struct world {
         char *path;
         struct scenario *scenario; /* the last good one; NULL: none yet */
-        struct error problem;      /* with the file as it is now; kind ERROR_NONE: none */
-        struct strbuf text;        /* what the file was when it was read last, good or bad */
+        struct error problem;      /* of the file as it is now; kind ERROR_NONE: none */
+        struct strbuf text;        /* of the file when it was read last, good or bad */
         struct file_stamp stamp;
-        struct strbuf geometry;            /* what the geometry file was when it was read or written last */
+        struct strbuf geometry;            /* text of the geometry file when it was read or written last */
         struct scenario_versions versions; /* of the driver that was initialised */
         struct list gpus;
         struct list instances;
@@ -125,7 +127,10 @@ int world_write_geometry(struct world *world, struct error *err) MUST_USE; /* wi
 /* The processes of the scenario's directory as they are now; part of world_refresh(). */
 void world_read_processes(struct world *world);
 
-/* At the first nvmlInit: from now on the driver is the one that is there now, and NVML counts its GPUs, whatever comes or goes. */
+/*
+ * At the first nvmlInit: from now on the process has the driver and the GPUs that the scenario has now, whatever is added or
+ * removed later.
+ */
 void world_attach(struct world *world);
 
 static inline bool gpu_is_present(const struct gpu *gpu)
@@ -133,13 +138,13 @@ static inline bool gpu_is_present(const struct gpu *gpu)
         return gpu->attached && gpu->config && gpu->config->present;
 }
 
-/* All return NULL if there is none, or none any more. */
+/* Each returns NULL if there is no such object, or it has been destroyed. */
 struct gpu *world_gpu_by_index(const struct world *world, unsigned int index);
 struct gpu *world_gpu_by_position(const struct world *world, unsigned int position);
 struct nvmlDevice_st *world_device(const struct world *world, nvmlDevice_t handle);
 struct nvmlGpuInstance_st *world_instance(const struct world *world, nvmlGpuInstance_t handle);
 struct nvmlComputeInstance_st *world_compute(const struct world *world, nvmlComputeInstance_t handle);
-unsigned int world_count(const struct world *world); /* of GPUs attached, those that are gone since included */
+unsigned int world_count(const struct world *world); /* of GPUs attached, also of those that have been removed since */
 
 struct nvmlComputeInstance_st *gpu_compute_by_index(
         const struct world *world, const struct gpu *gpu, unsigned int index);
@@ -157,12 +162,12 @@ void world_remove_compute(struct nvmlComputeInstance_st *compute);
 void world_set_layout(struct world *world, struct gpu *gpu, const struct mig_layout *layout);
 
 /*
- * Makes the pending mode current and removes all instances. After a |reboot|, a GPU whose mode needs no reset has MIG
- * disabled.
+ * Makes the pending mode current and destroys all instances. After a |reboot|, MIG is disabled on a GPU whose mode needs no
+ * reset.
  */
 void world_reset_gpu(struct world *world, struct gpu *gpu, bool reboot);
 
-/* Puts what is new in |now| against |before| into the event sets (world_events.c). */
+/* Puts the events that |now| has and |before| had not into the event sets (world_events.c). */
 void world_queue_events(struct world *world, const struct scenario *before, const struct scenario *now);
 void event_set_unref(struct nvmlEventSet_st *set);
 void event_set_close(struct nvmlEventSet_st *set);

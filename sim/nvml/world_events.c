@@ -27,7 +27,10 @@ static void queue_in_set(struct nvmlEventSet_st *set, struct gpu *gpu, const str
         }
 }
 
-/* What follows the part that both lists begin with is new: so each event of a file that is appended to happens once. */
+/*
+ * Both lists have the same beginning; the events after it are new. So each event happens once if events are only appended to
+ * the file.
+ */
 void world_queue_events(struct world *world, const struct scenario *before, const struct scenario *now)
 {
         size_t same = 0;

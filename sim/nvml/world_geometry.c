@@ -1,14 +1,14 @@
 /*
- * The MIG geometry that several processes of one simulated node share: where a scenario names a `geometryFile`, what a program
- * changes is written there, and every call of every program reads it. An entry for each GPU that can be split, in lines:
+ * The MIG geometry that several processes of one simulated node share: where a scenario names a `geometryFile`, programs write
+ * their changes there, and every call of every program reads it. It has an entry for each GPU that can be split:
  *
  *         gpu <base> <resets> <boots> <current mode> <pending mode> <created> <UUID>
  *         gi <profile id> <id> <start>
  *         ci <id of its GPU instance> <id> <slices> <start> <index of the MIG device> <UUID>
  *
- * |base| stands for what the scenario said of the GPU's MIG when the entry was made. An entry with another base is void: the
- * scenario was edited there, and the edit counts. Scenario and file are put together only with a lock on the file's folder,
- * so that all processes see resets and edits in one order; the file is replaced as a whole.
+ * |base| is a hash of what the scenario said about the GPU's MIG when the entry was made. An entry with another base is void:
+ * the scenario was edited since, and the edit counts. Scenario and file are read together only with a lock on the file's
+ * folder, so that all processes see resets and edits in the same order; the file is replaced as a whole.
  */
 #include "sim/nvml/world.h"
 
@@ -31,7 +31,7 @@ struct entry {
         unsigned int pending;
         unsigned int created;
         struct gpu *gpu;
-        struct mig_layout layout; /* its UUIDs are in the text that was read */
+        struct mig_layout layout; /* its UUIDs point into the text that was read */
         struct {
                 unsigned int index;
                 const char *uuid;
@@ -157,7 +157,7 @@ static void take_entry(struct world *world, const struct entry *entry, bool *kno
                 world_reset_gpu(world, gpu, config->boots > entry->boots);
 }
 
-/* Sets each GPU as the file says, and |known| by its position. An entry that cannot be read is ignored. */
+/* Sets each GPU as the file says, and |known| at its position. An entry that cannot be read is ignored. */
 static void read_entries(struct world *world, char *text, bool *known)
 {
         struct entry entry = {0};
@@ -201,7 +201,7 @@ static void render_gpu(const struct world *world, const struct gpu *gpu, struct 
         }
 }
 
-/* A file that is not there yet is an empty one. */
+/* A file that does not exist yet counts as an empty one. */
 static int read_file(const struct world *world, struct strbuf *text, struct error *err)
 {
         if (access(world->scenario->geometry_file, F_OK) < 0 && errno == ENOENT)

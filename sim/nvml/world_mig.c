@@ -64,7 +64,7 @@ bool gpu_has_instances(const struct gpu *gpu)
         return false;
 }
 
-/* The handle for an instance that stands in the layout already. */
+/* Makes the handle for an instance that is in the layout already. */
 static struct nvmlGpuInstance_st *new_instance(struct world *world, struct gpu *gpu, struct mig_instance *place)
 {
         struct nvmlGpuInstance_st *instance = xcalloc(1, sizeof(*instance));
@@ -95,7 +95,7 @@ static struct nvmlComputeInstance_st *new_compute(
 
                 sim_uuid(compute->uuid, "MIG", seed);
         }
-        place->uuid = NULL; /* the scenario's memory, which goes with it */
+        place->uuid = NULL; /* it points into the scenario's memory, which is freed with the scenario */
         list_append(&world->computes, &compute->link);
         return compute;
 }
@@ -196,7 +196,7 @@ static struct mig_compute *same_compute(
         return NULL;
 }
 
-/* Moves what |next| has, too, over to it, handles included; the rest of the GPU's instances ends. */
+/* Moves the instances that |next| has as well to it, with their handles; the other instances of the GPU end. */
 static void keep_or_remove(struct world *world, struct gpu *gpu, struct mig_layout *next)
 {
         LIST_FOR_EACH(link, &world->computes) {

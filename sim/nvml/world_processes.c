@@ -1,7 +1,7 @@
 /*
- * Processes from files: where a scenario names a `processDirectory`, each file of it is one process on one device, a line
- * "<UUID of GPU or MIG device> <pid> <bytes> <type>". The simulated MPS server keeps such files for itself and its clients.
- * The file of a process that no longer exists is passed over: whoever wrote it may have been killed.
+ * Processes from files: where a scenario names a `processDirectory`, each file in it is one process on one device, a line
+ * "<UUID of GPU or MIG device> <pid> <bytes> <type>". The simulated MPS server writes such files for itself and its clients.
+ * The file of a process that no longer exists is ignored: the server may have been killed before it could remove the file.
  */
 #include "sim/nvml/world.h"
 
@@ -36,7 +36,7 @@ static bool read_line(const char *path, struct process_line *line)
         return kill((pid_t)line->process.pid, 0) == 0 || errno == EPERM;
 }
 
-/* The GPU of the device; the process of a MIG device has its instance ids. */
+/* The GPU of the device. If that is a MIG device, the process gets its instance ids. */
 static struct gpu *find_device(const struct world *world, struct process_line *line)
 {
         LIST_FOR_EACH(link, &world->gpus) {
@@ -57,7 +57,7 @@ static struct gpu *find_device(const struct world *world, struct process_line *l
         return NULL;
 }
 
-/* What the scenario itself lists comes first, each time anew. */
+/* Begins with the processes that the scenario itself lists. */
 static void begin(struct world *world)
 {
         for (size_t i = 0; i < world->scenario->n_gpus; i++) {

@@ -17,7 +17,7 @@ static const char *text_of(const json_t *object, const char *key)
         return text ? text : "";
 }
 
-/* By qualified name the edits of the file and of the device; null where two files have it. */
+/* Adds, for each qualified device name, the edits of the file and of the device; null if two files have the device. */
 static void add_file(json_t *registry, const char *path)
 {
         json_t *file = json_load_file(path, 0, NULL);
@@ -130,7 +130,7 @@ static int add_all_cdi(struct container *container, const V1beta1__ContainerAllo
         return 0;
 }
 
-/* ---- is all of it there? ---- */
+/* ---- check that all sources exist ---- */
 
 static int check_sources(const struct container *container, struct error *err)
 {

@@ -1,7 +1,8 @@
 /*
- * warpshare agent: NVML in, kubelet out. This file only connects: the monitor's inventory and the configuration become a
- * generation, its plan goes to the plugins, health follows; signals and the configuration file reload, signals stop. A
- * generation that cannot be built leaves the one in force.
+ * warpshare agent: it reads GPUs by NVML and offers them to kubelet. This file only connects the modules. The monitor's
+ * inventory and the configuration make a generation, whose plan goes to the ledger, the plugins and the DRA driver; changes of
+ * health go there, too. SIGHUP and a changed file load the configuration again; SIGTERM and others stop the agent. If a
+ * generation cannot be built, the one in force stays.
  */
 #include "agent/agent.h"
 
@@ -35,12 +36,15 @@
 #include "node/watch.h"
 #include "nodeconfig/nodeconfig.h"
 
-/* A driver that hangs may keep the monitor's thread for ever; the rest is closed by then. */
+/*
+ * A call into NVML may hang for ever, and then the monitor's thread cannot be joined; everything else is closed after this
+ * time.
+ */
 #define STOP_DEADLINE_MS UINT64_C(3000)
-/* Between attempts to put in force what was refused: a full disk may have room by then, a device node may be there. */
+/* The pause until a refused plan is tried again: the disk may have room by then, or a missing device node may be there. */
 #define RETRY_MS UINT64_C(1000)
 #define RETRY_MAX_MS UINT64_C(60000)
-/* Until a restart that the configuration file would not survive is tried again. */
+/* The pause until a restart is tried again that the broken configuration file prevented. */
 #define RESTART_RETRY_MS UINT64_C(60000)
 
 struct agent {
@@ -58,30 +62,30 @@ struct agent {
         struct node_watch *node;
         struct node_events *events;
         struct node_report *report;
-        struct agent_labels *labels; /* NULL: none are wanted, or another agent serves */
+        struct agent_labels *labels; /* NULL: labels are off, or another agent serves */
         struct dra_driver *dra;      /* the same */
         struct generation *current;  /* NULL before the first inventory */
         struct generation *previous;
-        bool has_heard;            /* of the monitor: what GPUs there are, or why that cannot be told */
-        struct inventory *refused; /* the newest, when no generation could be made of it */
+        bool has_heard;            /* the monitor has reported an inventory, or why there is none */
+        struct inventory *refused; /* the newest inventory, if no generation could be made of it */
         struct complaint bad_config;
         struct complaint bad_plan;
         struct complaint bad_dra;
         uv_timer_t retry;
-        uint64_t retry_ms; /* of the last wait; 0: nothing is refused */
+        uint64_t retry_ms; /* the last pause; 0: nothing is refused */
         struct signals signals;
         uv_timer_t deadline;
         bool stopping;
         int status;
 
-        struct keeper_crashes crashes; /* of those before, in this container */
+        struct keeper_crashes crashes; /* of the agents before this one in the container */
         bool has_reported_crash;
         struct restart restarts; /* so far */
         uv_timer_t restart;
         struct complaint bad_restart;
         struct complaint bad_events;
         uint64_t hangs_total;
-        bool leaves_threads; /* inside a driver that hangs */
+        bool leaves_threads; /* threads that hang in the driver */
         bool restarting;
 };
 
@@ -108,7 +112,7 @@ static void on_plugins_closed(void *data)
         struct agent *agent = data;
 
         if (agent->restarting)
-                start_anew(agent); /* the monitor's thread ends with it */
+                start_anew(agent); /* execve() ends the monitor's thread */
 }
 
 static void on_holdings_closed(void *data UNUSED)
@@ -149,7 +153,7 @@ static void agent_stop(struct agent *agent, int status)
         node_events_close(agent->events, NULL, NULL);
         agent->labels = agent_labels_close(agent->labels);
         agent->node = node_watch_close(agent->node);
-        agent->api = agent_api_close(agent->api); /* after all that has a watch of its client */
+        agent->api = agent_api_close(agent->api); /* after everything that has a watch of its client */
 }
 
 /* ---- DRA ---- */
@@ -167,7 +171,9 @@ static bool has_claims(const struct ledger *ledger, const struct gpu *gpu)
         return false;
 }
 
-/* The plan leaves to DRA what claims hold, whatever the configuration says of it now. */
+/*
+ * Marks the GPUs that claims hold: the plan leaves these to DRA, even if the configuration gives them to the device plugin now.
+ */
 static void mark_claimed(const struct agent *agent, struct inventory *inventory)
 {
         for (size_t i = 0; i < inventory->n_gpus; i++)
@@ -175,7 +181,10 @@ static void mark_claimed(const struct agent *agent, struct inventory *inventory)
                                                 dra_driver_has_made(agent->dra, inventory->gpus[i].uuid);
 }
 
-/* If the configuration gives a GPU to the device plugin, it goes there with its last claim: the next inventory makes that plan. */
+/*
+ * A claim holds nothing any more. If it was the last one of a GPU that the configuration gives to the device plugin, a new
+ * inventory makes a plan with that GPU.
+ */
 static void on_released(void *data)
 {
         const struct agent *agent = data;
@@ -185,8 +194,10 @@ static void on_released(void *data)
                 const struct gpu *gpu = &plan->inventory->gpus[i];
 
                 if (gpu->is_claimed && !plan_is_for_dra(plan->config, plan->inventory, gpu) &&
-                        !has_claims(agent->ledger, gpu))
+                        !has_claims(agent->ledger, gpu)) {
                         gpu_monitor_rescan(agent->monitor);
+                        return;
+                }
         }
 }
 
@@ -236,12 +247,15 @@ static void follow_dra(struct agent *agent, const struct plan *plan)
         if (!agent->dra)
                 return;
         dra_driver_put(agent->dra, plan);
-        dra_driver_health_changed(agent->dra); /* what is healthy again has no call of its own */
+        dra_driver_health_changed(agent->dra); /* no other call reports units that have become healthy */
 }
 
 /* ---- generations ---- */
 
-/* After a restart there were GPUs a moment ago, and pods hold them: then it waits whatever the configuration says. */
+/*
+ * Whether the agent ends if it has no plan, as failOnInitError says. Not after it has restarted itself: there were GPUs a
+ * moment ago, and pods hold them, so it waits.
+ */
 static bool must_leave(const struct agent *agent)
 {
         return !agent->current && agent->settings->config->fail_on_init_error && agent->restarts.count == 0 &&
@@ -252,10 +266,10 @@ static void on_agent_retry(uv_timer_t *timer)
 {
         struct agent *agent = timer->data;
 
-        gpu_monitor_rescan(agent->monitor); /* its answer is an inventory, and the health that belongs to it */
+        gpu_monitor_rescan(agent->monitor); /* it answers with an inventory and with health */
 }
 
-/* MPS daemons, allocations and promises belong to the agent that serves, and so they do while kubelet's directory is away. */
+/* Only the agent that serves has MPS daemons and allocations. It still has them while kubelet's directory is missing. */
 static void apply_holdings(struct agent *agent, const struct plan *plan)
 {
         if (plugins_is_serving(agent->plugins))
@@ -268,7 +282,7 @@ static void agent_follow(struct agent *agent, const struct rollout *next)
                 agent_rollout_follow(agent->rollout, next);
 }
 
-/* First the ledger: the plugins ask it. */
+/* The ledger gets the plan first, because the plugins ask it. */
 static void agent_apply(struct agent *agent, const struct plan *plan)
 {
         apply_holdings(agent, plan);
@@ -284,7 +298,10 @@ static void set_health(struct agent *agent, const char *uuid, bool healthy, cons
         dra_driver_health_changed(agent->dra);
 }
 
-/* The plan in force, of GPUs of which some may be gone. The health of the others follows the inventory. */
+/*
+ * Keeps the plan in force, although some of its GPUs may be gone: these become unhealthy. The health of the others comes with
+ * the inventory.
+ */
 static void keep_current(struct agent *agent, const struct inventory *inventory)
 {
         const struct plan *plan = agent->current->rollout->plan;
@@ -341,7 +358,7 @@ static void put_in_force(struct agent *agent, struct generation *next)
         uv_timer_stop(&agent->retry);
 }
 
-/* ---- what kubelet says of who holds what ---- */
+/* ---- kubelet's list of which container holds what ---- */
 
 static void on_change_reported(const struct rollout_pending *pending, bool is_pending, void *data)
 {
@@ -393,7 +410,7 @@ static void on_held(void *data)
                 agent_serve(agent, next);
 }
 
-/* ---- what the monitor says ---- */
+/* ---- reports of the monitor ---- */
 
 static const struct inventory *newest_inventory(const struct agent *agent)
 {
@@ -415,13 +432,16 @@ static void on_agent_inventory(struct inventory *inventory, void *data)
                 inventory_free(inventory);
                 return;
         }
-        /* A plan that came in this turn is shown with its own health. That of this inventory follows. */
+        /*
+         * A plan that was applied in this turn of the loop is sent with its own health first. The health of the new inventory
+         * comes next.
+         */
         plugins_settle(agent->plugins);
         unit_health_clear(&agent->health);
         if (!before || !inventory_is_same(before, inventory))
                 report_inventory(inventory);
         node_report_inventory(agent->report, inventory);
-        if (agent_config_is_waiting(agent->configs)) { /* and when it comes, the GPUs are read again */
+        if (agent_config_is_waiting(agent->configs)) { /* the GPUs are read again when it comes */
                 inventory_free(agent->refused);
                 agent->refused = inventory;
                 return;
@@ -512,7 +532,7 @@ static void publish_labels(struct agent *agent)
                 agent_labels_apply(agent->labels, agent->settings->config, agent->refused, NULL);
 }
 
-/* What was read and built meanwhile is served from now on; what was promised and held is what the agent before has left. */
+/* Once for the node: an event that says that the agent crashed and was started again. */
 static void report_crash(struct agent *agent)
 {
         if (agent->crashes.total && !agent->has_reported_crash)
@@ -522,7 +542,7 @@ static void report_crash(struct agent *agent)
         agent->has_reported_crash = true;
 }
 
-/* What the agent before has written stays where this one cannot write; it is tried again. */
+/* Writes the CDI specifications of the plan in force. If that fails, those of the agent before stay, and it is tried again. */
 static void publish_current(struct agent *agent)
 {
         struct error err;
@@ -549,7 +569,7 @@ static void take_over(struct agent *agent)
         publish_labels(agent);
 }
 
-/* The plan stays, and follows configuration and GPUs: it may be this one's turn again. */
+/* Another agent serves from now on. This one still keeps its plan up to date, because it may have to serve again. */
 static void give_way(struct agent *agent)
 {
         node_events_serve(agent->events, false);
@@ -582,7 +602,7 @@ static void on_stranded(void *data)
 
 /* ---- reload ---- */
 
-/* What the running monitor was started with. */
+/* Warns about options that only the start of the monitor or of the DRA driver reads. */
 static void warn_of_late_options(const struct config *before, const struct config *config)
 {
         if (strcmp(before->driver_root_ctr, config->driver_root_ctr) != 0)
@@ -613,7 +633,7 @@ static void agent_reload(struct agent *agent)
         agent->retry_ms = 0;
         report_config(settings->config);
         gpu_monitor_set_policy(agent->monitor, &settings->policy);
-        gpu_monitor_rescan(agent->monitor); /* and its inventory makes the next generation */
+        gpu_monitor_rescan(agent->monitor); /* its inventory makes the next generation */
 }
 
 static void on_config_changed(void *data)
@@ -630,19 +650,22 @@ static void on_agent_signal(uv_signal_t *handle, int number)
                 agent_stop(agent, 0);
                 return;
         }
-        complaint_settle(&agent->bad_config); /* who asks is answered */
+        complaint_settle(&agent->bad_config); /* so that the log answers each SIGHUP, even with the same error */
         complaint_settle(&agent->bad_plan);
         agent_api_refresh(agent->api);
         agent_config_refresh(agent->configs);
         agent_reload(agent);
-        gpu_monitor_rescan(agent->monitor); /* also where the configuration is refused */
+        gpu_monitor_rescan(agent->monitor); /* even if the configuration is refused */
 }
 
 /* ---- restart ---- */
 
 static void on_restart(uv_timer_t *timer);
 
-/* What was loaded has to go, and only a new process can do that; but not as a loop, and not into a file that is broken now. */
+/*
+ * Only a new process image gets rid of the old library. The restart waits if the last one was not long ago, and while the
+ * configuration file is broken, because the new process could not start with it.
+ */
 static void consider_restart(struct agent *agent)
 {
         int64_t wait = restart_wait(&agent->restarts, restart_clock());
@@ -692,7 +715,7 @@ static void measure_resource(const struct agent *agent, const struct resource *r
         ret->n_allocations = ledger_allocations(agent->ledger, resource->name, scratch, &ret->allocations);
         ret->healthy = ARENA_ARRAY(scratch, bool, resource->n_units);
         if (!list || list->resource != resource)
-                return; /* it is told at the end of this turn of the loop, or kubelet's directory is somebody else's */
+                return; /* the list follows at the end of this turn of the loop, or another agent serves */
         ret->devices = device_list_count(list);
         ret->healthy = list->healthy;
 }
@@ -750,11 +773,11 @@ static char *find_ailment(void *data)
                 return agent_hangs_ailment(hangs, n_hangs, call_trace_now_ms());
         if (agent->bad_events.text[0])
                 return xstrdup(agent->bad_events.text);
-        /* In an update the agent before is ended when this one is ready. */
+        /* In a rolling update the old agent is ended when this one is ready. */
         return agent->has_heard ? NULL : xstrdup("the GPUs are not known yet: NVML has not answered");
 }
 
-/* A node without metrics is better than one without GPUs. */
+/* If metrics cannot be served, the agent serves GPUs without them. */
 static void serve_metrics(struct agent *agent)
 {
         const struct metrics_http_options options = {
@@ -785,13 +808,13 @@ static unsigned int log_choice(const struct option_set *options, const char *fla
         return option_position(option, value ? value : option->fallback);
 }
 
-/* Neither option is in the file, so they hold before the file is read. */
+/* Neither option can be set in the configuration file, so the log can be set up before the file is read. */
 void agent_setup_log(const struct option_set *options)
 {
         log_setup((enum log_level)log_choice(options, "log-level"), (enum log_format)log_choice(options, "log-format"));
 }
 
-/* All else that speaks to the API server has requests that were waiting for this. */
+/* The client has its credentials. All other modules have requests in the client's queue, which are sent now. */
 static void on_agent_connected(void *data)
 {
         struct agent *agent = data;
@@ -881,7 +904,7 @@ static int agent_start(struct agent *agent, struct error *err)
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
         serve_metrics(agent);
-        /* It may replace the settings. */
+        /* This may replace the settings. */
         cluster = (struct agent_config_cluster){
                 client, config->node_name, agent->node, agent->events, client && config->config_annotations};
         if (agent_config_connect(agent->configs, &cluster, err) < 0)
@@ -897,7 +920,7 @@ static void close_handle(uv_handle_t *handle, void *data UNUSED)
                 uv_close(handle, NULL);
 }
 
-/* Before anything was started: only the loop, the signals and the file are there to be closed. */
+/* Ends before anything was started: only the loop, the signals and the configuration are to be closed. */
 static int give_up(struct agent *agent, const char *what, const struct error *err)
 {
         log_error(what, LOG_ERR(err));
@@ -926,7 +949,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         init_timer(&agent, &agent.deadline);
         init_timer(&agent, &agent.retry);
         init_timer(&agent, &agent.restart);
-        /* Before the rest: a SIGHUP that comes early is carried out later, instead of ending the process. */
+        /* Signals come first: an early SIGHUP waits until the agent can handle it, instead of ending the process. */
         if (signals_listen(&agent.signals, &agent.loop, on_agent_signal, &agent, &err) < 0 ||
                 agent_config_new(&agent.configs, &configs, &err) < 0)
                 return give_up(&agent, "cannot start", &err);
@@ -939,13 +962,13 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
                         LOG_INT("lived_ms", crashes->lived_ms));
         report_config(agent.settings->config);
         if (agent_start(&agent, &err) < 0) {
-                /* Nothing is served yet, and a thread may be inside the driver: the process goes as it is. */
+                /* Nothing is served yet, and a thread may be inside the driver: the process exits without closing anything. */
                 log_error("cannot start", LOG_ERR(&err));
                 _exit(EXIT_FAILED);
         }
         uv_run(&agent.loop, UV_RUN_DEFAULT);
         if (agent.leaves_threads) {
-                /* What ends with the process may not end below them. */
+                /* Threads that hang still use memory and libraries, so nothing is freed. */
                 log_info("stopped, without waiting for calls into NVML that hang");
                 _exit(agent.status);
         }

@@ -1,13 +1,11 @@
-/*
- * The agent as a process, from a command line that was understood to the exit status.
- */
+/* The agent as a process, from the parsed command line to the exit status. */
 #pragma once
 
 #include "cli/keeper.h"
 #include "config/option.h"
 
-/* Before the first line. */
+/* Sets up the log; to be called before the first line is logged. */
 void agent_setup_log(const struct option_set *options);
 
-/* |crashes|: what has become of the agents before it in this container. */
+/* |crashes|: how often an agent in this container has crashed, and how. */
 int agent_run(const struct option_set *options, const struct keeper_crashes *crashes);

@@ -1,6 +1,7 @@
 /*
- * A generation: the config, the inventory and the plan that belong together. Immutable once built, but for how much of the plan is
- * served already (share/rollout.h); the agent keeps the one in force and the one before it, which kubelet may still ask for.
+ * A generation: the configuration, the inventory and the plan that belong together. Once built it is immutable, except for how
+ * much of the plan is served already (share/rollout.h). The agent keeps the one in force and the previous one, whose devices
+ * kubelet may still request.
  */
 #pragma once
 
@@ -13,23 +14,27 @@ struct generation {
         struct settings *settings;
         struct inventory *inventory;
         struct arena arena;
-        struct plan *plan;                /* what the config wants */
-        bool is_published;                /* its CDI specifications are there */
-        struct rollout *rollout;          /* what of it is served now; NULL until it is in force */
-        struct rollout *rollout_previous; /* kubelet may still ask for it; NULL: none of this generation */
+        struct plan *plan;       /* of this configuration and inventory */
+        bool is_published;       /* its CDI specifications were written */
+        struct rollout *rollout; /* which part is served now; NULL until it is in force */
+        struct rollout
+                *rollout_previous; /* the part that was served before, which kubelet may still request; NULL: none */
 };
 
 /*
- * Everything that can be decided before kubelet sees any of it. Writes nothing. Takes a reference to |settings| and, on success, the
- * inventory. Warnings go to the log, at level |warnings|.
+ * Makes the plan and checks everything that can be checked before kubelet sees it. Writes nothing. Takes a reference to
+ * |settings| and, on success, the inventory. Logs warnings at level |warnings|.
  */
 int generation_new(struct generation **ret, struct settings *settings, struct inventory *inventory,
         enum log_level warnings, struct error *err) MUST_USE;
 
-/* Writes the CDI specifications that its plan needs, once: of the agent that serves, before kubelet sees the plan. */
+/* Writes the CDI specifications of the plan, once. Only the agent that serves does that, before kubelet sees the plan. */
 int generation_publish(struct generation *generation, enum log_level warnings, struct error *err) MUST_USE;
 
 struct generation *generation_free(struct generation *generation); /* accepts NULL, returns NULL */
 
-/* |next|, which it takes over, is in force instead of the one before; the one before that goes. */
+/*
+ * Puts |next| in force, and takes ownership of it. The rollout that was in force is kept as the previous one; the one before is
+ * freed.
+ */
 void generation_serve(struct generation *generation, struct rollout *next);

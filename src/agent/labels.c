@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/complaint.h"
 #include "base/log.h"
 #include "config/word.h"
 #include "node/labels_make.h"
@@ -15,22 +14,8 @@ struct agent_labels {
         struct arena arena; /* of |published| */
         struct labels published;
         struct labels_warnings warnings;
-        struct complaint trouble;
         int64_t started;
 };
-
-static void on_labels_done(const struct error *error, void *data)
-{
-        struct agent_labels *labels = data;
-
-        if (error) {
-                complain(&labels->trouble, "labels cannot be published, will try again", error);
-                return;
-        }
-        if (labels->trouble.text[0])
-                log_info("labels are published");
-        complaint_settle(&labels->trouble);
-}
 
 static bool can_publish(enum labels_output output, const struct kube_client *client)
 {
@@ -48,7 +33,7 @@ struct agent_labels *agent_labels_new(
         uv_loop_t *loop, struct kube_client *client, struct node_watch *watch, const struct config *config)
 {
         struct agent_labels *labels;
-        struct labels_publisher_options publisher = {
+        const struct labels_publisher_options publisher = {
                 .loop = loop,
                 .output = config->labels_output,
                 .file = config->labels_file,
@@ -60,14 +45,12 @@ struct agent_labels *agent_labels_new(
                                                               : NULL,
                 .pod = config->pod_name,
                 .refresh_ms = LABELS_REFRESH_MS,
-                .done = on_labels_done,
         };
 
         if (!can_publish(config->labels_output, client))
                 return NULL;
         labels = xcalloc(1, sizeof(*labels));
         labels->started = time(NULL);
-        publisher.data = labels;
         labels->publisher = labels_publisher_new(&publisher);
         return labels;
 }

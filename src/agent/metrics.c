@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/dra_metrics.h"
 #include "base/map.h"
 #include "metrics/exposition.h"
 #include "mps/wire/message.h"
@@ -47,7 +48,7 @@ static void put_config(struct exposition *to, const struct config_status *config
                         yes_or_no(config->verdict == (enum config_verdict)i));
 }
 
-/* ---- what is advertised ---- */
+/* ---- advertised devices ---- */
 
 static void put_device_count(
         struct exposition *to, const struct agent_metrics_resource *of, const char *health, size_t count)
@@ -89,7 +90,7 @@ static void put_pending(struct exposition *to, const struct agent_metrics *metri
         }
 }
 
-/* ---- families with one value a unit ---- */
+/* ---- families with one value for each unit ---- */
 
 static double unit_healthy(const struct agent_metrics_resource *of, size_t unit)
 {
@@ -130,7 +131,7 @@ static void put_units(struct exposition *to, const struct agent_metrics *metrics
         }
 }
 
-/* ---- families with one value an allocation ---- */
+/* ---- families with one value for each allocation ---- */
 
 static double allocation_replicas(const struct ledger_allocation *allocation)
 {
@@ -192,108 +193,6 @@ static void put_allocations(struct exposition *to, const struct agent_metrics *m
         }
 }
 
-/* ---- DRA ---- */
-
-static double claim_limit(const struct ledger_claim_device *device)
-{
-        return (double)device->limit_mib * MIB;
-}
-
-static double claim_threads(const struct ledger_claim_device *device)
-{
-        return device->threads_permille / 1000.0;
-}
-
-static const struct {
-        const char *name;
-        const char *help;
-        double (*value)(const struct ledger_claim_device *device);
-} claim_families[] = {
-        {"warpshare_dra_claim_memory_limit_bytes",
-                "Device memory that containers with the claim may use on the unit; 0: no limit.", claim_limit},
-        {"warpshare_dra_claim_active_thread_ratio",
-                "Part of the unit's threads that containers with the claim may use, from 0 to 1.", claim_threads},
-};
-
-static void put_claim(struct exposition *to, const struct ledger_claim_state *state,
-        const struct ledger_claim_device *device, double value)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *slash = strchr(state->claim->name, '/');
-
-        exposition_sample(to,
-                EXPOSITION_LABELS(
-                        {"namespace", arena_strndup(&arena, state->claim->name, (size_t)(slash - state->claim->name))},
-                        {"claim", slash + 1}, {"uid", state->claim->uid}, {"unit", device->unit},
-                        {"allocation", device->id},
-                        {"tier", state->is_held && device->is_shared ? mps_tier_name(device->tier) : NULL},
-                        {"state", state->is_held ? "held" : "waiting"}),
-                value);
-}
-
-static void put_claims(struct exposition *to, const struct agent_metrics *metrics)
-{
-        for (size_t i = 0; i < ARRAY_SIZE(claim_families); i++) {
-                exposition_family(to, claim_families[i].name, EXPOSITION_GAUGE, claim_families[i].help);
-                for (size_t j = 0; j < metrics->n_claims; j++)
-                        for (size_t k = 0; k < metrics->claims[j].claim->n_devices; k++) {
-                                const struct ledger_claim_device *device = &metrics->claims[j].claim->devices[k];
-
-                                put_claim(to, &metrics->claims[j], device, claim_families[i].value(device));
-                        }
-        }
-}
-
-static void put_offer(struct exposition *to, const struct dra_measures *dra)
-{
-        exposition_family(
-                to, "warpshare_dra_devices", EXPOSITION_GAUGE, "Devices in the node's ResourceSlices, by kind.");
-        for (unsigned int kind = 0; dra->layout && kind <= DRA_DEVICE_MIG_CANDIDATE; kind++) {
-                size_t count = 0;
-
-                for (size_t i = 0; i < dra->layout->n_devices; i++)
-                        count += dra->layout->devices[i].kind == (enum dra_device_kind)kind;
-                exposition_sample(to, EXPOSITION_LABELS({"kind", dra_device_kind_name((enum dra_device_kind)kind)}),
-                        (double)count);
-        }
-        exposition_family(to, "warpshare_dra_feature", EXPOSITION_GAUGE,
-                "1 if the API server keeps what the feature gate is for, 0 if it drops it.");
-        if (!dra->knows_features)
-                return;
-        exposition_sample(
-                to, EXPOSITION_LABELS({"gate", "DRAConsumableCapacity"}), yes_or_no(dra->features.consumable_capacity));
-        exposition_sample(to, EXPOSITION_LABELS({"gate", "DRAPartitionableDevices"}),
-                yes_or_no(dra->features.partitionable_devices));
-        exposition_sample(to, EXPOSITION_LABELS({"gate", "DRADeviceTaints"}), yes_or_no(dra->features.device_taints));
-}
-
-static void put_calls(struct exposition *to, const struct dra_prepare_counts *calls)
-{
-        exposition_family(to, "warpshare_dra_calls_total", EXPOSITION_COUNTER,
-                "Claims that kubelet asked for since the agent began to serve, by outcome: done or refused.");
-        exposition_sample(to, EXPOSITION_LABELS({"call", "prepare"}, {"outcome", "done"}), (double)calls->prepared);
-        exposition_sample(
-                to, EXPOSITION_LABELS({"call", "prepare"}, {"outcome", "refused"}), (double)calls->prepare_refused);
-        exposition_sample(to, EXPOSITION_LABELS({"call", "unprepare"}, {"outcome", "done"}), (double)calls->unprepared);
-        exposition_sample(
-                to, EXPOSITION_LABELS({"call", "unprepare"}, {"outcome", "refused"}), (double)calls->unprepare_refused);
-}
-
-static void put_dra(struct exposition *to, const struct agent_metrics *metrics)
-{
-        if (!metrics->dra)
-                return;
-        exposition_family(to, "warpshare_dra_registered", EXPOSITION_GAUGE,
-                "1 if kubelet has accepted the DRA driver and has not refused it since, else 0.");
-        exposition_sample(to, EXPOSITION_LABELS(), yes_or_no(metrics->dra->is_registered));
-        exposition_family(to, "warpshare_dra_slices_ready", EXPOSITION_GAUGE,
-                "1 if the node's ResourceSlices in the API server are as they should be, else 0.");
-        exposition_sample(to, EXPOSITION_LABELS(), yes_or_no(metrics->dra->has_slices));
-        put_offer(to, metrics->dra);
-        put_calls(to, &metrics->dra->calls);
-        put_claims(to, metrics);
-}
-
 /* ---- faults of daemons ---- */
 
 static void put_faults(struct exposition *to, const struct mps_faults *faults)
@@ -310,7 +209,7 @@ static void put_faults(struct exposition *to, const struct mps_faults *faults)
                                 (double)faults->counts[i].totals[kind]);
 }
 
-/* Containers of one pod, and init containers with its name unknown, are one series. */
+/* Adds a pod that a fault concerns. Several containers of one pod are one series. */
 static void put_fault_pod(struct exposition *to, struct map *seen, struct arena *arena,
         const struct mps_daemon_status *daemon, const struct ledger_allocation *allocation)
 {
@@ -361,13 +260,16 @@ static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
 
 /* ---- the limit monitor ---- */
 
-/* The same process may have more memory than it was granted and more threads: series have no two samples. */
+/*
+ * A process may violate two limits, of memory and of threads. Violations with the same labels are counted in one sample,
+ * because a series may have only one.
+ */
 struct violation_count {
         const struct limit_violation *violation;
         unsigned int count;
 };
 
-/* All that its labels say. */
+/* The labels of the violation as one text. */
 static const char *violation_key(struct arena *arena, const struct limit_violation *violation)
 {
         return arena_printf(arena, "%d|%s|%s|%s|%s|%s|%d", (int)violation->kind, violation->daemon,
@@ -450,7 +352,7 @@ static bool is_same_series(const struct call_info *a, const struct call_info *b)
                (a->subject != CALL_ON_GPU || a->index == b->index);
 }
 
-/* Two threads may hang in the same call: series have no two samples. */
+/* Two threads may hang in the same call. A series may have only one sample: the longest hang. */
 static bool is_longest(const struct gpu_hang *hangs, size_t n_hangs, size_t position)
 {
         const struct call_info *own = &hangs[position].call;
@@ -505,7 +407,8 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_units(&exposition, metrics);
         put_pending(&exposition, metrics);
         put_allocations(&exposition, metrics);
-        put_dra(&exposition, metrics);
+        if (metrics->dra)
+                dra_metrics_put(&exposition, metrics->dra, metrics->claims, metrics->n_claims);
         put_mps(&exposition, metrics);
         put_violations(&exposition, metrics);
         put_events(&exposition, &metrics->events);

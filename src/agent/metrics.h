@@ -1,6 +1,6 @@
 /*
- * The agent's page for Prometheus: what it advertises, who holds it, and whether it holds. Pure: values in, text out; what each
- * metric means and is good for is in docs/metrics.md.
+ * The agent's page for Prometheus: what it advertises, which containers hold it, and whether they stay within their limits.
+ * Pure: values in, text out. docs/metrics.md explains each metric.
  */
 #pragma once
 
@@ -24,23 +24,23 @@ struct agent_metrics {
         const char *version;
         const char *commit;
         const char *driver_version;         /* NULL: no driver */
-        const struct config_status *config; /* NULL: there is none but command line and environment */
+        const struct config_status *config; /* NULL: only command line and environment are used */
         const struct agent_metrics_resource *resources;
         size_t n_resources;
         const struct rollout_pending *pending;
         size_t n_pending;
         struct ledger_measures ledger;
-        const struct dra_measures *dra; /* NULL: this agent is no DRA driver */
+        const struct dra_measures *dra; /* NULL: the agent is no DRA driver */
         const struct ledger_claim_state *claims;
         size_t n_claims;
         struct node_events_counts events;
-        uint64_t failed_waits;        /* for health events */
+        uint64_t failed_waits;        /* failed waits for health events */
         const struct gpu_hang *hangs; /* calls into NVML that hang now */
         size_t n_hangs;
         uint64_t hangs_total;
         uint64_t now_ms;        /* monotonic */
-        uint64_t crashes_total; /* of agents before this one, in its container: cli/keeper.h */
+        uint64_t crashes_total; /* of agents in this container (cli/keeper.h) */
 };
 
-/* The caller frees. */
+/* Returns the page, for the caller to free. */
 char *agent_metrics_write(const struct agent_metrics *metrics);

@@ -1,14 +1,12 @@
-/*
- * This node's GPUs, read once: what the agent's monitor finds at its start.
- */
+/* Reads the GPUs of this node once, as the agent's monitor does at its start. */
 #pragma once
 
 #include "config/config.h"
 #include "gpu/inventory.h"
 #include "gpu/platform.h"
 
-/* As the configuration says it. */
+/* The platform that the configuration chooses. */
 enum platform_choice node_platform_choice(const struct config *config);
 
-/* NVML may take its time, or never return: who cannot wait asks in a process of its own. */
+/* NVML may take long, or never return: a caller that cannot wait for ever has to call this in a child process. */
 int node_read(struct inventory **ret, const struct config *config, struct error *err) MUST_USE;

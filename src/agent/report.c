@@ -54,7 +54,9 @@ void report_plan(const struct plan *plan)
         }
 }
 
-/* An Xid is told in NVIDIA's words; that its device is unhealthy is told by kubelet/plugin.c, where it is known for which resource. */
+/*
+ * An Xid is logged with NVIDIA's text. kubelet/plugin.c logs that the device is unhealthy, because it knows for which resource.
+ */
 void report_health(const char *uuid, bool healthy, const char *reason, uint64_t xid)
 {
         _free_ char *text = NULL;

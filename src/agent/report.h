@@ -1,6 +1,4 @@
-/*
- * What the agent tells in its log about its node: GPUs, resources, health.
- */
+/* Log lines of the agent about its node: GPUs, resources, health. */
 #pragma once
 
 #include "base/error.h"
@@ -10,5 +8,5 @@
 void report_config(const struct config *config);
 void report_inventory(const struct inventory *inventory);
 void report_plan(const struct plan *plan);
-/* |xid|: the one that is the reason, or 0. */
+/* |xid|: the Xid that is the reason, or 0. */
 void report_health(const char *uuid, bool healthy, const char *reason, uint64_t xid);

@@ -34,7 +34,7 @@ static int64_t wait_after(const struct restart *last)
         return MIN(wait, LONGEST_WAIT_S);
 }
 
-/* Long after the last one, or by a mark of another boot: the count begins anew. */
+/* Whether the last restart was not long ago. If it was, or if the mark is of another boot, counting starts again. */
 static bool is_in_a_row(const struct restart *last, int64_t now_s)
 {
         return last->count > 0 && now_s >= last->at_s && now_s - last->at_s < 2 * LONGEST_WAIT_S;
@@ -60,7 +60,7 @@ int64_t restart_clock(void)
         return now.tv_sec;
 }
 
-/* The arguments, as the kernel has them: a command is only given those after its own name. */
+/* The arguments of the process as the kernel has them: the command itself got only those after its name. */
 static char **split_arguments(struct strbuf *text)
 {
         size_t count = 0;
@@ -75,7 +75,7 @@ static char **split_arguments(struct strbuf *text)
         return arguments;
 }
 
-/* Not by setenv: the driver's library may be reading the environment on its thread. */
+/* A new environment instead of setenv(): the driver's library may read the environment on another thread at the same time. */
 static char **make_environment(char *mark)
 {
         size_t count = 0;
@@ -103,7 +103,10 @@ int restart_now(const struct restart *last, struct error *err)
         if (file_read("/proc/self/cmdline", ARGUMENTS_LIMIT, &text, err) < 0)
                 return -1;
         arguments = split_arguments(&text);
-        /* Ours are close-on-exec; the driver's library may have opened others, and an open device keeps a module loaded. */
+        /*
+         * Our own descriptors are close-on-exec. The driver's library may have opened others, and an open device would keep the
+         * old kernel module loaded.
+         */
         close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
         execve("/proc/self/exe", arguments, environment);
         return error_errno(err, errno, "start /proc/self/exe anew");

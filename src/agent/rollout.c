@@ -7,15 +7,18 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 
-/* Between two questions to kubelet while anything waits: a minute long, and then, since it may wait for days. */
+/*
+ * While a change waits, kubelet is asked this often: first every second, for a minute, then less often, because a change may
+ * wait for days.
+ */
 #define REVIEW_MS UINT64_C(1000)
 #define REVIEWS 60U
 #define REVIEW_LATER_MS UINT64_C(10000)
-/* Between two attempts to write the record: longer each time. */
+/* The pause until the record is written again after an error; it doubles each time. */
 #define WRITE_RETRY_MS UINT64_C(1000)
 #define WRITE_RETRY_MAX_MS UINT64_C(60000)
 
-/* One entry of what was pending, to tell what has changed. */
+/* One pending change that was reported, to find out what is new. */
 struct reported {
         char *resource;
         char *unit;
@@ -25,21 +28,21 @@ struct reported {
 struct agent_rollout {
         struct agent_rollout_options options;
         char *record;
-        char *recorded; /* what the file has; NULL: not known */
+        char *recorded; /* the content of the file; NULL: unknown */
         struct complaint bad_record;
-        bool was_unchecked; /* and the log has it */
-        uint64_t write_ms;  /* until it is written again that could not be; 0: it is on file */
-        uv_timer_t timer;   /* runs while anything waits, and until the record is on file */
+        bool was_unchecked; /* the log already says that a change took effect without kubelet's list */
+        uint64_t write_ms;  /* the pause until the next attempt to write; 0: the file is up to date */
+        uv_timer_t timer;   /* runs while a change waits, and until the record is written */
         bool is_waiting;
         unsigned int reviews;
 
-        /* What was promised. */
+        /* The plan that was promised last. */
         struct arena arena;
         struct sharing_policy_list policies;
         const char *const *names;
         size_t n_names;
         bool is_known;
-        bool is_reported; /* what is held, once at least */
+        bool is_reported; /* kubelet has reported once what containers hold */
 
         struct reported *reported;
         size_t n_reported;
@@ -73,7 +76,7 @@ static void read_record(struct agent_rollout *rollout)
         rollout->recorded = xstrdup(text.data);
 }
 
-/* Before anybody is served by it. A node that has no place for it has no MPS either. */
+/* Written before any pod is served by the plan. A node without the MPS directory needs no record: it has no MPS. */
 static void write_record(struct agent_rollout *rollout)
 {
         _free_ char *text = sharing_policy_write(&rollout->policies, rollout->names, rollout->n_names);
@@ -114,7 +117,7 @@ static void promise(struct agent_rollout *rollout, const struct plan *plan)
         write_record(rollout);
 }
 
-/* ---- what is told ---- */
+/* ---- reports of pending changes ---- */
 
 static struct reported *find_reported(const struct agent_rollout *rollout, const struct rollout_pending *pending)
 {
@@ -186,8 +189,9 @@ void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *c
 /* ---- judgement ---- */
 
 /*
- * Who waited now could wait for ever: while nothing is advertised kubelet allocates nothing, and while it allocates nothing its record
- * stays as it is. So it goes as with NVIDIA's plugin, which does not look either. Daemons of MPS still let their clients finish.
+ * Without kubelet's pod-resources list, only kubelet's checkpoint says what containers hold, and it is updated only when
+ * kubelet allocates. While nothing is advertised, kubelet allocates nothing: a change that waits for the checkpoint could wait
+ * for ever. So the change takes effect without a check, as with NVIDIA's plugin. MPS daemons still let their clients finish.
  */
 static struct rollout *judge_blindly(
         struct agent_rollout *rollout, const struct plan *wanted, const struct rollout_previous *previous)
@@ -273,7 +277,7 @@ void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving)
         }
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *options)
 {

@@ -1,9 +1,11 @@
 /*
- * The agent's part in a change of the plan while pods run: it brings together what was promised and what is held, has it judged
- * (share/rollout.h), remembers it, tells of it, and sees to it that it is judged again until nothing waits.
+ * The agent's part in a change of the plan while pods run. It passes what was promised and what containers hold to
+ * share/rollout.h, which decides which part of the new plan can be served now. It records and reports the result, and repeats
+ * this until no change waits.
  *
- * What was promised under MPS is in <MPS directory>/terms.json, so that an agent that starts in the middle of a change leaves the
- * daemons alone that are in use. Without that file what is held under MPS counts as held under the sharing policy that is wanted.
+ * The sharing policies that were promised with MPS are in <MPS directory>/terms.json, so that an agent that starts in the
+ * middle of a change does not touch daemons that are in use. Without that file, shares that containers hold by MPS count as
+ * shares under the new sharing policy.
  */
 #pragma once
 
@@ -17,8 +19,8 @@ struct agent_rollout;
 struct agent_rollout_options {
         uv_loop_t *loop;
         const char *mps_directory; /* as mounted here; need not outlive the call */
-        struct ledger *ledger;     /* is asked again and again while anything waits */
-        /* |is_pending|: the change waits now; else it is carried out. For the cluster: the log has it already. */
+        struct ledger *ledger;     /* it is asked again and again while a change waits */
+        /* |is_pending|: the change waits now; else it was carried out. For events in the cluster: it is logged already. */
         void (*on_reported)(const struct rollout_pending *pending, bool is_pending, void *data);
         void *data;
 };
@@ -27,16 +29,19 @@ struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *opti
 void agent_rollout_close(struct agent_rollout *rollout); /* accepts NULL; freed from the loop */
 
 /*
- * False at first. True: reads what was promised last on this node, by whomever. False: another agent promises from now on, and what waits
- * is its own to review.
+ * Whether this agent serves; false at first. True: reads what was promised last on this node, perhaps by another agent. False:
+ * another agent serves, and reviews the changes that wait.
  */
 void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving);
 
-/* What of |wanted| can be served now. The caller owns it. */
+/* The part of |wanted| that can be served now, for the caller to free. */
 struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct plan *wanted);
 
-/* |next| is in force: what it promises counts from now on. */
+/* |next| is in force: records its plan as promised. */
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next);
 
-/* Says what of |current| is pending that was not, and what is no longer. For when kubelet has told who holds what. */
+/*
+ * Reports the changes in |current| that are newly pending, and those that no longer are. To be called when kubelet's list has
+ * come.
+ */
 void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *current);

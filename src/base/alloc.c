@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A chunk of one page less malloc's own header wastes nothing; large plans grow by larger objects anyway. */
+/*
+ * A page less malloc's header, so that a chunk fits into a page. Large plans consist of large objects, which get chunks of
+ * their own.
+ */
 #define CHUNK_SIZE ((size_t)4096 - 64)
 #define ALIGNMENT ((size_t)16)
 
@@ -78,12 +81,15 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size)
         if (__builtin_mul_overflow(count, size, &total) || total > SIZE_MAX / 2)
                 alloc_check(NULL);
         total = (total + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
-        if (total > arena->left || !arena->chunks) { /* nothing may be asked of an empty arena */
+        if (total > arena->left || !arena->chunks) { /* an empty arena has no chunk, even for 0 bytes */
                 size_t chunk_size = MAX(total, CHUNK_SIZE);
 
                 chunk = xcalloc(1, sizeof(*chunk) + chunk_size);
                 chunk->size = chunk_size;
-                /* A large object gets a chunk of its own behind the current one, whose rest stays in use. */
+                /*
+                 * A large object gets a chunk of its own behind the current one, so that the rest of the current one can still
+                 * be used.
+                 */
                 if (arena->chunks && chunk_size - total < arena->left) {
                         chunk->next = arena->chunks->next;
                         arena->chunks->next = chunk;
@@ -145,4 +151,13 @@ size_t arena_footprint(const struct arena *arena)
         for (const struct arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->next)
                 total += sizeof(*chunk) + chunk->size;
         return total;
+}
+
+char *arena_path(struct arena *arena, const char *root, const char *path)
+{
+        size_t length = strlen(root);
+
+        while (length && root[length - 1] == '/')
+                length--;
+        return arena_printf(arena, "%.*s/%s", (int)length, root, path + (*path == '/'));
 }

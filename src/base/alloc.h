@@ -1,11 +1,11 @@
 /*
  * Memory: allocation that cannot fail, and arenas.
  *
- * Out of memory ends the process (kubelet starts it again, and an agent that limps is worse than one that restarts). The
- * other half of that bargain: every size that comes from outside is capped before it reaches a function of this file.
+ * Out of memory aborts the process: kubelet starts it again, which is better than an agent that goes on with half of its data.
+ * In exchange, every size from outside is capped before it reaches a function of this file.
  *
- * An arena holds data that dies together: a generation, one request, one scenario. Its objects are never freed one by one
- * and have no destructors. Objects are aligned to 16 bytes. Not thread-safe; an arena belongs to one thread at a time.
+ * An arena holds data that is freed together: a generation, one request, one scenario. Its objects are never freed one by one
+ * and have no destructors. Objects are aligned to 16 bytes. Not thread-safe: an arena belongs to one thread at a time.
  */
 #pragma once
 
@@ -40,10 +40,12 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size);
 #define ARENA_NEW(arena, type) ((type *)arena_alloc((arena), 1, sizeof(type)))
 #define ARENA_ARRAY(arena, type, count) ((type *)arena_alloc((arena), (count), sizeof(type)))
 
-char *arena_strdup(struct arena *arena, const char *text); /* of NULL: NULL */
+char *arena_strdup(struct arena *arena, const char *text); /* NULL if |text| is NULL */
 char *arena_strndup(struct arena *arena, const char *text, size_t length);
 char *arena_printf(struct arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(struct arena *arena, const char *format, va_list args) PRINTF_LIKE(2, 0);
+/* |path| below |root|, with one slash between them: "/" and "a", "/b/" and "/a". */
+char *arena_path(struct arena *arena, const char *root, const char *path);
 
-/* Bytes obtained from the system, for budgets and tests. */
+/* How many bytes the arena got from malloc(), for budgets and tests. */
 size_t arena_footprint(const struct arena *arena);

@@ -1,11 +1,9 @@
-/*
- * An error that comes again and again: logged once for each text, and at level debug when it repeats.
- */
+/* Logs an error that may occur again and again: each new text once, and its repetitions at level debug. */
 #pragma once
 
 #include "base/error.h"
 
-/* Zero at first. */
+/* Zeroed at first. */
 struct complaint {
         char text[sizeof(((struct error *)0)->text)];
 };

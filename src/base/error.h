@@ -1,5 +1,6 @@
 /*
- * An error: what kind it is, for the program, and what happened, for people. It does not know where it ends up.
+ * An error: its kind, for the program, and a text that says what happened, for people. Whether it is logged is up to the
+ * caller.
  *
  * A function that can fail returns 0, or -1 with |err| filled, and is MUST_USE. |err| comes last and is never NULL. The
  * value lives on the caller's stack: there is nothing to free. Raise and return in one line:
@@ -16,8 +17,8 @@ enum error_kind {
         ERROR_NONE,
         ERROR_INVALID,     /* the input is wrong; trying again is useless */
         ERROR_NOT_FOUND,   /* the thing named does not exist */
-        ERROR_UNAVAILABLE, /* not now; worth trying again */
-        ERROR_EXHAUSTED,   /* there is none left, until somebody gives something back */
+        ERROR_UNAVAILABLE, /* not now; trying again may help */
+        ERROR_EXHAUSTED,   /* none is left until another user releases one */
         ERROR_DENIED,      /* not allowed to */
         ERROR_TIMEOUT,     /* the deadline passed */
         ERROR_UNSUPPORTED, /* this driver, kernel or build cannot */
@@ -26,7 +27,7 @@ enum error_kind {
 
 struct error {
         enum error_kind kind;
-        char text[508]; /* cut at the end when longer, never unterminated */
+        char text[508]; /* always terminated; a longer text is cut */
 };
 
 void error_raise(struct error *err, enum error_kind kind, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -34,8 +35,8 @@ void error_raise_errno(struct error *err, int errnum, const char *format, ...) P
 void error_raise_prefix(struct error *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /*
- * These three are -1 for the caller to return. They are macros for one reason: compilers and analysers then see the -1, and
- * do not follow paths on which a function failed and yet returned 0.
+ * These three have the value -1, for the caller to return. They are macros so that compilers and analysers see the -1, and do
+ * not follow paths on which a function failed and yet returned 0.
  */
 #define error_set(err, kind, ...)                                                                                      \
         ({                                                                                                             \

@@ -11,10 +11,10 @@
 
 #ifdef __SANITIZE_THREAD__
 /*
- * libuv closes its descriptors by a bare system call, which the thread sanitizer misses. So it takes a descriptor of the same
- * number, which another thread has opened since, for the one that libuv had: a file here, a folder, or one inside NVML while a
- * pipe of uv_spawn() had that number. And the dynamic linker orders its users by a lock of its own that the sanitizer does not
- * know, so what one thread loaded it takes for unordered with another that loads it again.
+ * Two false reports of the thread sanitizer. First: libuv closes its descriptors by a direct system call, which the sanitizer
+ * does not see. If another thread then opens a file, here, or inside NVML, and gets the same number, the sanitizer takes it for
+ * the descriptor that libuv had (of a pipe of uv_spawn(), for example). Second: the dynamic linker has a lock that the
+ * sanitizer does not know. If two threads load the same library one after the other, the sanitizer reports a race.
  */
 const char *__tsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
@@ -55,7 +55,7 @@ int file_read(const char *path, size_t limit, struct strbuf *content, struct err
         return read_all(fd, path, limit, content, err);
 }
 
-/* Where the mode cannot be changed, as on a read-only mount, the content counts all the same. */
+/* If the mode cannot be changed, as on a read-only mount, the file is read nevertheless. */
 int file_read_private(const char *path, size_t limit, struct strbuf *content, struct error *err)
 {
         _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -84,8 +84,8 @@ static int write_all(int fd, const char *bytes, size_t size)
 }
 
 /*
- * Its name begins with a dot: whoever reads all files of a folder, as node-feature-discovery does, passes over those. A long name is cut,
- * so that what is added to it does not make it longer than a name may be.
+ * The name begins with a dot, because programs that read all files of a folder, such as node-feature-discovery, skip those. A
+ * long name is cut, so that with the added characters it is still a legal name.
  */
 static char *temporary_beside(const char *path)
 {
@@ -101,7 +101,8 @@ static int replace(const char *path, const void *content, size_t size, mode_t mo
         _close_ int fd = mkostemp(temporary, O_CLOEXEC);
 
         if (fd < 0)
-                return error_errno(err, errno, "create a file beside '%s'", path); /* the same text each time */
+                return error_errno(err, errno, "create a file beside '%s'",
+                        path); /* without the random name: the text is the same each time */
         if (write_all(fd, content, size) < 0 || fchmod(fd, mode) < 0 || (is_durable && fsync(fd) < 0) ||
                 rename(temporary, path) < 0) {
                 int saved = errno;

@@ -1,7 +1,8 @@
 /*
- * An intrusive doubly linked list. The link is embedded in the element; container_of() leads back to it.
+ * An intrusive doubly linked list. The link is embedded in the element; container_of() gives the element.
  *
- * A callback may remove elements: walk with LIST_FOR_EACH only where none can be removed, else take the head in turn.
+ * LIST_FOR_EACH is only for loops in which no element can be removed. If a callback may remove elements, process the head until
+ * the list is empty.
  */
 #pragma once
 

@@ -16,28 +16,28 @@
 static enum log_level least_level = LOG_INFO;
 static enum log_format output_format = LOG_TEXT;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of the order of lines */
-static size_t lost;                                      /* bytes, since the last that could be written */
-static bool is_within;                                   /* a line that lost its end */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the variables below and the order of lines */
+static size_t lost;    /* bytes that were dropped since the last write that succeeded */
+static bool is_within; /* the last line was written without its end */
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 /*
- * A line that is being built. What does not fit is left out from there on, never a part of a character or of an escape; and for what closes
- * the line there is always room: RESERVE bytes that only put_closing() may use.
+ * A line that is being built. Once something does not fit, the rest is left out; a character or an escape is never cut in two.
+ * There is always room for the characters that close the line: RESERVE bytes that only put_closing() may use.
  */
 #define RESERVE ((size_t)32)
-#define NUMBER_ROOM ((size_t)32) /* a number, or the least that is begun of a text */
+#define NUMBER_ROOM ((size_t)32) /* for a number, or for the beginning of a text */
 #define CUT "\xe2\x80\xa6"       /* "…" */
 struct cursor {
         char *at;
         size_t left; /* without the reserve */
         bool is_json;
         bool is_full;
-        bool is_reported; /* that it is full: a text ends with CUT */
+        bool is_reported; /* the cut is visible: a text ends with CUT */
 };
 
-/* All of them, or none. */
+/* Puts all bytes, or none. */
 static void put_bytes_of(struct cursor *cursor, const char *bytes, size_t size)
 {
         cursor->is_full = cursor->is_full || size > cursor->left;
@@ -63,7 +63,7 @@ static void put_closing(struct cursor *cursor, const char *text)
         cursor->at = stpcpy(cursor->at, text);
 }
 
-/* After a text that comes from outside. */
+/* Marks the cut, after a text from outside. */
 static void report_cut(struct cursor *cursor)
 {
         if (!cursor->is_full || cursor->is_reported)
@@ -73,8 +73,8 @@ static void report_cut(struct cursor *cursor)
 }
 
 /*
- * The character at |text|, or the byte that is none: what is put is UTF-8 in any case. Control characters, those of Unicode's second half
- * included, never get into a line as they are. Returns how many bytes it was.
+ * Puts the character at |text|; a byte that is no valid UTF-8 and a control character (also those from U+0080 to U+009F) are
+ * put as escapes. So a line is always UTF-8. Returns how many bytes of |text| were used.
  */
 static size_t put_escaped(struct cursor *cursor, const char *text)
 {
@@ -117,7 +117,7 @@ static void put_quoted(struct cursor *cursor, const char *text)
         }
         report_cut(cursor);
         put_closing(cursor, "\"");
-        cursor->left -= MIN(cursor->left, (size_t)1); /* what was not taken of the reserve */
+        cursor->left -= MIN(cursor->left, (size_t)1); /* refills the reserve, which the quote was taken from */
 }
 
 static bool is_plain(const char *text)
@@ -136,7 +136,7 @@ static bool is_plain(const char *text)
         return true;
 }
 
-/* Room for the key and for the beginning of a value: no line ends with half a key. */
+/* Whether there is room for the key and the beginning of a value: no line ends with half a key. */
 static bool has_room(struct cursor *cursor, const struct log_field *field)
 {
         cursor->is_full = cursor->is_full || cursor->left < strlen(field->key) + NUMBER_ROOM;
@@ -221,7 +221,7 @@ static void put_klog_header(struct cursor *cursor, const struct log_event *event
         put_text(cursor, text);
 }
 
-/* Each line is indented, so none can be taken for an event. */
+/* Each line is indented, so that none looks like an event. */
 static void put_klog_block(struct cursor *cursor, const char *text)
 {
         put_text(cursor, "<\n");
@@ -295,8 +295,8 @@ bool log_is_on(enum log_level level)
 }
 
 /*
- * Whoever reads our log may stop reading, and a pipe that is full must not stop the node: what does not fit is dropped and
- * counted. A pipe that is ready takes PIPE_BUF bytes without blocking (pipe(7)).
+ * If the reader of the log stops reading, the pipe gets full, and the program must not wait for it: bytes that do not fit are
+ * dropped and counted. A pipe that is ready takes PIPE_BUF bytes without blocking (pipe(7)).
  */
 static bool write_some(const char *bytes, size_t size)
 {
@@ -305,7 +305,7 @@ static bool write_some(const char *bytes, size_t size)
         return poll(&output, 1, 0) == 1 && (output.revents & POLLOUT) && write(STDERR_FILENO, bytes, size) >= 0;
 }
 
-/* In the form of the log: who reads JSON reads this, too. Begins a line, whatever was written of the one before. */
+/* The notice about lost bytes, as JSON if the log is JSON. It begins a new line if the last one was written without its end. */
 static size_t format_notice(char notice[static LOG_LINE_LEAST])
 {
         struct log_event event = {
@@ -379,7 +379,7 @@ void log_write(enum log_level level, struct log_place place, const char *message
 
 void log_write_format(enum log_level level, struct log_place place, const char *format, ...)
 {
-        char message[LOG_LINE_LIMIT]; /* so that it is the line that cuts it */
+        char message[LOG_LINE_LIMIT]; /* as long as a line: the line cuts it, visibly */
         va_list args;
 
         if (!log_is_on(level))
@@ -390,7 +390,7 @@ void log_write_format(enum log_level level, struct log_place place, const char *
         log_write(level, place, message, (const struct log_field[]){{NULL}});
 }
 
-/* As one line, as long as it gets. */
+/* For JSON: one line, which may be longer than LOG_LINE_LIMIT. */
 static void write_block(enum log_level level, struct log_place place, const char *message, const char *text)
 {
         const struct log_event event = {.level = level,

@@ -5,22 +5,23 @@
  * JSON form:  {"time":"…","level":"info","msg":"resource","name":"nvidia.com/gpu","devices":80}
  * klog form:  I1120 10:06:00.123456       1 agent.c:98] "resource" name="nvidia.com/gpu" devices=80
  *
- * The klog form is what Kubernetes components and NVIDIA's plugins write (k8s.io/klog v2): local time, the process id, the
- * line of the source. A message without fields stands bare; a value of many lines becomes a block, "key=<", indented lines,
- * " >". It has no level below info, so debug lines say I, too.
+ * The klog form is what Kubernetes components and NVIDIA's plugins write (k8s.io/klog v2): local time, the process id, the line
+ * of the source. A message without fields is not quoted; a value of many lines becomes a block, "key=<", indented lines, " >".
+ * klog has no level below info, so debug lines have an I as well.
  *
- * The level says who must act: error: the operator; warn: maybe the operator; info: a state changed; debug: developers.
- * Values from outside are quoted where they need it, and control characters are escaped everywhere, so that a hostile name
- * cannot forge a line. What is not UTF-8 is written as "\xNN", byte by byte: a line is UTF-8, and a JSON line is JSON, whatever came. Functions below cmd/ and below the top of a callback return errors and do not log (HACKING.md).
+ * The level says who must act: error: the operator; warn: maybe the operator; info: a state changed; debug: developers. Values
+ * from outside are quoted if necessary, and control characters are always escaped, so that a hostile name cannot forge a line.
+ * Bytes that are not UTF-8 are written as "\xNN", so every line is UTF-8, and every JSON line is valid JSON. Functions below
+ * cmd/ and below the top of a callback return errors and do not log (HACKING.md).
  *
- * Events that NVIDIA's plugin logs as well have its words, which people and their tools search for: "Registered device
- * plugin for '<resource>' with Kubelet". Where such a text ends with a name it has no fields, so that nothing follows it.
+ * Events that NVIDIA's plugin logs as well have its texts, because people and tools search for these: "Registered device plugin
+ * for '<resource>' with Kubelet". Such a line has no fields if its text ends with a name, so that nothing follows the name.
  *
  *         log_info("resource", LOG_STR("name", name), LOG_UINT("devices", count));
  *
- * Each line is one write(2). Thread-safe. Lines longer than LOG_LINE_LIMIT are cut between two characters, have "…" there, and end as every line
- * does: a JSON line is an object still, with "cut":true. A reader that stalls costs lines, never time: what a full pipe does not take is
- * dropped, and counted in the next line that gets through.
+ * Each line is one write(2). Thread-safe. A line longer than LOG_LINE_LIMIT is cut between two characters, with "…" there, and
+ * ends as every line does: a JSON line is still an object, with "cut":true. If the reader stalls, lines are lost, but the
+ * program never waits: bytes that a full pipe does not take are dropped, and the next line that can be written says how many.
  */
 #pragma once
 
@@ -29,9 +30,9 @@
 
 #include "base/error.h"
 
-#define LOG_LINE_LIMIT ((size_t)4096)             /* bytes: PIPE_BUF, which a pipe takes at once */
+#define LOG_LINE_LIMIT ((size_t)4096)             /* bytes: PIPE_BUF, which a pipe takes in one piece */
 #define LOG_BLOCK_LIMIT ((size_t)2 * 1024 * 1024) /* of a block in JSON form, which is one line: a configuration fits */
-#define LOG_LINE_LEAST ((size_t)192)              /* what log_format_line() needs for what is not from outside */
+#define LOG_LINE_LEAST ((size_t)192)              /* enough for log_format_line() without texts from outside */
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_TEXT, LOG_JSON, LOG_KLOG };
@@ -56,7 +57,7 @@ static inline struct log_field log_text_field(const char *key, const char *value
 void log_setup(enum log_level least, enum log_format format);
 bool log_is_on(enum log_level level);
 
-/* Where in the source a line is written; file as __FILE__ gives it. */
+/* The place in the source that writes a line; |file| is __FILE__. */
 struct log_place {
         const char *file;
         int line;
@@ -66,12 +67,12 @@ struct log_place {
 void log_write(enum log_level level, struct log_place place, const char *message, const struct log_field *fields);
 
 /*
- * One event with a text of many lines, such as a configuration: in text and klog form the lines follow as they are, in JSON
- * form they are the field "text".
+ * One event with a text of many lines, such as a configuration: in text and klog form the lines follow unchanged, in JSON form
+ * they are the field "text".
  */
 void log_write_block(enum log_level level, struct log_place place, const char *message, const char *text);
 
-/* The same for a message that is made at run time. */
+/* Logs a message that is formatted at run time. */
 void log_write_format(enum log_level level, struct log_place place, const char *format, ...) PRINTF_LIKE(3, 4);
 
 #define LOG_AT(level, message, ...)                                                                                    \

@@ -1,8 +1,9 @@
 /*
  * A map from strings to pointers: open addressing, grows by doubling, no removal.
  *
- * It is for tables that are built once and then looked up: devices by id, options by name. Keys are borrowed and must live
- * as long as the map. Not for keys that a peer chooses: the hash is fast, not secret.
+ * It is for tables that are built once and then only read: devices by id, options by name. The map does not copy keys: they
+ * must live as long as the map. Not for keys that a peer chooses: the hash is not secret, so a peer could choose keys that
+ * collide.
  */
 #pragma once
 
@@ -31,7 +32,7 @@ struct map {
 void map_done(struct map *map);
 void map_reserve(struct map *map, size_t count);
 
-/* False, and no change, if |key| is there already. */
+/* False: |key| is in the map already, and the map is unchanged. */
 bool map_add(struct map *map, const char *key, void *value);
 
 void *map_find(const struct map *map, const char *key);

@@ -1,6 +1,6 @@
 /*
- * What is mounted where, by the text of /proc/<pid>/mountinfo (proc(5)). Pure. A line:
- * "id parent major:minor root point options [optional field…] - type source options". What the kernel escapes in paths stays so.
+ * Mounts in the text of /proc/<pid>/mountinfo (proc(5)). Pure. A line: "id parent major:minor root point options [optional
+ * field…] - type source options". Characters that the kernel escapes in paths stay escaped.
  */
 #pragma once
 
@@ -10,13 +10,13 @@
 
 struct mountinfo_line {
         dev_t device;
-        const char *point; /* in the text, of that length, with a blank behind it */
+        const char *point; /* points into the text; a blank follows it */
         size_t length;
-        bool is_shared; /* what is mounted below it is seen in other mount namespaces */
+        bool is_shared; /* other mount namespaces see what is mounted below it */
 };
 
-/* The line at |*at|, which goes on to the next; what is none is left out. False: there is no more. */
+/* Reads the line at |*at|, and moves |*at| to the next one; invalid lines are skipped. False: there are no more lines. */
 bool mountinfo_next(const char **at, struct mountinfo_line *ret);
 
-/* It is mounted at |path|, not above or below. */
+/* Whether the mount point is |path| itself, not a folder above or below. */
 bool mountinfo_is_at(const struct mountinfo_line *mount, const char *path);

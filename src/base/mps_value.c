@@ -58,7 +58,7 @@ static bool read_size(const char *text, size_t length, uint64_t *ret_mib)
         return true;
 }
 
-/* |uuid| may have the prefix or not. */
+/* |uuid| may have the prefix "GPU-" or "MIG-", or not. */
 static bool is_key_of(const char *key, size_t length, int ordinal, const char *uuid)
 {
         _free_ char *text = xasprintf("%.*s", (int)MIN(length, (size_t)128), key);

@@ -1,6 +1,6 @@
 /*
- * SHA-256 (FIPS 180-4), to name a content: what `sha256sum` prints for it, so that people can compare. Not for secrets: it takes no
- * care of time.
+ * SHA-256 (FIPS 180-4), as a name for a content. It is what `sha256sum` prints, so people can compare. Not for secrets: it does
+ * not run in constant time.
  */
 #pragma once
 

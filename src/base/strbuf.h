@@ -1,7 +1,7 @@
 /*
- * A growing buffer of bytes that is always a C string too: |data| is never NULL and data[size] is 0.
+ * A growing buffer of bytes that is always a C string as well: |data| is never NULL, and data[size] is 0.
  *
- * The buffer has no upper bound of its own; who fills it from outside input checks the size first.
+ * The buffer has no limit of its own: code that fills it with input from outside checks the size first.
  */
 #pragma once
 
@@ -33,5 +33,5 @@ void strbuf_vprintf(struct strbuf *buf, const char *format, va_list args) PRINTF
 void strbuf_consume(struct strbuf *buf, size_t size); /* drops |size| bytes at the front */
 void strbuf_clear(struct strbuf *buf);                /* keeps the memory */
 
-/* The text, for the caller to free; the buffer is empty afterwards. */
+/* Returns the text, for the caller to free; the buffer is empty afterwards. */
 char *strbuf_take(struct strbuf *buf);

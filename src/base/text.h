@@ -1,6 +1,4 @@
-/*
- * Text to values and back, strictly: a whole string or an error, never a prefix, never a locale.
- */
+/* Values from text and back, strictly: the whole string must be valid, and the locale does not matter. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +11,9 @@ bool text_to_uint(const char *text, uint64_t max, uint64_t *ret_value);
 /* Go's spellings (strconv.ParseBool): 1 t T TRUE true True 0 f F FALSE false False. */
 bool text_to_bool(const char *text, bool *ret_value);
 
-/* The candidate nearest to |word| by edit distance (at most half of its length), or NULL: for "did you mean". */
+/*
+ * The candidate nearest to |word| by edit distance, for "did you mean"; NULL if even that differs in more than half of |word|.
+ */
 const char *text_nearest(const char *word, const char *const *candidates, size_t count);
 
 /* Length of the valid UTF-8 sequence at |text|, which ends with a 0, or 0 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF). */
@@ -24,14 +24,14 @@ void text_make_utf8(char *text);
 
 bool text_starts_with(const char *text, const char *prefix);
 
-/* The order of bytes, for qsort() and bsearch() in an array of texts. */
+/* Compares texts byte by byte, for qsort() and bsearch() in an array of texts. */
 int text_compare(const void *a, const void *b);
 
-/* Both may be NULL, which is the same as NULL only. */
+/* Both may be NULL; NULL is the same only as NULL. */
 bool text_is_same(const char *a, const char *b);
 
 /*
- * A DNS subdomain, of any length but 0: labels of lower-case letters, digits and '-' that begin and end alphanumerically, separated by dots
- * (RFC 1123 2.1).
+ * Whether |text| is a DNS subdomain (RFC 1123 2.1), of any length except 0: labels of lower-case letters, digits and '-',
+ * separated by dots; each label begins and ends with a letter or digit.
  */
 bool text_is_subdomain(const char *text);

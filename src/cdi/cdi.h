@@ -1,12 +1,20 @@
 /*
- * CDI specifications for what the plan advertises: one file a class, k8s.device-plugin.nvidia.com-<class>.json, from which
- * container runtimes inject device nodes, driver files and hooks by name. Names, file names and contents are those of NVIDIA's
- * k8s-device-plugin v0.20 (vendor k8s.device-plugin.nvidia.com), so that containers made by the one restart under the other.
+ * Writes CDI specifications for the GPUs and MIG devices of the plan: one file for each class,
+ * k8s.device-plugin.nvidia.com-<class>.json. A container runtime is given the name of a device, looks it up in these files, and
+ * injects its device nodes, driver files and hooks. Names, file names and contents are those of NVIDIA's k8s-device-plugin
+ * v0.20 (vendor k8s.device-plugin.nvidia.com), so that a container that was created under one of the two plugins restarts under
+ * the other.
  *
- * Layout: cdi/spec.h is the document (pure), cdi/driver.h what the driver's files are and cdi/nodes.h its device nodes (both read
- * folders, by the names of cdi/roots.h), cdi/devices.h which devices there are, cdi/limit_devices.h those that only carry
- * variables; this puts them together and on disk. Nothing
- * here runs inside a request. docs/cdi.md has the decisions.
+ * For example, kubelet answers a container with the device "k8s.device-plugin.nvidia.com/gpu=GPU-5c89…". The file of class gpu
+ * has a device "GPU-5c89…" with /dev/nvidia0, and edits that all its devices share: /dev/nvidiactl, the mount of
+ * libcuda.so.580.105.08, the hook that runs ldconfig for the container. Files are written when the plan changes, never inside a
+ * request. docs/cdi.md explains the decisions.
+ *
+ *   spec.h            the document and the rules of its format, pure
+ *   driver.h          the driver's files; nodes.h its device nodes; roots.h their paths here and on the host
+ *   devices.h         the devices of class gpu; extras.h those of the other classes
+ *   limit_devices.h   devices of class mps, which only set variables; start_devices.h the same for one container
+ *   this file         writes all of it
  */
 #pragma once
 
@@ -15,22 +23,24 @@
 #include "share/plan.h"
 
 /*
- * Writes the specifications for |plan| to config->cdi_root: each atomically, none when its content would be the same. Devices of
- * an earlier specification that the plan no longer has stay in it while their device nodes exist, since kubelet restarts
- * containers with the names they were made with. A plan without units leaves what is there. No file is ever removed.
+ * Writes the specifications for |plan| to config->cdi_root, each atomically, and only if its content changes. Devices of the
+ * previous specification that the plan no longer has stay in it while their device nodes exist, because kubelet restarts a
+ * container with the device names with which it was created. A plan without units leaves the files as they are. No file is ever
+ * removed.
  *
- * Fails, and leaves the file of class gpu as it was, when the driver's libraries are not there (ERROR_NOT_FOUND) or are not those
- * of the driver that runs (ERROR_UNAVAILABLE), when not one unit has its device node, and when the folder cannot be written.
- * |warn| hears of each unit that a runtime will not resolve, of nodes that CUDA needs and that are not there, and of extras
- * that are enabled and have no node.
+ * Fails, and leaves the file of class gpu as it was, if the driver's libraries are missing (ERROR_NOT_FOUND) or are those of
+ * another version than the driver that runs (ERROR_UNAVAILABLE), if no unit has its device node, or if the folder cannot be
+ * written. |warn| is called for each unit without a CDI device, for each missing node that CUDA needs, and for each extra that
+ * is enabled but has no node.
  *
- * Where CDI was only added to the configured lists (share/plan.h), a failure takes it back: |warn| hears why, and it is none.
+ * If the configuration does not ask for CDI and we only added it (plan->adds_cdi, share/plan.h), a failure clears
+ * plan->adds_cdi, |warn| gets the reason, and the function succeeds.
  *
- * On success plan->cdi_extras says which of the enabled extras have something to inject, and plan->cdi_limits whether there are
- * devices for the limits of MPS clients, and plan->has_cdi_units is set. Without CDI in plan_device_lists() and without DRA it does
- * nothing; where only DRA needs it, a failure is a warning, too.
+ * On success plan->has_cdi_units is set, plan->cdi_extras has the enabled extras that have something to inject, and
+ * plan->cdi_limits says whether there are devices for the limits of MPS clients. Does nothing if neither plan_device_lists()
+ * has CDI nor DRA is on; if only DRA needs CDI, a failure is a warning, too.
  */
 int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
 
-/* By which a container gets |unit|: "k8s.device-plugin.nvidia.com/gpu=<UUID or index>". */
+/* The qualified name of the CDI device of |unit|: "k8s.device-plugin.nvidia.com/gpu=<UUID or index>". */
 const char *cdi_unit_id(struct arena *arena, const struct config *config, const struct unit *unit);

@@ -1,6 +1,4 @@
-/*
- * What all parts of one publication share. It lives on the stack of cdi_publish().
- */
+/* What all functions of one cdi_publish() share; it is on the stack of that call. */
 #pragma once
 
 #include "base/alloc.h"
@@ -8,7 +6,7 @@
 #include "share/plan.h"
 
 struct cdi_context {
-        struct arena *arena; /* goes at the end of the publication */
+        struct arena *arena; /* freed when cdi_publish() returns */
         const struct plan *plan;
         const struct config *config;
         struct roots roots;

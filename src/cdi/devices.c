@@ -8,18 +8,18 @@
 #include "cdi/hooks.h"
 #include "cdi/nodes.h"
 
-/* A GPU with all its MIG devices: 1 + 2 × 8, and some. */
+/* A GPU with all its MIG devices has 1 + 2 × 8; this is more than enough. */
 #define MAX_OLD_NODES ((size_t)64)
 
-/* A device as the inventory has it now, with both its names. */
-struct now {
+/* A device of the present inventory, with both names that it can have. */
+struct present_device {
         const struct gpu *gpu;
         const struct mig_device *mig; /* NULL: the whole GPU */
         const char *uuid;
         const char *index;
 };
 
-/* Of |unit| in the specification, as cdi requests spell it. */
+/* The name of |unit| in the specification: its UUID, or its index if --device-id-strategy is index. */
 const char *devices_name(const struct config *config, const struct unit *unit)
 {
         return config->id_strategy == ID_STRATEGY_INDEX ? unit->index : unit->uuid;
@@ -43,7 +43,7 @@ static bool is_graphics_node(const char *name, const void *data UNUSED)
                text_starts_with(name, "controlD");
 }
 
-/* For a display: the nodes of the kernel's DRM, and the links by which programs find them. Without them CUDA is complete. */
+/* For graphics: the kernel's DRM nodes, and the links by which programs find them. CUDA does not need them. */
 static void add_graphics(const struct cdi_context *context, struct spec_edits *edits, const struct gpu *gpu)
 {
         struct driver_link links[2];
@@ -71,7 +71,7 @@ static void add_graphics(const struct cdi_context *context, struct spec_edits *e
         hooks_add_links(context, edits, links, n_links);
 }
 
-/* Made only when it has its GPU's node: a device without edits would make the whole file invalid. */
+/* Returns NULL if the GPU's node does not exist: a device without edits would make the whole file invalid. */
 static struct spec_edits *new_device(
         const struct cdi_context *context, struct spec *spec, const struct gpu *gpu, const char *name)
 {
@@ -104,26 +104,27 @@ static void add_caps(
         add_cap(context, edits, name, "compute instance", mig->compute_instance_cap);
 }
 
-static void add_device(const struct cdi_context *context, struct spec *spec, const struct now *now, const char *name)
+static void add_device(
+        const struct cdi_context *context, struct spec *spec, const struct present_device *present, const char *name)
 {
-        struct spec_edits *edits = new_device(context, spec, now->gpu, name);
+        struct spec_edits *edits = new_device(context, spec, present->gpu, name);
 
         if (!edits)
                 return;
-        if (now->mig)
-                add_caps(context, edits, now->mig, name);
-        else if (now->gpu->coherent >= 0 &&
+        if (present->mig)
+                add_caps(context, edits, present->mig, name);
+        else if (present->gpu->coherent >= 0 &&
                  cdi_lists(context->config->cdi_feature_flags, "enable-coherent-annotations"))
-                spec_annotate(edits, "gpu.nvidia.com/coherent", now->gpu->coherent ? "true" : "false");
-        if (!now->mig || (now->mig->profile && strstr(now->mig->profile, "+gfx")))
-                add_graphics(context, edits, now->gpu);
-        for (size_t i = 0; !now->mig && i < now->gpu->n_mig_devices; i++)
-                add_caps(context, edits, &now->gpu->mig_devices[i], name);
+                spec_annotate(edits, "gpu.nvidia.com/coherent", present->gpu->coherent ? "true" : "false");
+        if (!present->mig || (present->mig->profile && strstr(present->mig->profile, "+gfx")))
+                add_graphics(context, edits, present->gpu);
+        for (size_t i = 0; !present->mig && i < present->gpu->n_mig_devices; i++)
+                add_caps(context, edits, &present->gpu->mig_devices[i], name);
 }
 
-/* ---- the devices of now ---- */
+/* ---- present devices ---- */
 
-/* The plan shows |gpu| as one unit. */
+/* Whether |gpu| as a whole is a unit of the plan. */
 static bool is_unit(const struct plan *plan, const struct gpu *gpu)
 {
         for (size_t i = 0; i < plan->n_resources; i++)
@@ -133,25 +134,25 @@ static bool is_unit(const struct plan *plan, const struct gpu *gpu)
         return false;
 }
 
-static size_t list_devices(const struct cdi_context *context, struct now **ret)
+static size_t list_devices(const struct cdi_context *context, struct present_device **ret)
 {
         const struct inventory *inventory = context->plan->inventory;
         size_t count = 0, most = inventory->n_gpus;
-        struct now *list;
+        struct present_device *list;
 
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 most += inventory->gpus[i].n_mig_devices;
-        list = ARENA_ARRAY(context->arena, struct now, most);
+        list = ARENA_ARRAY(context->arena, struct present_device, most);
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
 
                 if (!gpu->mig_enabled || is_unit(context->plan, gpu))
-                        list[count++] = (struct now){
+                        list[count++] = (struct present_device){
                                 .gpu = gpu, .uuid = gpu->uuid, .index = arena_printf(context->arena, "%u", gpu->index)};
                 for (size_t j = 0; j < gpu->n_mig_devices; j++) {
                         const struct mig_device *mig = &gpu->mig_devices[j];
 
-                        list[count++] = (struct now){.gpu = gpu,
+                        list[count++] = (struct present_device){.gpu = gpu,
                                 .mig = mig,
                                 .uuid = mig->uuid,
                                 .index = arena_printf(context->arena, "%u:%u", gpu->index, mig->index)};
@@ -164,14 +165,14 @@ static size_t list_devices(const struct cdi_context *context, struct now **ret)
 void devices_add(const struct cdi_context *context, struct spec *spec)
 {
         bool by_index = context->config->id_strategy == ID_STRATEGY_INDEX;
-        struct now *list;
+        struct present_device *list;
         size_t count = list_devices(context, &list);
 
         for (size_t i = 0; i < count; i++)
                 add_device(context, spec, &list[i], by_index ? list[i].index : list[i].uuid);
 }
 
-/* ---- does each unit resolve? ---- */
+/* ---- units without a device ---- */
 
 static const char *why_missing(const struct cdi_context *context, const struct unit *unit, const char *name)
 {
@@ -184,7 +185,7 @@ static const char *why_missing(const struct cdi_context *context, const struct u
         return arena_printf(context->arena, "there are more than %zu", SPEC_MAX_DEVICES);
 }
 
-/* How many of its units have a device; |*why| is the reason where one has none. */
+/* Returns how many units of |resource| have a device; if one has none, |*why| is the reason. */
 static size_t check_resource(
         const struct cdi_context *context, const struct spec *spec, const struct resource *resource, const char **why)
 {
@@ -217,17 +218,20 @@ int devices_check(const struct cdi_context *context, const struct spec *spec, st
         return error_set(err, ERROR_NOT_FOUND, "CDI: no unit has a device: %s", why);
 }
 
-/* ---- the previous devices ---- */
+/* ---- devices of the previous specification ---- */
 
-static bool is_owned(const struct cdi_context *context, const struct now *now, const char *path)
+static bool owns_node(const struct cdi_context *context, const struct present_device *present, const char *path)
 {
-        if (!now->mig)
-                return strcmp(path, gpu_node(context, now->gpu)) == 0;
-        return strcmp(path, cap_node(context, now->mig->gpu_instance_cap)) == 0 ||
-               strcmp(path, cap_node(context, now->mig->compute_instance_cap)) == 0;
+        if (!present->mig)
+                return strcmp(path, gpu_node(context, present->gpu)) == 0;
+        return strcmp(path, cap_node(context, present->mig->gpu_instance_cap)) == 0 ||
+               strcmp(path, cap_node(context, present->mig->compute_instance_cap)) == 0;
 }
 
-/* "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3": what identifies a device. Its other nodes are not worth a wrong guess. */
+/*
+ * Whether the node identifies a device: "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3". Other nodes of a device (DRM) are not
+ * kept, because they may belong to another GPU by now.
+ */
 static bool is_own_node(const char *path)
 {
         static const char *const prefixes[] = {"/dev/nvidia", "/dev/nvidia-caps/nvidia-cap"};
@@ -242,9 +246,9 @@ static bool is_own_node(const char *path)
         return false;
 }
 
-/* The nodes of an old device that may be kept; 0 when it must go. */
-static size_t list_old_nodes(
-        const struct cdi_context *context, const json_t *device, const struct now *list, size_t n_now, const char **ret)
+/* The nodes that an old device keeps; 0 if the device is to be removed. */
+static size_t list_old_nodes(const struct cdi_context *context, const json_t *device, const struct present_device *list,
+        size_t n_present, const char **ret)
 {
         const json_t *nodes = json_object_get(json_object_get(device, "containerEdits"), "deviceNodes");
         const json_t *node;
@@ -258,8 +262,8 @@ static size_t list_old_nodes(
                         continue;
                 if (count == MAX_OLD_NODES || !nodes_exist(context, path))
                         return 0;
-                for (size_t j = 0; j < n_now; j++)
-                        if (is_owned(context, &list[j], path))
+                for (size_t j = 0; j < n_present; j++)
+                        if (owns_node(context, &list[j], path))
                                 return 0;
                 ret[count++] = path;
         }
@@ -267,20 +271,20 @@ static size_t list_old_nodes(
 }
 
 static void keep_nodes(const struct cdi_context *context, struct spec *spec, const char *name, const json_t *device,
-        const struct now *list, size_t n_now)
+        const struct present_device *list, size_t n_present)
 {
         const char *paths[MAX_OLD_NODES];
-        size_t count = list_old_nodes(context, device, list, n_now, paths);
+        size_t count = list_old_nodes(context, device, list, n_present, paths);
         struct spec_edits *edits = count ? spec_device(spec, name) : NULL;
 
         for (size_t i = 0; edits && i < count; i++)
                 nodes_add(context, edits, paths[i]);
 }
 
-/* The device of now that |name| means by either naming. */
-static const struct now *find_now(const struct now *list, size_t n_now, const char *name)
+/* The present device whose UUID or index is |name|, or NULL. */
+static const struct present_device *find_present(const struct present_device *list, size_t n_present, const char *name)
 {
-        for (size_t i = 0; i < n_now; i++)
+        for (size_t i = 0; i < n_present; i++)
                 if (strcmp(list[i].uuid, name) == 0 || strcmp(list[i].index, name) == 0)
                         return &list[i];
         return NULL;
@@ -296,22 +300,22 @@ static bool is_ours(const json_t *document)
 void devices_keep(const struct cdi_context *context, struct spec *spec, const char *previous, size_t size)
 {
         json_t *document = json_loadb(previous, size, JSON_REJECT_DUPLICATES, NULL);
-        struct now *list;
-        size_t n_now = list_devices(context, &list);
+        struct present_device *list;
+        size_t n_present = list_devices(context, &list);
         size_t i, most = spec_count(spec) + DEVICES_MAX_KEPT;
         const json_t *device;
 
         json_array_foreach(is_ours(document) ? json_object_get(document, "devices") : NULL, i, device)
         {
                 const char *name = json_string_value(json_object_get(device, "name"));
-                const struct now *now = name ? find_now(list, n_now, name) : NULL;
+                const struct present_device *present = name ? find_present(list, n_present, name) : NULL;
 
                 if (!name || !spec_is_name(name) || spec_has(spec, name) || spec_count(spec) >= most)
                         continue;
-                if (now)
-                        add_device(context, spec, now, name);
+                if (present)
+                        add_device(context, spec, present, name);
                 if (!spec_has(spec, name))
-                        keep_nodes(context, spec, name, device, list, n_now);
+                        keep_nodes(context, spec, name, device, list, n_present);
         }
         json_decref(document);
 }

@@ -18,7 +18,7 @@ struct finder {
         const struct driver_search *search;
         const struct roots *roots;
         const char *suffix;   /* ".so.580.105.08" */
-        const char **folders; /* existing ones of the search path, links followed, each once */
+        const char **folders; /* those of the search path that exist, with links resolved, each once */
         size_t n_folders;
 };
 
@@ -96,7 +96,7 @@ static const char *const search_path[] = {
         "/lib/aarch64-linux-gnu/nvidia/current",
 };
 
-/* Beside those of the driver's version. */
+/* Libraries that do not have the driver's version in their names. */
 static const char *const other_libraries[] = {"libnvidia-nvvm70.so.*", "libnvidia-egl-gbm.so.*.*",
         "libnvidia-egl-wayland.so.*.*", "libnvidia-egl-wayland2.so.*.*"};
 static const char *const explicit_libraries[] = {"libEGL.so", "libGL.so", "libGLESv1_CM.so", "libGLESv2.so",
@@ -141,7 +141,7 @@ static bool read_soname(const struct finder *finder, const char *library, char *
         return fd >= 0 && soname_read(fd, ret) && roots_is_plain(ret);
 }
 
-/* The links that the host has beside the library: libcuda.so.1 → libcuda.so.580.105.08, and libcuda.so → libcuda.so.1. */
+/* Adds the links that the host has beside the library: libcuda.so.1 → libcuda.so.580.105.08, and libcuda.so → libcuda.so.1. */
 static void add_host_links(const struct finder *finder, const char *folder, const char *name)
 {
         const char *end = strstr(name, ".so");
@@ -159,7 +159,7 @@ static void add_host_links(const struct finder *finder, const char *folder, cons
                 driver_add_link(finder->driver, arena_strdup(finder->arena, soname), path);
 }
 
-/* Links that programs expect whether the host has them or not. */
+/* Adds links that programs expect, whether or not the host has them. */
 static void add_known_links(const struct finder *finder, const char *folder, const char *name)
 {
         static const struct {
@@ -182,7 +182,7 @@ static void add_known_links(const struct finder *finder, const char *folder, con
                                 driver_join(finder->arena, folder, known[i].link));
 }
 
-/* A library as found in |folder|; it is mounted as the file that it is. */
+/* Adds a library that was found in |folder|. If it is a link, its target is mounted, at the target's path. */
 static void add_library(const struct finder *finder, const char *folder, const char *name)
 {
         const char *found = driver_join(finder->arena, folder, name);
@@ -230,7 +230,7 @@ static void add_all_libraries(const struct finder *finder)
         }
 }
 
-/* ---- is it the driver that runs? ---- */
+/* ---- the version of the driver that runs ---- */
 
 static bool is_core_library(const char *name, const void *data UNUSED)
 {
@@ -238,7 +238,7 @@ static bool is_core_library(const char *name, const void *data UNUSED)
                (text_starts_with(name, "libnvidia-ml.so.") && strchr(name + 16, '.'));
 }
 
-/* A folder of the search path, with what it is in the end. */
+/* Adds a folder of the search path, with links resolved. */
 static void add_search_folder(struct finder *finder, const char *path)
 {
         const char *folder = roots_resolve(finder->roots, finder->arena, path);
@@ -247,7 +247,7 @@ static void add_search_folder(struct finder *finder, const char *path)
                 add_folder(finder->folders, &finder->n_folders, folder);
 }
 
-/* A core library of the version is there; else an example of another version goes to |ret_other|. */
+/* Whether there is a core library of the running version; if not, |ret_other| is one of another version, if there is any. */
 static bool has_version(const struct finder *finder, const char **ret_other)
 {
         for (size_t i = 0; i < finder->n_folders; i++) {
@@ -307,7 +307,7 @@ static int find_folders(struct finder *finder, struct error *err)
                 root, finder->suffix, finder->suffix);
 }
 
-/* ---- what belongs to the libraries ---- */
+/* ---- configuration, firmware, programs, sockets ---- */
 
 static bool is_xorg_module(const char *name, const void *suffix)
 {
@@ -328,7 +328,10 @@ static void add_xorg(const struct finder *finder)
                                 finder->suffix);
 }
 
-/* The first of |folders| that has |name|: mounted at |target|, or where it was found. */
+/*
+ * Adds |name| from the first of |folders| that has it. In the container it is at |target|, or where it was found if that is
+ * NULL.
+ */
 static void add_first(const struct finder *finder, const char *const *folders, size_t n_folders, const char *name,
         const char *target, unsigned int type)
 {
@@ -387,7 +390,7 @@ static bool is_firmware(const char *name, const void *data UNUSED)
         return fnmatch("gsp*.bin", name, 0) == 0;
 }
 
-/* True when |base| has the firmware; then it is what the kernel loads. */
+/* True if |base| has the firmware: the kernel loads it from the first such folder. */
 static bool add_firmware_of(const struct finder *finder, const char *base)
 {
         const char *path = arena_printf(finder->arena, "%s/nvidia/%s", base, finder->search->version);
@@ -401,8 +404,8 @@ static bool add_firmware_of(const struct finder *finder, const char *base)
 }
 
 /*
- * The kernel's own search order. The folder that the module was told to look in is a path on the host: a driver in a container
- * sets it to a folder in its own root.
+ * Folders are searched in the kernel's order. The first is a parameter of the firmware loader, which is a path on the host; a
+ * driver in a container sets it to a folder in its own root.
  */
 static void add_firmware(const struct finder *finder)
 {

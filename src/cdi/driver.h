@@ -1,12 +1,12 @@
 /*
- * What of the driver a container needs: libraries of the running version, what belongs to them (configuration, firmware,
- * programs, sockets), and the symbolic links that go with the libraries. Found by looking into folders below the driver's root;
- * nothing is executed or loaded, and what is not there is just not in the result.
+ * The files of the driver that a container needs: libraries of the running version, the symbolic links to them, and
+ * configuration, firmware, programs and sockets. They are searched in folders below the driver's root; nothing is executed or
+ * loaded, and a file that does not exist is not in the result.
  *
- * Which files and folders count is what NVIDIA's container toolkit 1.20 knows (reference: NVIDIA's k8s-device-plugin v0.20, CDI).
- * Different here: configuration and programs keep the path at which they were found, also when that is a symbolic link, so that
- * nvidia-smi is in the container's PATH where alternatives manage it; and /tmp/nvidia-mps is never given away, since a socket
- * folder of MPS there belongs to whoever started that daemon.
+ * The names of files and folders are those of NVIDIA's container toolkit 1.20 (as in NVIDIA's k8s-device-plugin v0.20). Two
+ * things are different. Configuration and programs have the path at which they were found, even if that is a symbolic link: so
+ * nvidia-smi is in the container's PATH if Debian's alternatives manage it. And /tmp/nvidia-mps is never mounted, because an
+ * MPS daemon with its sockets there is none of ours.
  */
 #pragma once
 
@@ -22,12 +22,12 @@
 
 /* Both paths are below the driver's root. */
 struct driver_file {
-        const char *source; /* links followed: what to mount */
-        const char *target; /* where in the container */
+        const char *source; /* with links resolved: what to mount */
+        const char *target; /* its path in the container */
         bool is_socket;     /* to be mounted writable */
 };
 
-/* A symbolic link to make in the container: |link| is a path, |target| is what it says. */
+/* A symbolic link to create in the container: |link| is its path, |target| its content. */
 struct driver_link {
         const char *target;
         const char *link;
@@ -38,7 +38,7 @@ struct driver {
         size_t n_files;
         struct driver_link *links;
         size_t n_links;
-        const char **cuda_folders; /* where lib*.so.<version> are */
+        const char **cuda_folders; /* folders with files lib*.so.<version> */
         size_t n_cuda_folders;
         const char **library_folders; /* of every mounted library, for ldconfig */
         size_t n_library_folders;
@@ -52,13 +52,13 @@ struct driver_search {
 };
 
 /*
- * Fails when the libraries of |version| are not there: ERROR_NOT_FOUND without any, ERROR_UNAVAILABLE when those of another
- * version are (the driver was upgraded, and the old one still runs). Everything lives in |arena|.
+ * Fails if the libraries of |version| are missing: with ERROR_UNAVAILABLE if there are libraries of another version (the driver
+ * was upgraded, and the old one still runs), else with ERROR_NOT_FOUND. The result is in |arena|.
  */
 int driver_find(
         struct driver *ret, struct arena *arena, const struct driver_search *search, struct error *err) MUST_USE;
 
-/* For drivers that are found in another way (WSL, Tegra): an empty one to fill. */
+/* An empty result to fill, for drivers that are found in another way (WSL, Tegra). */
 void driver_init(struct driver *driver, struct arena *arena);
 void driver_add_file(struct driver *driver, const char *source, const char *target, bool is_socket);
 void driver_add_link(struct driver *driver, const char *target, const char *link);

@@ -13,7 +13,7 @@ static void add_control_nodes(const struct cdi_context *context, struct spec_edi
 {
         static const struct {
                 const char *path;
-                bool is_needed; /* by CUDA */
+                bool is_needed; /* CUDA does not work without it */
         } nodes[] = {{"/dev/nvidia-modeset", false}, {"/dev/nvidia-uvm-tools", false}, {"/dev/nvidia-uvm", true},
                 {"/dev/nvidiactl", true}};
 
@@ -38,7 +38,7 @@ static void add_driver(const struct cdi_context *context, struct spec_edits *edi
         hooks_add_links(context, edits, driver->links, driver->n_links);
         hooks_add_cuda_compat(context, edits);
         hooks_add_ldcache(context, edits, driver->library_folders, driver->n_library_folders);
-        hooks_add_guards(context, edits);
+        hooks_add_restrictions(context, edits);
 }
 
 static int build_nvml(const struct cdi_context *context, struct spec *spec, struct error *err)
@@ -61,9 +61,9 @@ static int build_nvml(const struct cdi_context *context, struct spec *spec, stru
         return 0;
 }
 
-/* ---- WSL and Tegra: one unit, found without NVML ---- */
+/* ---- WSL and Tegra: one unit, without NVML ---- */
 
-/* By both names: there is nothing else that one of them could mean. */
+/* Adds the unit by its UUID and by its index: there is no other device that one of them could mean. */
 static void add_units(const struct cdi_context *context, struct spec *spec, const char *const *nodes, size_t n_nodes)
 {
         for (size_t i = 0; i < context->plan->n_resources; i++)

@@ -1,10 +1,8 @@
-/*
- * The specification of class gpu: the devices, and what of the driver they all need.
- */
+/* The specification of class gpu: the devices, and the driver's files that all of them need. */
 #pragma once
 
 #include "cdi/context.h"
 #include "cdi/spec.h"
 
-/* Fails when the driver is not found, or is not the one that runs. */
+/* Fails if the driver's files are not found, or are not those of the version that runs. */
 int gpu_build(const struct cdi_context *context, struct spec *spec, struct error *err) MUST_USE;

@@ -4,7 +4,7 @@
 
 #define MAX_HEAD 3 /* the program's name, "hook", the hook's name */
 
-/* A hook with |n_args| arguments of its own. */
+/* Adds a hook with |n_args| arguments. */
 static void hooks_add(const struct cdi_context *context, struct spec_edits *edits, const char *hook,
         const char *const *args, size_t n_args)
 {
@@ -27,7 +27,7 @@ static void hooks_add(const struct cdi_context *context, struct spec_edits *edit
         spec_add_hook(edits, path, line, "NVIDIA_CTK_DEBUG=false");
 }
 
-/* As "<option> <value>" each. */
+/* Adds a hook with the arguments "<option> <value>" for each value. */
 static void add_with_list(const struct cdi_context *context, struct spec_edits *edits, const char *hook,
         const char *option, const char *const *values, size_t n_values)
 {
@@ -65,7 +65,7 @@ void hooks_add_cuda_compat(const struct cdi_context *context, struct spec_edits 
         hooks_add(context, edits, "enable-cuda-compat", &version, 1);
 }
 
-void hooks_add_guards(const struct cdi_context *context, struct spec_edits *edits)
+void hooks_add_restrictions(const struct cdi_context *context, struct spec_edits *edits)
 {
         hooks_add(context, edits, "disable-device-node-modification", NULL, 0);
         hooks_add(context, edits, "update-application-profile", NULL, 0);

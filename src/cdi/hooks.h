@@ -1,7 +1,7 @@
 /*
- * Hooks: programs of NVIDIA's container toolkit that the runtime calls, on the host, before the container's own program starts.
- * Ours are those that its plugin names; --cdi-disable-hooks leaves some or all out. A toolkit that is older than a hook does not
- * know its name and then no container starts: 1.17.8 knows all but update-application-profile.
+ * Hooks: commands of NVIDIA's container toolkit that the runtime runs, on the host, before the container's own program starts.
+ * They are the same as those of NVIDIA's plugin; --cdi-disable-hooks leaves out some or all. A toolkit that is older than a
+ * hook does not know its name, and then no container starts: 1.17.8 knows all except update-application-profile.
  */
 #pragma once
 
@@ -9,16 +9,19 @@
 #include "cdi/driver.h"
 #include "cdi/spec.h"
 
-/* Makes |links| in the container. */
+/* Creates |links| in the container. */
 void hooks_add_links(
         const struct cdi_context *context, struct spec_edits *edits, const struct driver_link *links, size_t n_links);
 
-/* Prefers the libcuda of the image where it is the newer one. */
+/* Lets the container use the libcuda of its image if that is newer than the driver's. */
 void hooks_add_cuda_compat(const struct cdi_context *context, struct spec_edits *edits);
 
-/* Has ldconfig look into |folders| of the container. */
+/* Runs ldconfig for |folders| of the container. */
 void hooks_add_ldcache(
         const struct cdi_context *context, struct spec_edits *edits, const char *const *folders, size_t n_folders);
 
-/* Keeps the driver's programs from making device nodes, and displays from using GPUs of others. */
-void hooks_add_guards(const struct cdi_context *context, struct spec_edits *edits);
+/*
+ * Two hooks: one keeps the driver's programs from creating device nodes in the container, the other keeps graphics programs
+ * from using GPUs that the container does not have.
+ */
+void hooks_add_restrictions(const struct cdi_context *context, struct spec_edits *edits);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/param.h>
 
-/* ldconfig marks each library: an ELF library for glibc (3), and of which word size. */
+/* ldconfig's flags of a library: an ELF library for glibc (3), and its architecture. */
 #if defined(__x86_64__)
 #define OUR_FLAGS 0x0303
 #elif defined(__aarch64__)
@@ -33,13 +33,13 @@ struct new_header {
 
 struct new_entry {
         uint32_t flags;
-        uint32_t key; /* both are offsets from the header */
+        uint32_t key; /* |key| and |value| are offsets from the header */
         uint32_t value;
         uint32_t os_version;
         uint64_t hwcap;
 };
 
-/* The newer format stands at the start, or behind the table of the older one, aligned to 8. */
+/* Finds the header of the newer format: at the start of the file, or behind the table of the older format, aligned to 8. */
 static bool find_header(const char *bytes, size_t size, size_t *ret)
 {
         struct old_header old;
@@ -56,7 +56,7 @@ static bool find_header(const char *bytes, size_t size, size_t *ret)
         return true;
 }
 
-/* A path that starts at |offset| and ends within |size|. */
+/* The text at |offset|, or NULL if it does not end within |size| or is longer than a path can be. */
 static const char *path_at(const char *bytes, size_t size, uint32_t offset)
 {
         return offset < size && memchr(bytes + offset, '\0', MIN(size - offset, PATH_MAX)) ? bytes + offset : NULL;

@@ -7,7 +7,7 @@
 #include "cdi/cdi.h"
 #include "share/mps_limits.h"
 
-/* Pipe, threads, memory. */
+/* Pipe directory, threads, memory. */
 #define MAX_VARIABLES ((size_t)3)
 
 static void add_variables(const struct cdi_context *context, struct spec_edits *edits, const struct resource *resource,
@@ -29,7 +29,7 @@ static void add_variables(const struct cdi_context *context, struct spec_edits *
                 spec_add_env(edits, variables[i]);
 }
 
-/* The device of the daemon, then those of 1, 2, … replicas. */
+/* Adds the device of the unit's daemon (k is 0), then those of 1, 2, … replicas. */
 static bool add_unit(
         const struct cdi_context *context, struct spec *spec, const struct resource *resource, const struct unit *unit)
 {
@@ -68,7 +68,7 @@ bool limit_devices_add(const struct cdi_context *context, struct spec *spec)
         return true;
 }
 
-/* ---- the previous devices ---- */
+/* ---- devices of the previous specification ---- */
 
 static void keep_variables(struct spec *spec, const char *name, const json_t *variables)
 {

@@ -1,5 +1,6 @@
 /*
- * The devices of class mps: variables of MPS clients, which a pod's own cannot replace. Their names and values: share/mps_limits.h.
+ * The devices of class mps: they only set variables of MPS clients, which variables in a pod's specification cannot override.
+ * share/mps_limits.h has their names and values.
  */
 #pragma once
 
@@ -7,13 +8,15 @@
 #include "cdi/spec.h"
 
 /*
- * Adds the devices of every MPS daemon of the plan and of what its units' replicas are worth. False, after a warning, when one of
- * them cannot be there; the answers to kubelet must name none then. Without MPS it adds none.
+ * For each unit of the plan that is shared by MPS, adds the device of its daemon, and one device for each number of replicas
+ * that a container can have. False, after a warning: one of them cannot be added, and the answers to kubelet must not name any.
+ * Adds none without MPS.
  */
 bool limit_devices_add(const struct cdi_context *context, struct spec *spec) MUST_USE;
 
 /*
- * Variables of the specification that stands in |previous| and that |spec| does not have: kubelet restarts containers with the
- * names that they were made with. A name that is there in both means what it means now. |previous| may be anything.
+ * Keeps devices of the previous specification (|previous|, its text) that |spec| does not have, because kubelet restarts a
+ * container with the device names with which it was created. A name that both have gets the variables of |spec|. |previous| may
+ * have any content.
  */
 void limit_devices_keep(struct spec *spec, const char *previous, size_t size);

@@ -1,6 +1,4 @@
-/*
- * Mounts of the driver's files, and what always goes with them.
- */
+/* Mounts of the driver's files, and the variable that is always set with them. */
 #pragma once
 
 #include "cdi/context.h"
@@ -10,5 +8,7 @@
 /* |file| is below the driver's root; sockets are mounted writable. */
 void mounts_add(const struct cdi_context *context, struct spec_edits *edits, const struct driver_file *file);
 
-/* Stops the older hook of NVIDIA's runtime, which would act on what the image sets, too. */
+/*
+ * Sets NVIDIA_VISIBLE_DEVICES=void, so that the older hook of NVIDIA's runtime does not act on the value that the image sets.
+ */
 void mounts_add_void(struct spec_edits *edits);

@@ -5,14 +5,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The driver's own nodes first: with the driver in a container, those are the ones that it makes. */
+/* Nodes in the driver's tree come first: a driver in a container creates its nodes there. */
 static bool cdi_nodes_find(
         const struct cdi_context *context, const char *path, struct stat *ret_info, const char **ret_host_root)
 {
         const char *const here[] = {context->roots.driver, context->roots.system};
         const char *const host[] = {context->roots.driver_host, context->roots.dev_host};
 
-        /* Without a driver root of its own, /dev is that of the machine. */
+        /* If the driver's root is "/", there is only the machine's /dev. */
         for (size_t i = *here[0] ? 0 : 1; i < ARRAY_SIZE(here); i++) {
                 char whole[PATH_MAX];
 
@@ -58,7 +58,7 @@ size_t nodes_list(const struct cdi_context *context, const char *folder, roots_f
         const char *const here[] = {context->roots.driver, context->roots.system};
         size_t n_found = 0;
 
-        /* Not both: what the driver's own /dev has is complete. */
+        /* Only one of the two folders is used: if the driver's /dev has any of the nodes, it has all. */
         for (size_t i = *here[0] ? 0 : 1; i < ARRAY_SIZE(here) && n_found == 0; i++) {
                 const char *const *names;
                 size_t count = roots_list(here[i], folder, context->arena, &names, is_wanted, data);

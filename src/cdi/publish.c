@@ -1,6 +1,4 @@
-/*
- * Puts documents together and on disk.
- */
+/* Makes the documents and writes them to disk. */
 #include "cdi/cdi.h"
 
 #include <errno.h>
@@ -17,7 +15,7 @@
 #include "cdi/limit_devices.h"
 #include "cdi/spec.h"
 
-/* A file of ours is far below; a larger one is somebody else's, and is replaced unread. */
+/* Our own files are much smaller; a larger one was written by another program, and is replaced without reading it. */
 #define PREVIOUS_LIMIT ((size_t)8 * 1024 * 1024)
 
 void cdi_warn(const struct cdi_context *context, const char *format, ...)
@@ -46,7 +44,7 @@ static char *file_path(const struct cdi_context *context, const char *class_name
         return xasprintf("%s/" CDI_VENDOR "-%s.json", context->config->cdi_root, class_name);
 }
 
-/* What is in the file now; nothing when that is no regular file or too large for one of ours. */
+/* Reads the present content of the file; empty if it is no regular file, or too large to be ours. */
 static void read_previous(const char *path, struct strbuf *ret)
 {
         struct error ignored;
@@ -56,7 +54,7 @@ static void read_previous(const char *path, struct strbuf *ret)
                 strbuf_clear(ret);
 }
 
-/* Runtimes watch the folder and read everything again after each change: no change, no writing. */
+/* Writes nothing if the content is the same: runtimes watch the folder, and read all files again after each change. */
 static int write_spec(const struct spec *spec, const char *path, const struct strbuf *previous, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
@@ -85,7 +83,7 @@ static int publish_gpu(const struct cdi_context *context, struct error *err)
         return write_spec(spec, path, &previous, err);
 }
 
-/* 1: written; 0: there is nothing to inject, and an earlier file stays for the containers that were made with it. */
+/* 1: written; 0: there is nothing to inject, and an earlier file stays for the containers that were created with it. */
 static int publish_extra(const struct cdi_context *context, const struct extra *extra, struct error *err)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR, extra->class_name);
@@ -102,7 +100,7 @@ static int publish_extra(const struct cdi_context *context, const struct extra *
         return write_spec(spec, path, &previous, err) < 0 ? -1 : 1;
 }
 
-/* 1: written; 0: no container has limits by CDI, and an earlier file stays. */
+/* 1: written; 0: no container gets limits by CDI, and an earlier file stays. */
 static int publish_limits(const struct cdi_context *context, struct error *err)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR_MPS, CDI_CLASS_MPS);
@@ -153,8 +151,11 @@ static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data,
         return 0;
 }
 
-/* What nobody asked for must not keep the rest from being served. */
-static int go_without(struct plan *plan, config_warn_fn *warn, void *warn_data, const struct error *err)
+/*
+ * Turns the failure of a specification that the configuration does not ask for into a warning, so that the plugin serves
+ * without it.
+ */
+static int continue_without_cdi(struct plan *plan, config_warn_fn *warn, void *warn_data, const struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct sharing_section *mps = plan->config->sharing.mps;
@@ -179,7 +180,7 @@ int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct
 
         if ((!is_asked_for && !plan->claimable) || publish_all(plan, warn, warn_data, err) == 0)
                 return 0;
-        return plan->adds_cdi || !is_asked_for ? go_without(plan, warn, warn_data, err) : -1;
+        return plan->adds_cdi || !is_asked_for ? continue_without_cdi(plan, warn, warn_data, err) : -1;
 }
 
 const char *cdi_unit_id(struct arena *arena, const struct config *config, const struct unit *unit)

@@ -44,11 +44,11 @@ bool roots_is_plain(const char *name)
 struct walk {
         const char *root;
         struct strbuf done; /* "/usr/lib": no link in it */
-        struct strbuf rest; /* "x/../y": what is still to be walked */
+        struct strbuf rest; /* "x/../y": components that are still to be resolved */
         unsigned int links;
 };
 
-/* Takes the first component off the rest; false when there is none. */
+/* Removes the first component from the rest; false if there is none. */
 static bool take_component(struct walk *walk, char *ret)
 {
         size_t start = strspn(walk->rest.data, "/");
@@ -72,7 +72,7 @@ static void go_up(struct walk *walk)
         }
 }
 
-/* Puts what the link says before the rest. */
+/* Puts the content of the link in front of the rest. */
 static bool roots_follow(struct walk *walk, const char *link)
 {
         char target[PATH_MAX];

@@ -1,16 +1,16 @@
 /*
- * One file, three names: as this process sees it, as the host does (where the runtime mounts from), and in the container.
+ * Each file has three paths: for this process, on the host (from which the runtime mounts), and in the container.
  *
  *   what               here                               on the host
  *   driver's files     <driver_root_ctr>/usr/bin/x        <driver_root>/usr/bin/x
  *   device nodes       <driver_root_ctr>/dev/x, when the driver's tree has a dev/ and the node in it, then <driver_root>/dev/x;
  *                      else <system_root>/dev/x           <dev_root>/dev/x
  *
- * So what is written names the file that was looked at. (NVIDIA's plugin decides by the folder alone, and finds no node where
- * the driver's tree has an empty dev/.) In the container both are at their path below the root.
+ * So the specification names the same file on the host that was found here. (NVIDIA's plugin looks only for the folder dev/,
+ * and finds no node if the driver's tree has an empty one.) In the container, files and nodes are at their path below the root.
  *
- * Symbolic links of the driver's tree mean what they mean on the host: an absolute one starts again at the root of the tree,
- * and none leads out of it.
+ * Symbolic links in the driver's tree are resolved as if the tree were the root: an absolute link starts at the root of the
+ * tree, and no link leads out of it.
  */
 #pragma once
 
@@ -19,36 +19,36 @@
 #include "base/alloc.h"
 #include "config/config.h"
 
-/* All without a slash at the end: "" is the root itself. */
+/* None has a slash at the end: "" is the root itself. */
 struct roots {
         const char *driver;      /* here */
         const char *driver_host; /* on the host */
         const char *dev_host;
-        const char *system; /* before /dev, /proc and /sys, here */
+        const char *system; /* here, the prefix of /dev, /proc and /sys */
 };
 
 struct roots roots_of(const struct config *config, struct arena *arena);
 
 /*
- * Below the driver's tree: |path| with every link followed, "/usr/lib/x86_64-linux-gnu/libcuda.so.580.105.08"; NULL when it does
- * not exist, leads in a circle, or has a character in its name that no file of a driver has (a colon would split lists).
+ * |path| of the driver's tree with all links resolved, "/usr/lib/x86_64-linux-gnu/libcuda.so.580.105.08". NULL if it does not
+ * exist, if links form a circle, or if the name has a character that no file of a driver has (a colon would split lists).
  */
 const char *roots_resolve(const struct roots *roots, struct arena *arena, const char *path);
 
-/* What is at |path| of the driver's tree, links not followed: an S_IF* bit, 0 for nothing. */
+/* The type (S_IF*) of |path| in the driver's tree, without following links; 0 if it does not exist. */
 unsigned int roots_type(const struct roots *roots, const char *path);
 
 /*
- * The names in folder |path| of the tree that |is_wanted| likes, sorted; at most ROOTS_MAX_NAMES of them, and only of plain
- * characters. None when there is no such folder.
+ * The names in folder |path| of the tree that |is_wanted| accepts, sorted; at most ROOTS_MAX_NAMES, and only those that
+ * roots_is_plain() accepts. None if there is no such folder.
  */
 #define ROOTS_MAX_NAMES ((size_t)1024)
 typedef bool roots_filter_fn(const char *name, const void *data);
 size_t roots_list(const char *root, const char *path, struct arena *arena, const char *const **ret,
         roots_filter_fn *is_wanted, const void *data);
 
-/* Rewrites a path of here into one of the host, when it lies in the driver's tree; for the path of the hook. */
+/* Turns the path of the hook's program into its path on the host, if it is in the driver's tree. */
 const char *roots_to_host(const struct roots *roots, struct arena *arena, const char *path);
 
-/* Letters, digits and "._+-@~", and at least one. */
+/* Whether |name| has only letters, digits and "._+-@~", and at least one. */
 bool roots_is_plain(const char *name);

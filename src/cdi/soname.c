@@ -29,7 +29,7 @@ static bool read_header(int fd, Elf64_Ehdr *header)
                header->e_phnum <= MAX_SEGMENTS;
 }
 
-/* The addresses of DT_SONAME (in the string table) and DT_STRTAB (in memory). */
+/* Reads DT_SONAME (an offset in the string table) and DT_STRTAB (an address in memory). */
 static bool read_dynamic(int fd, const Elf64_Phdr *segment, uint64_t *ret_name, uint64_t *ret_table)
 {
         bool has_name = false, has_table = false;
@@ -52,7 +52,7 @@ static bool read_dynamic(int fd, const Elf64_Phdr *segment, uint64_t *ret_name, 
         return has_name && has_table;
 }
 
-/* Where in the file the byte is that is loaded at |address|, and how many bytes of its segment follow. */
+/* Finds the offset in the file of the byte that is loaded at |address|, and how many bytes of its segment follow. */
 static bool find_offset(
         const Elf64_Phdr *segments, size_t count, uint64_t address, uint64_t *ret_offset, uint64_t *ret_left)
 {
@@ -70,7 +70,7 @@ static bool find_offset(
         return false;
 }
 
-/* A name in a folder: it becomes part of a path. */
+/* Reads a file name: it must have no slash, because it becomes part of a path. */
 static bool read_name(int fd, uint64_t offset, uint64_t left, char *ret)
 {
         char name[SONAME_SIZE] = "";

@@ -9,5 +9,5 @@
 
 #define SONAME_SIZE ((size_t)256)
 
-/* |ret| has SONAME_SIZE bytes. Moves no file offset. */
+/* |ret| has SONAME_SIZE bytes. Does not move the file offset of |fd|. */
 bool soname_read(int fd, char *ret);

@@ -6,14 +6,14 @@
 
 #include "base/alloc.h"
 
-/* The lists of an edit, in the order in which they are written. */
+/* The lists of the container edits, in the order in which they are printed. */
 enum list { LIST_ENV, LIST_NODES, LIST_HOOKS, LIST_MOUNTS, LIST_GIDS, N_LISTS };
 static const char *const list_names[N_LISTS] = {"env", "deviceNodes", "hooks", "mounts", "additionalGids"};
 
 struct spec_edits {
         json_t *lists[N_LISTS]; /* arrays */
         json_t *annotations;    /* NULL: none */
-        const char *name;       /* of the device; NULL for the common edits */
+        const char *name;       /* of the device; NULL: the common edits */
         bool is_bad;            /* something was not UTF-8 */
 };
 
@@ -128,7 +128,7 @@ static bool has_equal(const json_t *list, const json_t *value)
         return false;
 }
 
-/* Takes |value|; NULL is what jansson makes of a string that is not UTF-8. */
+/* Takes the reference to |value|. NULL: jansson refused a string that is not UTF-8. */
 static void spec_add(struct spec_edits *edits, enum list list, json_t *value)
 {
         if (!value)
@@ -138,7 +138,7 @@ static void spec_add(struct spec_edits *edits, enum list list, json_t *value)
         json_decref(value);
 }
 
-/* NULL when one of |texts| is not UTF-8. */
+/* NULL if one of |texts| is not UTF-8. */
 static json_t *pack_texts(const char *const *texts)
 {
         json_t *array = json_array();
@@ -202,7 +202,7 @@ static size_t path_depth(const char *path)
         return depth;
 }
 
-/* By depth, so that no mount hides one that came before it, then by name. */
+/* Compares by depth, so that no mount hides an earlier one, then by name. */
 static int compare_paths(const char *a, const char *b)
 {
         size_t depth_a = path_depth(a), depth_b = path_depth(b);
@@ -237,7 +237,7 @@ static int compare_numbers(const void *a, const void *b)
         return (one > other) - (one < other);
 }
 
-/* What of |list| the common edits do not have, in order; NULL when that is nothing. */
+/* The items of |list| that the common edits do not have, in order; NULL if there are none. */
 static json_t *print_list(const struct spec *spec, const json_t *items, enum list list, bool without_common)
 {
         static int (*const orders[N_LISTS])(const void *, const void *) = {
@@ -275,7 +275,7 @@ static json_t *print_edits(const struct spec *spec, const struct spec_edits *edi
         return json;
 }
 
-/* A device without edits is not allowed, so one that has nothing but what is common keeps that. */
+/* A device without edits is not allowed; so if all edits of a device are common ones, they are repeated in it. */
 static json_t *print_device(const struct spec *spec, const struct spec_edits *device)
 {
         json_t *edits = print_edits(spec, device, true);

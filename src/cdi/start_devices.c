@@ -12,7 +12,7 @@
 
 #define PREFIX CDI_VENDOR "-" CDI_CLASS_MPS "-"
 #define SUFFIX ".json"
-/* A file of ours has some hundred bytes. */
+/* Our own files have a few hundred bytes. */
 #define PREVIOUS_LIMIT ((size_t)64 * 1024)
 
 static bool has_content(const char *path, const struct strbuf *content)
@@ -43,7 +43,7 @@ int start_device_write(
         return 0;
 }
 
-/* "g12ab" of "<PREFIX>g12ab.json"; NULL: not a file of these. */
+/* The allocation in a file's name: "g12ab" in "<PREFIX>g12ab.json"; NULL: another file. */
 static char *allocation_of(const char *file)
 {
         size_t length = strlen(file);

@@ -1,9 +1,10 @@
 /*
- * CDI devices of one container each, which are made when it starts: kind CDI_KIND_MPS, called by the allocation of an allocation, with the
- * variables of all that the container holds (share/mps_limits.h). Each is a file of its own, k8s.device-plugin.nvidia.com-mps-<allocation>.json
- * in the folder of the specifications, so that starting one container touches nothing of another.
+ * CDI devices that are each for one container and are written when it starts: their kind is CDI_KIND_MPS, the name is the id of
+ * the container's allocation, and the edits are the variables of all shares that the container holds (share/mps_limits.h). Each
+ * is a file of its own, k8s.device-plugin.nvidia.com-mps-<allocation>.json, in the folder of the specifications: so the start
+ * of one container does not touch the file of another.
  *
- * Runtimes watch the folder and read it again after a change. A file that is there with the same content is not written again.
+ * Runtimes watch the folder and read it again after a change: so a file that has the same content already is not written again.
  */
 #pragma once
 
@@ -12,13 +13,13 @@
 
 #include "base/error.h"
 
-/* Makes or replaces the device |allocation|, which share/allocations.h says is an id; the folder |root| is made where it is not there. */
+/* Writes or replaces the device |allocation| (an id of share/allocations.h); creates the folder |root| if it is missing. */
 int start_device_write(const char *root, const char *allocation, const char *const *variables, size_t n_variables,
         struct error *err) MUST_USE;
 
-/* The file of each allocation that has one, in the folder's order; it may be removed in the visit. */
+/* Calls |visit| for the file of each allocation, in the folder's order; |visit| may remove the file. */
 void start_devices_each(
         const char *root, void (*visit)(const char *path, const char *allocation, void *data), void *data);
 
-/* Removes the files of allocations that |is_kept| does not know. What cannot be removed stays. */
+/* Removes the files of allocations for which |is_kept| is false. Errors are ignored. */
 void start_devices_sweep(const char *root, bool (*is_kept)(const char *allocation, void *data), void *data);

@@ -22,7 +22,7 @@ struct reader {
 
 static const char *const list_names[] = {"devices.csv", "drivers.csv", "l4t.csv"};
 
-/* Of characters that neither a list of folders nor "target::link" takes for its own. */
+/* Whether the path has no character that separates a list of folders (':') or "target::link". */
 static bool is_plain_text(const char *path)
 {
         for (const char *c = path; *c; c++)
@@ -49,7 +49,7 @@ static void add_file(struct reader *reader, const char *path, mode_t type)
                 driver_add_library_folder(reader->driver, reader->context->arena, path);
 }
 
-/* The container gets the link itself, as it is. */
+/* Adds the link itself: it is created in the container with the same content. */
 static void add_link(struct reader *reader, const char *path)
 {
         struct arena *arena = reader->context->arena;
@@ -104,7 +104,7 @@ static void read_line(struct reader *reader, char *line)
                 add_link(reader, path);
 }
 
-/* How many of the lists are in |folder|. */
+/* Reads the lists below |root|; returns how many there are. */
 static size_t read_lists(struct reader *reader, const char *root)
 {
         size_t n_read = 0;

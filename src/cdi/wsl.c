@@ -25,7 +25,7 @@ static bool is_driver_file(const char *name, const void *data UNUSED)
         return false;
 }
 
-/* When the CUDA library of a store was made; 0 when it has none. */
+/* The modification time of a store's CUDA library; 0 if it has none. */
 static time_t age_of(const struct cdi_context *context, const char *store)
 {
         char path[PATH_MAX];

@@ -12,6 +12,8 @@ const struct command command_table[] = {
         {"plan", "show what a configuration makes of a node's GPUs, before anything runs", command_plan,
                 &command_plan_line, NULL},
         {"probe", "measure in a container what it really gets of its GPU", command_probe, &command_probe_line, NULL},
+        {"run", "start a program in a share of a GPU, on a machine without Kubernetes", command_run, &command_run_line,
+                NULL},
         {"mps", "supervise this node's MPS control daemons", command_mps, &command_mps_line, command_mps_table},
         {"uninstall", "remove what is left on this node and on its Node object", command_uninstall,
                 &command_uninstall_line, NULL},

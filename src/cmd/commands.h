@@ -21,6 +21,7 @@ int command_mps(int argc, char **argv);
 int command_mps_control_daemon(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_probe(int argc, char **argv);
+int command_run(int argc, char **argv);
 int command_uninstall(int argc, char **argv);
 
 extern const struct command_line command_agent_line;
@@ -34,6 +35,7 @@ extern const struct command_line command_mps_line;
 extern const struct command_line command_mps_control_daemon_line;
 extern const struct command_line command_plan_line;
 extern const struct command_line command_probe_line;
+extern const struct command_line command_run_line;
 extern const struct command_line command_uninstall_line;
 
 extern const struct command command_mps_table[];

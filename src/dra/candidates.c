@@ -1,9 +1,10 @@
 /*
- * MIG candidates: the GPU instances that can be created on a GPU whose geometry may change, and what each consumes of it.
+ * MIG candidates: the GPU instances that can be created on a GPU whose geometry may change, and which counters each consumes.
  *
- * An instance takes its memory slices, one counter each, so that no two overlap; and compute slices, SMs and engines, of which the GPU has as
- * many as the best use of any one profile needs (count × what one takes): the driver tells no total, and the largest profile alone has fewer
- * of some. An instance that somebody else made is not touched: its memory slices are no counters, what it takes is off the rest.
+ * An instance consumes its memory slices, one counter each, so that no two overlap; and compute slices, SMs and engines. The
+ * driver does not report how many of these the GPU has, and the largest profile does not have all of some. So the total is the
+ * most that any one profile can use (its count × what one instance takes). Instances that were not made by Prepare stay: their
+ * memory slices are no counters, and what else they take is subtracted from the totals.
  */
 #include "base/macro.h"
 #include "dra/layout_parts.h"
@@ -49,7 +50,7 @@ static bool may_start(const struct mig_instance_profile *profile, unsigned int s
         return profile->starts >> start & 1 && profile->size > 0 && start + profile->size <= MEMORY_SLICES_MAX;
 }
 
-/* How many places of any profile an instance here gets in the way of. */
+/* How many placements of all profiles an instance at |start| would make impossible. */
 static unsigned int cost_of(
         const struct dra_mig_gpu *geometry, const struct mig_instance_profile *profile, unsigned int start)
 {
@@ -83,7 +84,10 @@ static struct amounts total_of(const struct dra_mig_gpu *geometry)
         return total;
 }
 
-/* What others made is off |total|; the memory slices that it has. One of a profile that NVML does not list has all of them. */
+/*
+ * Subtracts instances that were not made by Prepare from |total|; returns their memory slices. An instance of a profile that
+ * NVML does not list counts as all memory slices.
+ */
 static uint32_t subtract_others(struct amounts *total, const struct dra_mig_gpu *geometry)
 {
         uint32_t taken = 0;

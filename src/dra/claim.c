@@ -15,7 +15,7 @@ struct reading {
         struct error *err;
 };
 
-/* The array at |key|; NULL and no error where it is missing. */
+/* The array at |key|; NULL without an error if it is missing. */
 static int claim_read_list(
         const struct reading *reading, const json_t *object, const char *key, size_t most, const json_t **ret)
 {
@@ -100,7 +100,7 @@ static int read_result(const struct reading *reading, const json_t *object, stru
         return read_capacities(reading, json_object_get(object, "consumedCapacity"), ret);
 }
 
-/* The scheduler gives a share, and a device that is not shared, once. With admin access a device may come again. */
+/* Whether two results are the same share or device. The scheduler gives each only once, except with admin access. */
 static bool is_same_part(const struct dra_claim_result *a, const struct dra_claim_result *b)
 {
         return !a->admin_access && !b->admin_access && strcmp(a->device, b->device) == 0 &&

@@ -1,17 +1,19 @@
 /*
- * A ResourceClaim as the API server has it (v1, v1beta2 and v1beta1 say the same here): what of it is ours, for Prepare. Pure.
+ * Reads the parts of a ResourceClaim that are for our driver, for Prepare. The fields are the same in v1, v1beta2 and v1beta1.
+ * Pure.
  *
  * A pod's claim asks for 10 GiB and 30 % of a shared GPU, and the scheduler put it on gpu-0 of node n1:
  *
- *   spec.devices.requests           name "main"                            not read: what was asked for is the scheduler's matter
+ *   spec.devices.requests           name "main"                            not read: only the scheduler needs it
  *   status.allocation.devices
  *     results                       request "main", driver ours, pool "n1", device "gpu-0-shared", shareID "15eb…",
  *                                   consumedCapacity memory 10Gi, threadPercentage 30, clients 1
- *     config                        what class and claim say besides, for our driver
+ *     config                        opaque parameters of class and claim, for our driver
  *
- * is one result with those three capacities as whole numbers. Results of other drivers, and of our driver in the pool of another node,
- * are not ours. Whatever stands there was written by others: a name that could not be part of a file's or a CDI device's name, a
- * number that is none, or more than the API allows, is an error that names field, value and bound.
+ * is read as one result with those three capacities as whole numbers. Results of other drivers, and of our driver in the pool
+ * of another node, are skipped. The claim was written by others, so everything is checked: a name that cannot be part of the
+ * name of a file or a CDI device, a quantity that is no number, or more entries than the API allows is an error that names
+ * field, value and bound.
  */
 #pragma once
 
@@ -38,8 +40,8 @@ struct dra_claim_result {
         const char *request;    /* "main" */
         const char *subrequest; /* of "main/small", from firstAvailable: "small"; else NULL */
         const char *device;
-        const char *share_id; /* a UUID; NULL: nobody else can have the device */
-        bool admin_access;    /* the device counts as free, and may be somebody else's */
+        const char *share_id; /* a UUID; NULL: only this claim can have the device */
+        bool admin_access;    /* the device is given in addition to the claims that have it */
         const struct dra_claim_capacity *capacities;
         size_t n_capacities;
 };
@@ -48,7 +50,7 @@ struct dra_claim_config {
         bool is_of_class;
         const char *const *requests; /* "main", "main/small" */
         size_t n_requests;           /* 0: for all */
-        const json_t *parameters;    /* an object; borrowed from the claim's JSON */
+        const json_t *parameters;    /* an object; points into the claim's JSON */
 };
 
 struct dra_claim {
@@ -57,13 +59,13 @@ struct dra_claim {
         const char *uid;
         const struct dra_claim_result *results; /* at least one */
         size_t n_results;
-        const struct dra_claim_config *configs; /* those of classes first: what comes later counts more */
+        const struct dra_claim_config *configs; /* those of classes first; a later one overrides an earlier one */
         size_t n_configs;
-        const char *const *pods; /* UIDs of those that it is reserved for */
+        const char *const *pods; /* UIDs of the pods that it is reserved for */
         size_t n_pods;
 };
 
-/* Whose claim is wanted, and what is ours. */
+/* Which claim is wanted, and which driver and pool are ours. */
 struct dra_claim_asked {
         const char *namespace;
         const char *name;
@@ -73,13 +75,13 @@ struct dra_claim_asked {
 };
 
 /*
- * Texts are copied to |arena|. ERROR_NOT_FOUND: the claim of that name is another one now. ERROR_UNAVAILABLE: it is not allocated.
- * ERROR_INVALID: it has nothing of ours, or cannot be read.
+ * Texts are copied to |arena|. ERROR_NOT_FOUND: the claim with that name has another UID now. ERROR_UNAVAILABLE: it is not
+ * allocated. ERROR_INVALID: it has no device of ours, or has an invalid value.
  */
 int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *object,
         const struct dra_claim_asked *asked, struct error *err) MUST_USE;
 
 bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_claim_result *result);
 
-/* What |result| takes of that capacity, or |otherwise|. */
+/* How much |result| consumes of that capacity; |otherwise| if the claim does not say. */
 uint64_t dra_claim_capacity(const struct dra_claim_result *result, const char *name, uint64_t otherwise);

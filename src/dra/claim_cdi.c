@@ -107,7 +107,7 @@ int dra_claim_cdi_remove(const char *root, const char *driver, const char *uid, 
         return 0;
 }
 
-/* The UID in a name that path_of() makes, for the caller to free; NULL: it is none of this driver's. */
+/* The UID in a file name that path_of() has made, for the caller to free; NULL: another file. */
 static char *uid_of(const char *name, const char *driver)
 {
         _free_ char *prefix = xasprintf("%s-" CLASS "_", driver);

@@ -1,12 +1,13 @@
 /*
- * The CDI specification of one prepared claim: a file of its own, from which container runtimes take what a container with the claim gets.
+ * The CDI specification of one prepared claim, in a file of its own: what container runtimes add to a container with the claim.
  *
  *   kind     gpu.warpshare.dev/claim
  *   device   15ebfed7-…-gpu-0-shared-e7a17ed6-…    <UID of the claim>-<device>[-<share ID>]
  *   file     gpu.warpshare.dev-claim_15ebfed7-….json
  *
- * Runtimes keep what they have read, so a name must never mean two things: it has the claim's UID, and a file that is there with other
- * content is left alone. The content comes from the record (dra/prepared_record.h) and is the same each time.
+ * Runtimes cache what they have read, so one name must never have two meanings: it contains the claim's UID, and a file that
+ * exists with another content is not replaced. The content is made from the record (dra/prepared_record.h) and is the same each
+ * time.
  */
 #pragma once
 
@@ -24,18 +25,18 @@ const char *dra_claim_cdi_id(
         struct arena *arena, const char *driver, const char *uid, const char *device, const char *share_id);
 
 /*
- * Makes the file in folder |root|, which is made where it is missing; writes nothing where it is there with the same content, and fails
- * where it has another (ERROR_INVALID).
+ * Writes the file in folder |root|, which is created if it is missing. If the file exists, nothing is written; if its content
+ * is another one, that is an error (ERROR_INVALID).
  */
 int dra_claim_cdi_write(
         const char *root, const char *driver, const struct dra_prepared_claim *claim, struct error *err) MUST_USE;
 
-/* |name|, without its folder, is what the file of a claim of |driver| is called. */
+/* Whether |name|, without its folder, is the name of a file of a claim of |driver|. */
 bool dra_claim_cdi_is_file(const char *driver, const char *name);
 
-/* Succeeds where there is none. */
+/* Succeeds if there is no such file. */
 int dra_claim_cdi_remove(const char *root, const char *driver, const char *uid, struct error *err) MUST_USE;
 
-/* Removes the files of claims of this driver that |is_kept| does not know; others are left alone. What cannot be removed stays. */
+/* Removes the files of this driver's claims for which |is_kept| is false; other files stay. Errors are ignored. */
 void dra_claim_cdi_sweep(
         const char *root, const char *driver, bool (*is_kept)(const char *uid, void *data), void *data);

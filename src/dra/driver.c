@@ -11,7 +11,7 @@
 #define CLOSE_GRACE_MS                                                                                                 \
         UINT64_C(1000) /* for calls of kubelet's that run, and for NVML's thread, which has nothing to do */
 
-/* ---- what is offered ---- */
+/* ---- publish devices ---- */
 
 static bool is_on_gpu(const struct resource *resource, const struct gpu *gpu)
 {
@@ -50,7 +50,7 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
         options.n_devices = count;
         driver->plan = plan;
         dra_publisher_put(driver->publisher, plan->inventory, &options);
-        arena_done(&driver->options_arena); /* of the options before */
+        arena_done(&driver->options_arena); /* of the previous options */
         driver->options_arena = arena;
         dra_driver_instances_go_on(driver);
 }
@@ -92,7 +92,7 @@ struct dra_measures dra_driver_measure(const struct dra_driver *driver)
 
 /* ---- health ---- */
 
-/* Of the unit, or of the GPU that it is on; NULL: healthy. */
+/* The entry of the unit, or of the GPU that it is on; NULL: healthy. */
 static const struct unhealthy_unit *find_unhealthy(const struct dra_driver *driver, const struct dra_device *device)
 {
         const struct unhealthy_unit *unhealthy =
@@ -178,7 +178,7 @@ static void on_layout(void *data)
         uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
 }
 
-/* ---- begin and end ---- */
+/* ---- start and end ---- */
 
 static void driver_free(struct dra_driver *driver)
 {

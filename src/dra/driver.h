@@ -1,14 +1,17 @@
 /*
- * The DRA driver of this node, put together: what it offers (dra/publish.h), how kubelet finds and calls it (dra/registration.h,
- * dra/service.h), how claims are prepared (dra/prepare.h), by the API server, the ledger (ledger/claims.h) and CDI.
+ * The DRA driver of this node, made of its parts: it publishes devices (dra/publish.h), kubelet finds and calls it
+ * (dra/registration.h, dra/service.h), and it prepares claims (dra/prepare.h) with the API server, the ledger (ledger/claims.h)
+ * and CDI.
  *
  *   Prepare ──► GET ResourceClaim ──► layout: device and limits ──► ledger: daemon ready, namespace ──► record, CDI ──► kubelet
  *                                                                                                           └──► status.devices
  *
- * One of two instances on a node drives: the one that serves the device plugin, too. It begins with what the record says is prepared, so
- * the ledger must hear of its plan afterwards. The record is <plugins>/<driver>/prepared.json: kubelet's folder, which outlives pods.
+ * Of two agents on a node, only the one that serves the device plugin has a driver. The driver begins by giving the ledger the
+ * claims that the record says are prepared, so the ledger must get the plan only afterwards. The record is
+ * <plugins>/<driver>/prepared.json, in kubelet's folder, which outlives pods.
  *
- * A GPU whose units a device plugin still serves is not offered, so that one that changes sides is offered when its holders have ended.
+ * A GPU with units that the device plugin still serves is not offered: a GPU that goes from the device plugin to DRA is offered
+ * once the containers that hold it have ended.
  */
 #pragma once
 
@@ -37,27 +40,35 @@ struct dra_driver_options {
         void *data;
 };
 
-/* DRA is enabled, or claims are prepared that have to be released some day. */
+/* True if DRA is enabled, or if claims are prepared that still have to be released. */
 bool dra_driver_is_needed(const struct config *config);
 
-/* Reads the record, and begins. ERROR_INVALID: a name or folder that kubelet could not use; else what could not be read or made. */
+/*
+ * Reads the record, and begins. ERROR_INVALID: kubelet could not use a name or folder. Other errors: a file or folder cannot be
+ * read or created.
+ */
 int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *options, struct error *err) MUST_USE;
 
-/* What is offered from now on; |plan| is that in force, borrowed until the next call or the end, with all that it points to. */
+/*
+ * Sets the plan in force, from which the offered devices are made. |plan| and everything it points to must stay valid until the
+ * next call or the end of the driver.
+ */
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
 
 /* MIG devices on this GPU are made for claims. Accepts NULL. */
 bool dra_driver_has_made(const struct dra_driver *driver, const char *gpu);
 
 /*
- * The table of health has changed, or is being written anew in this turn of the loop. At the end of the turn the devices of unhealthy units are
- * tainted "<driver>/unhealthy" with the effect that is configured, those of others no more, and kubelet hears the reasons. Accepts NULL.
+ * To be called when the table of health has changed, or is being rewritten in this turn of the loop. At the end of the turn,
+ * devices of unhealthy units get the taint "<driver>/unhealthy" with the configured effect, devices of healthy units lose it,
+ * and kubelet gets the reasons. Accepts NULL.
  */
 void dra_driver_health_changed(struct dra_driver *driver);
 
 /*
- * Reads again which pods use the claims that are prepared; the ledger hears it. For as long as it is wanted again and again, after DRA_PODS_MS,
- * then twice that, up to DRA_PODS_MAX_MS: a process that belongs to no claim would have it read for ever. Accepts NULL.
+ * Asks the API server again which pods use the prepared claims, and gives the answer to the ledger. If this is called again and
+ * again, requests are sent after DRA_PODS_MS, then after twice that, and so on up to DRA_PODS_MAX_MS: for a process that
+ * belongs to no claim it would be called for ever. Accepts NULL.
  */
 #define DRA_PODS_MS UINT64_C(1000)
 #define DRA_PODS_MAX_MS UINT64_C(60000)
@@ -65,19 +76,19 @@ void dra_driver_health_changed(struct dra_driver *driver);
 void dra_driver_read_pods(struct dra_driver *driver);
 
 struct dra_measures {
-        bool is_registered;  /* kubelet has accepted the driver, and not refused it since */
-        bool has_slices;     /* the ResourceSlices are as they should be */
-        bool knows_features; /* of the API server: the next */
+        bool is_registered;  /* kubelet has registered the driver, and has not refused it since */
+        bool has_slices;     /* the ResourceSlices in the API server are up to date */
+        bool knows_features; /* the API server's features are known: the next field */
         struct dra_features features;
-        const struct dra_layout *layout; /* what is offered; NULL: not known yet */
-        struct dra_prepare_counts calls; /* of kubelet's, since the driver began */
+        const struct dra_layout *layout; /* the offered devices; NULL: not known yet */
+        struct dra_prepare_counts calls; /* kubelet's calls since the driver began */
 };
 
-/* Valid until the loop goes on. */
+/* The result is valid until the loop runs again. */
 struct dra_measures dra_driver_measure(const struct dra_driver *driver);
 
 /*
- * Kubelet turns to another instance, or hears errors; what is being prepared is taken back, what is prepared stays, and so do the
- * ResourceSlices. |closed| (may be NULL) is called from the loop. Accepts NULL: then it is called at once.
+ * Closes the driver: kubelet calls another instance, or gets errors. Claims that are being prepared are undone; prepared claims
+ * and the ResourceSlices stay. |closed| (may be NULL) is called from the loop, or at once if |driver| is NULL.
  */
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data);

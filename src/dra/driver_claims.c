@@ -1,6 +1,7 @@
 /*
- * A claim that is being prepared, between the API server, the ledger and kubelet. Each of its two waits is an object in a list of the driver:
- * |read|, for the API server's answer and for the layout, and |wait|, for the ledger's.
+ * A claim that is being prepared, between the API server, the ledger and kubelet. It waits twice, each time as an object in a
+ * list of the driver: as a struct read for the API server's answer and for the layout, then as a struct wait for the ledger's
+ * answer.
  */
 #include "dra/driver_parts.h"
 
@@ -15,9 +16,9 @@
 #include "kube/object.h"
 #include "ledger/claims.h"
 
-#define READ_TIMEOUT_MS UINT64_C(20000) /* of a claim; half of what a Prepare has */
+#define READ_TIMEOUT_MS UINT64_C(20000) /* to read a claim: half of a Prepare's time */
 #define POD_TIMEOUT_MS UINT64_C(1000)
-#define PODS_MAX 16U /* that are read for one claim; with the above below what a Prepare has */
+#define PODS_MAX 16U /* pods that are read for one claim, so that a Prepare has enough time */
 #define MIB ((uint64_t)1024 * 1024)
 
 void dra_driver_refuse_for_closing(struct error *ret)
@@ -38,11 +39,11 @@ static void refuse_for_closing(struct dra_preparing *preparing)
 struct read {
         struct list link;
         struct dra_driver *driver;
-        struct dra_preparing *preparing; /* NULL: its pods are asked for */
-        struct kube_call *call;          /* NULL: |object| has come, and waits for the layout */
+        struct dra_preparing *preparing; /* NULL: the read is to find the pods of a prepared claim */
+        struct kube_call *call;          /* NULL: |object| is there, and waits for the layout */
         json_t *object;
-        size_t n_pods;        /* of those that use it, which were looked at */
-        unsigned int n_asked; /* of these the API server was asked for */
+        size_t n_pods;        /* how many pods of the claim were checked */
+        unsigned int n_asked; /* how many of these were read from the API server */
         char *namespace;
         char *name;
         char *uid;
@@ -58,7 +59,7 @@ static void read_free(struct read *read)
         free(read);
 }
 
-/* Until the version is known, the one that newer servers have: with an older one kubelet asks again. */
+/* Until the API's version is known, v1 is used: if the server is older, the request fails and kubelet tries again. */
 static void read_begin(struct dra_driver *driver, const struct dra_service_claim *claim,
         struct dra_preparing *preparing, kube_done_fn *done)
 {
@@ -79,7 +80,7 @@ static void read_begin(struct dra_driver *driver, const struct dra_service_claim
                         .method = KUBE_GET, .path = path, .timeout_ms = READ_TIMEOUT_MS, .done = done, .data = read});
 }
 
-/* What can be prepared now. */
+/* Gives dra/prepare.h the present layout and the kinds of devices that can be prepared. */
 static void set_rules(struct dra_driver *driver)
 {
         unsigned int kinds = 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG | 1U << DRA_DEVICE_TIMESLICE |
@@ -106,7 +107,7 @@ static int check_cdi(const struct dra_driver *driver, struct error *err)
                 driver->cdi_root);
 }
 
-/* ---- another claim in the same container ---- */
+/* ---- two claims in the same container ---- */
 
 static bool is_by_mps(const struct dra_driver *driver, const json_t *object)
 {
@@ -125,7 +126,7 @@ static bool is_by_mps(const struct dra_driver *driver, const json_t *object)
         return false;
 }
 
-/* An error where one of the pod's containers uses the claim and another one by MPS. */
+/* Fails if a container of the pod uses this claim and another one by MPS. */
 static int check_pod(const struct read *read, const json_t *pod, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -168,7 +169,10 @@ static void on_pod_of_claim(const struct kube_answer *answer, void *data)
         dra_prepare_refuse(preparing, &err);
 }
 
-/* True: a pod is being read. Only pods that use several claims by MPS are: reading pods is a right that many agents do not have. */
+/*
+ * True: a pod is being read. Only pods that use several claims by MPS are read, because many agents may not have the right to
+ * read pods.
+ */
 static bool read_next_pod(struct read *read)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -193,7 +197,7 @@ static bool read_next_pod(struct read *read)
         return true;
 }
 
-/* Once the layout is known; a moment after the agent's start it is. */
+/* Continues once the layout is known, which takes a moment after the agent's start. */
 static void read_go_on(struct read *read)
 {
         struct dra_driver *driver = read->driver;
@@ -226,7 +230,7 @@ static struct read *find_read_that_waits(const struct dra_driver *driver)
         LIST_FOR_EACH(link, &driver->reads) {
                 struct read *read = container_of(link, struct read, link);
 
-                if (!read->preparing) /* the pods of claims that are prepared are not known yet */
+                if (!read->preparing) /* the pods of prepared claims are not known yet */
                         return NULL;
                 if (!read->call && !ret)
                         ret = read;
@@ -267,7 +271,7 @@ static void read_claim(struct dra_preparing *preparing, const struct dra_service
                 read_begin(driver, claim, preparing, on_claim_read);
 }
 
-/* ---- the pods of claims that are prepared ---- */
+/* ---- the pods of prepared claims ---- */
 
 static void on_pods_read(const struct kube_answer *answer, void *data)
 {
@@ -311,7 +315,7 @@ void dra_driver_read_pods(struct dra_driver *driver)
         if (!driver)
                 return;
         now = uv_now(driver->options.loop);
-        if (now - driver->pods_asked_at > DRA_PODS_QUIET_MS) /* the time before, it helped */
+        if (now - driver->pods_asked_at > DRA_PODS_QUIET_MS) /* the last request was enough */
                 driver->pods_wait_ms = 0;
         driver->pods_asked_at = now;
         if (now - driver->pods_read_at < driver->pods_wait_ms)
@@ -500,7 +504,7 @@ static void allocate_claim(
                 wait_for_ledger(wait);
 }
 
-/* ---- the other way ---- */
+/* ---- Unprepare ---- */
 
 struct release {
         struct dra_driver *driver;

@@ -1,6 +1,4 @@
-/*
- * The inside of dra/driver.h, for its own files.
- */
+/* What the files driver*.c share; private to them. */
 #pragma once
 
 #include "base/alloc.h"
@@ -35,14 +33,14 @@ struct dra_driver {
         unsigned int n_jobs;        /* of it */
         uint64_t pods_asked_at;     /* uv_now(), as the next */
         uint64_t pods_read_at;
-        uint64_t pods_wait_ms; /* from then to the next time */
+        uint64_t pods_wait_ms; /* the pause from then to the next request */
         struct complaint bad_slices;
-        uv_timer_t turn_timer; /* to the end of the turn */
+        uv_timer_t turn_timer; /* runs at the end of the turn of the loop */
         bool health_is_new;
-        bool has_asked_pods; /* of claims that were prepared before the agent began */
+        bool has_asked_pods; /* for the claims that were prepared before the agent began */
         bool is_registered;
         bool has_slices;
-        bool is_closing; /* the ledger may be gone: calls that still come are refused */
+        bool is_closing; /* the ledger may be freed already: calls that still come are refused */
         bool is_registration_closed;
         bool is_timer_closed;
         bool is_nvml_closing;
@@ -52,13 +50,13 @@ struct dra_driver {
 
 /* ---- driver_claims.c: claims that are being prepared ---- */
 
-/* What the node does for dra/prepare.h. */
+/* The functions that dra/prepare.h calls. */
 struct dra_prepare_node dra_driver_node(struct dra_driver *driver);
-/* The layout is known now, or is another one: claims that wait for it go on. */
+/* To be called when the layout is known or has changed: claims that wait for it continue. */
 void dra_driver_reads_go_on(struct dra_driver *driver);
-/* Asks the API server which pods use the claims that are prepared; until it answers, reads wait. */
+/* Asks the API server which pods use the prepared claims; until it answers, requests for other claims wait. */
 void dra_driver_ask_pods(struct dra_driver *driver);
-/* All that are being prepared; dra/prepare.h takes back what there is of them. */
+/* Refuses all claims that are being prepared; dra/prepare.h undoes what was done for them. */
 void dra_driver_refuse_all(struct dra_driver *driver);
 void dra_driver_refuse_for_closing(struct error *ret);
 /* The id of the allocation of result |position| of the claim: "c15ebfed7…_0". */
@@ -88,5 +86,5 @@ void dra_driver_free_if_closed(struct dra_driver *driver);
 
 /* ---- driver_record.c: claims that are prepared already ---- */
 
-/* Opens the record; the ledger hears what is held, and CDI files are as the record says. */
+/* Reads the record, gives its claims to the ledger, and makes the CDI files match it. */
 int dra_driver_open_record(struct dra_driver *driver, const char *folder, struct error *err) MUST_USE;

@@ -1,6 +1,4 @@
-/*
- * What an agent finds that begins: the record of the claims that were prepared before it, by whichever agent.
- */
+/* What a starting agent finds: the record of the claims that this or another agent has prepared before. */
 #include "dra/driver_parts.h"
 
 #include <string.h>
@@ -67,7 +65,7 @@ static int keep_prepared(struct dra_driver *driver, struct error *err)
                 return -1;
         if (result == DRA_RECORD_BROKEN)
                 log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
-        else if (access(driver->record_path, F_OK) == 0) /* one that was lost may have had claims that are in use */
+        else if (access(driver->record_path, F_OK) == 0) /* if the record was lost, its claims may still be in use */
                 dra_claim_cdi_sweep(driver->cdi_root, driver->name, is_recorded, driver->record);
         claims = ARENA_ARRAY(&arena, struct ledger_claim, dra_record_count(driver->record));
         for (size_t i = 0; i < dra_record_count(driver->record); i++) {

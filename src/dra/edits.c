@@ -1,20 +1,9 @@
 #include "dra/edits.h"
 
-#include <string.h>
-
 #include "share/mps_limits.h"
 
 #define VARIABLES_MAX ((size_t)8)
 #define MOUNTS_MAX ((size_t)2)
-
-static const char *on_host(struct arena *arena, const struct config *config, const char *path)
-{
-        size_t length = strlen(config->mps_root);
-
-        while (length && config->mps_root[length - 1] == '/')
-                length--;
-        return arena_printf(arena, "%.*s/%s", (int)length, config->mps_root, path);
-}
 
 static size_t add_limits(struct arena *arena, const struct ledger_claim_device *device, const char **env)
 {
@@ -48,10 +37,13 @@ struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
         env[edits.n_env++] = arena_printf(arena, "WARPSHARE_GRANT=%s", device->id);
         env[edits.n_env++] = arena_printf(arena, "WARPSHARE_TIER=%s", mps_tier_name(claimed->tier));
         edits.n_env += add_limits(arena, device, &env[edits.n_env]);
-        mounts[edits.n_mounts++] = (struct dra_edit_mount){.host_path = on_host(arena, config, claimed->pipe),
-                .path = pipe,
-                .is_writable = config->mps_pipes_writable};
-        mounts[edits.n_mounts++] = (struct dra_edit_mount){
-                .host_path = on_host(arena, config, claimed->shm), .path = "/dev/shm", .is_writable = true};
+        mounts[edits.n_mounts++] =
+                (struct dra_edit_mount){.host_path = arena_path(arena, config->mps_root, claimed->pipe),
+                        .path = pipe,
+                        .is_writable = config->mps_pipes_writable};
+        mounts[edits.n_mounts++] =
+                (struct dra_edit_mount){.host_path = arena_path(arena, config->mps_root, claimed->shm),
+                        .path = "/dev/shm",
+                        .is_writable = true};
         return edits;
 }

@@ -42,7 +42,10 @@ static void on_watcher_ended(struct rpc_call *call UNUSED, void *data)
                 uv_timer_stop(&stream->timer);
 }
 
-/* What is written may end any call of the same connection, so each is taken from the front and put back first. */
+/*
+ * Writing to one call may end other calls of the same connection: so each call is taken from the front, and put back before
+ * |visit| is called.
+ */
 static void for_each_watcher(struct dra_health_stream *stream, void (*visit)(struct watcher *watcher))
 {
         struct list todo;

@@ -1,5 +1,6 @@
 /*
- * First the units, each with what excludes it from others; then every form of each unit, in the order that packs.
+ * First the units are listed, each with the counters that exclude others; then every form of each unit, in the order that
+ * packs.
  */
 #include "dra/layout.h"
 
@@ -14,7 +15,7 @@
 #include "share/capability.h"
 
 #define MIB (UINT64_C(1) << 20)
-#define PROFILE_TEXT_MAX 24 /* of a profile in a name: those that are known have 17 at most */
+#define PROFILE_TEXT_MAX 24 /* of a profile in a name; known profiles have at most 17 */
 
 static const char *const kind_names[] = {
         [DRA_DEVICE_WHOLE] = "whole",
@@ -32,13 +33,13 @@ struct builder {
         struct dra_units units;
         struct dra_device *devices;
         size_t room;
-        struct dra_counter_set *sets; /* one a GPU at most */
+        struct dra_counter_set *sets; /* at most one for each GPU */
         const char **notes;
         size_t notes_room;
         bool by_minor; /* GPUs are named by their minor numbers */
 };
 
-/* ---- what grows ---- */
+/* ---- growing arrays ---- */
 
 static void *grow(struct arena *arena, void *items, size_t count, size_t *room, size_t size)
 {
@@ -157,7 +158,7 @@ static bool was_made_by_us(const struct dra_mig_gpu *geometry, unsigned int gpu_
         return false;
 }
 
-/* More than one form of it is offered, so that something has to keep them apart. */
+/* Whether a unit is offered in more than one form: then counters are needed so that the forms exclude each other. */
 static bool needs_counters(const struct builder *builder)
 {
         const struct dra_options *options = builder->options;
@@ -259,7 +260,7 @@ static unsigned int media_of(const struct dra_unit *unit)
 
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
-/* MIG devices and candidates from small to large, then GPUs; each by the position of the GPU. */
+/* Order: MIG devices and candidates from small to large, then GPUs; within each, by the position of the GPU. */
 static int compare_units(const void *first, const void *second)
 {
         const struct dra_unit *a = first;
@@ -342,7 +343,10 @@ static void add_whole(struct builder *builder, const struct dra_unit *unit)
                 add_device(builder, unit, kind, "", 0, capacities, ARRAY_SIZE(capacities));
 }
 
-/* What clients under MPS can have of |unit|. Compute instances of one GPU instance have one memory: each the part that its slices are. */
+/*
+ * The memory of |unit| that MPS clients can have. Compute instances of one GPU instance share its memory: each counts with its
+ * part of the slices.
+ */
 static uint64_t usable_mib(const struct dra_options *options, const struct dra_unit *unit)
 {
         const struct mig_attributes *of = &unit->attributes;
@@ -376,7 +380,10 @@ static const char *mps_obstacle(const struct builder *builder, const struct dra_
         return NULL;
 }
 
-/* A policy for 1 to |value|, as far as the API server takes it: one step above the least must not be above the value. */
+/*
+ * A capacity with a policy for requests from 1 to |value|. The API server refuses a policy whose least request plus one step is
+ * above the value.
+ */
 static struct dra_capacity capacity_for_many(const char *name, uint64_t value, uint64_t preset)
 {
         return (struct dra_capacity){.name = name,
@@ -419,11 +426,11 @@ static void add_timeslice(struct builder *builder, const struct dra_unit *unit)
 {
         struct dra_capacity slots = capacity_for_many(DRA_CAPACITY_SLOTS, MAX(1U, builder->options->slots), 1);
 
-        slots.step = 0; /* more slots would be no more time */
+        slots.step = 0; /* several slots would give no more time */
         add_device(builder, unit, DRA_DEVICE_TIMESLICE, "-timeslice", 0, &slots, 1);
 }
 
-/* Static ones; where there cannot be so many, the unit is offered as a whole. */
+/* Adds static shares; if the unit cannot have so many, it is offered as a whole. */
 static void add_shares(struct builder *builder, const struct dra_unit *unit)
 {
         unsigned int shares = MAX(1U, MIN(builder->options->shares, CONFIG_MAX_SHARES));

@@ -1,6 +1,6 @@
 /*
- * The layout: which DRA devices a node offers, of which GPUs, with which capacities, and what excludes what. Pure: no clock, no I/O, no
- * JSON. dra/slices.h makes ResourceSlices of it; Prepare looks up by name what a claim was given.
+ * The layout: which DRA devices a node offers, of which GPUs, with which capacities, and which devices exclude each other.
+ * Pure: no clock, no I/O, no JSON. dra/slices.h makes ResourceSlices of it; Prepare looks up the device of a claim by its name.
  *
  * One H100 (80 GiB, usable 79 GiB), sharing by MPS and by time-slicing offered, is three devices:
  *
@@ -23,13 +23,16 @@
  *
  * In a profile '.' is '-', "+me" is "-me", and "-me" (without media engines) is "-no-me".
  *
- * The full layout needs consumable capacity and partitionable devices in the API server. Where one of them is off, a server silently
- * drops the fields in question, and a device to share would look like one to own, a GPU and its parts like strangers. Then it is the safe
- * layout: each unit as a whole, or as static shares (|fallback|), never both, and no candidates.
+ * The full layout needs consumable capacity and partitionable devices in the API server. A server without one of them silently
+ * drops its fields: a device for many claims would look like one for a single claim, and a GPU and its MIG devices like
+ * independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares (|fallback|), never both,
+ * and no candidates.
  *
- * Order: the scheduler takes the first device that fits, so the order packs. Shared devices come first, then time-sliced ones, MIG
- * devices and candidates from small to large, whole GPUs last. All but whole GPUs go by the GPU's number upwards; whole GPUs downwards, so that
- * they leave alone the GPUs that shares fill. Of a candidate's places, those come first that get in the way of the fewest other places.
+ * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come first,
+ * then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices are in the
+ * order of the GPU's number; whole GPUs in the opposite order, so that claims for whole GPUs and claims for shares fill the
+ * node from different ends. A candidate's placements are in the order of how many other placements each makes impossible, the
+ * fewest first.
  */
 #pragma once
 

@@ -1,11 +1,9 @@
-/*
- * Inside the layout: what layout.c and candidates.c share while one is built.
- */
+/* What layout.c and candidates.c share while a layout is built; private to them. */
 #pragma once
 
 #include "dra/layout.h"
 
-/* What is offered: a GPU, a MIG device that exists, or a candidate; each in one or several forms. */
+/* A GPU, a MIG device that exists, or a candidate; each is offered in one or several forms. */
 struct dra_unit {
         const struct gpu *gpu;
         size_t position;
@@ -18,7 +16,7 @@ struct dra_unit {
         uint64_t total_mib;
         struct mig_attributes attributes; /* of MIG devices and candidates */
         const struct dra_counter_set *set;
-        const struct dra_counter *consumes; /* of |set|, once the unit is known to need it */
+        const struct dra_counter *consumes; /* counters of |set|; set if the unit needs them */
         size_t n_consumes;
 };
 
@@ -39,13 +37,13 @@ struct dra_counters {
         size_t count;
 };
 
-/* Nothing of something is no counter. False: there is no room for it. */
+/* A value of 0 adds no counter. False: there is no room for another one. */
 bool dra_counters_add(struct dra_counters *counters, const char *name, uint64_t value);
 const struct dra_counter *dra_counters_keep(struct arena *arena, const struct dra_counters *counters);
 
 /*
- * Adds all that |geometry| lets be made on |gpu|, whose devices' names begin with |gpu_name|, and to |counters|, which is empty, what there
- * is of it: never more than 23.
+ * Adds all candidates that |geometry| allows on |gpu|, with names that begin with |gpu_name|, and to the empty |counters| the
+ * totals of the GPU: never more than 23.
  */
 void dra_candidates(struct dra_units *units, struct dra_counters *counters, const struct dra_mig_gpu *geometry,
         const struct gpu *gpu, size_t position, const char *gpu_name);

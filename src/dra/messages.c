@@ -9,7 +9,7 @@
 #include "kube/object.h"
 #include "kubelet/protobuf.h"
 
-#define REQUEST_MEMORY ((size_t)256 * 1024) /* DRA_SERVICE_CLAIMS_MAX claims with the longest names take half of it */
+#define REQUEST_MEMORY ((size_t)256 * 1024) /* twice what DRA_SERVICE_CLAIMS_MAX claims with the longest names need */
 
 static int check_claim(const Dra__Claim *claim, struct error *err)
 {
@@ -130,7 +130,7 @@ struct rpc_message *dra_messages_unprepared(const struct dra_messages_answer *an
         return protobuf_pack(&response.base);
 }
 
-/* As kubelet would cut it, but not inside a character. */
+/* Cuts the message where kubelet would, but not inside a character. */
 static char *cut_message(struct arena *arena, const char *text)
 {
         char *message = to_utf8(arena, text);

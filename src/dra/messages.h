@@ -1,8 +1,10 @@
 /*
- * DRA's gRPC messages to structs and back. Private to dra/service and dra/health_stream. It knows no calls and no clock.
+ * Converts DRA's gRPC messages to structs and back. Private to dra/service and dra/health_stream. It knows no calls and no
+ * clock.
  *
- * What a request may be is decided here: a UID becomes part of file names and of CDI device names, so only letters, digits and '-' are
- * let in; namespaces and names are what the API server takes. A request that breaks this, or names a UID twice, is not kubelet's.
+ * Requests are checked here. A UID becomes part of file names and of CDI device names, so it may only have letters, digits and
+ * '-'; namespaces and names follow the API server's rules. A request that breaks these rules, or has a UID twice, cannot be
+ * kubelet's, and is refused.
  */
 #pragma once
 
@@ -17,7 +19,7 @@
 int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret_count, struct arena *arena,
         const uint8_t *bytes, size_t size, struct error *err) MUST_USE;
 
-/* The answer for one claim; |error| is NULL where it succeeded. */
+/* The answer for one claim; |error| NULL: it succeeded. */
 struct dra_messages_answer {
         const char *uid;
         const char *error;
@@ -25,7 +27,7 @@ struct dra_messages_answer {
         size_t n_devices;
 };
 
-/* |has_share_ids|: v1 has them, v1beta1 has not. */
+/* |has_share_ids|: true for v1, false for v1beta1. */
 struct rpc_message *dra_messages_prepared(const struct dra_messages_answer *answers, size_t count, bool has_share_ids);
 struct rpc_message *dra_messages_unprepared(const struct dra_messages_answer *answers, size_t count);
 

@@ -1,6 +1,4 @@
-/*
- * What the configuration says of DRA, as the layout takes it. Pure.
- */
+/* Makes the options of the layout from the configuration. Pure. */
 #pragma once
 
 #include "dra/layout.h"

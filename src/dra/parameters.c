@@ -9,7 +9,7 @@
 #define OURS "gpu.warpshare.dev/v1alpha1"
 #define NVIDIAS "resource.nvidia.com/v1beta1"
 #define NVIDIAS_DRIVER "gpu.nvidia.com"
-#define SHOWN 64 /* bytes of what others wrote */
+#define SHOWN 64 /* bytes of a text from outside in an error */
 #define MIB ((uint64_t)1024 * 1024)
 
 /* One device and one configuration. */
@@ -21,7 +21,7 @@ struct applying {
         struct error *err;
 };
 
-/* What NVIDIA's configuration asks for; that of a device to which none applies is all zero. */
+/* The content of NVIDIA's configuration; all zero for a device to which none applies. */
 struct nvidias_sharing {
         bool is_mps;
         bool is_time_slicing;
@@ -36,7 +36,7 @@ static bool is_mig(const struct dra_wanted *wanted)
 
 /* ---- strict decoding ---- */
 
-/* |known|: "a, b, c". */
+/* Whether |name| is in |known|, a text "a, b, c". */
 static bool is_listed(const char *known, const char *name)
 {
         size_t length = strlen(name);
@@ -49,7 +49,7 @@ static bool is_listed(const char *known, const char *name)
         return false;
 }
 
-/* NULL is an object without fields. */
+/* Fails if |object| has a field that is not in |known|. NULL counts as an object without fields. */
 static int check_fields(const json_t *object, const char *known, struct error *err)
 {
         const char *key;
@@ -65,7 +65,7 @@ static int check_fields(const json_t *object, const char *known, struct error *e
         return 0;
 }
 
-/* NULL: it is not there. */
+/* |*ret| is NULL if the key is missing. */
 static int take_word(const json_t *object, const char *key, const char *known, const char **ret, struct error *err)
 {
         const json_t *value = json_object_get(object, key);
@@ -115,7 +115,7 @@ static int take_memory(const json_t *value, uint64_t *ret, struct error *err)
         return 0;
 }
 
-/* Of the unit with that UUID, or of the device at that position. */
+/* Whether |key| is the UUID of the device's unit, or the device's position in the claim. */
 static bool is_for(const struct applying *applying, const char *key, size_t i)
 {
         uint64_t position;
@@ -213,7 +213,7 @@ static int read_sharing(const struct applying *applying, const json_t *object, b
         return 0;
 }
 
-/* |sharing| stays as it is where the configuration is of another kind of device. */
+/* |sharing| is unchanged if the configuration is for another kind of device. */
 static int read_nvidias(const struct applying *applying, bool of_mig, struct nvidias_sharing *ret, struct error *err)
 {
         const struct dra_wanted *wanted = &applying->all[applying->i];
@@ -265,7 +265,7 @@ static int read_one_config(const struct applying *applying, const struct dra_wan
         return 0;
 }
 
-/* ---- what comes of it ---- */
+/* ---- apply ---- */
 
 static int lower(uint64_t asked, uint64_t *limit, const char *field, struct error *err)
 {

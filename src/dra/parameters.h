@@ -1,12 +1,12 @@
 /*
- * The opaque configuration of a claim and of its device class for our driver: what it changes in what a claim gets. Pure.
+ * The opaque parameters for our driver, of a claim and of its device class: applies them to what the claim gets. Pure.
  *
- *   apiVersion: gpu.warpshare.dev/v1alpha1        whatever the driver is called
+ *   apiVersion: gpu.warpshare.dev/v1alpha1        for every name of the driver
  *   kind: ShareConfig
  *   unenforced: Refuse | Prepare                  a share whose limits cannot be enforced; Prepare only in a DeviceClass, since such a
  *                                                 share is at the expense of others
  *
- * Of a driver that is called gpu.nvidia.com also NVIDIA's, as far as it can be honoured:
+ * If the driver's name is gpu.nvidia.com, NVIDIA's parameters are read, too, as far as they can be honoured:
  *
  *   apiVersion: resource.nvidia.com/v1beta1
  *   kind: GpuConfig | MigDeviceConfig             for whole and shared GPUs; for MIG devices and shared ones
@@ -20,18 +20,24 @@
  *       defaultPerDevicePinnedMemoryLimit: {GPU-…: 2Gi, "1": 1Gi}     by UUID, or by position among the claim's devices here
  *       multiUser: false
  *
- * Decoding is strict: an unknown version, kind, field or value is an error that says what is known. Of configurations of one version that
- * apply to a device the last counts, with all its fields; those of classes come before those of the claim. One that names its requests
- * counts for these only; one that names none counts for the devices of its kind.
+ * Decoding is strict: an unknown version, kind, field or value is an error that lists the known ones. If several configurations
+ * of one version apply to a device, the last one is used, with all its fields; those of classes come before those of the claim.
+ * A configuration that names requests applies only to these; one that names none applies to all devices of its kind.
  */
 #pragma once
 
 #include "dra/wanted.h"
 
-/* Changes all[i], of |count| results of |claim|. ERROR_INVALID: it makes no sense; ERROR_UNSUPPORTED: it cannot be honoured. */
+/*
+ * Applies the configurations of |claim| to all[i], one of |count| results. ERROR_INVALID: a configuration is wrong.
+ * ERROR_UNSUPPORTED: it cannot be honoured.
+ */
 int dra_parameters_apply(struct dra_wanted *all, size_t count, size_t i, const struct dra_claim *claim,
         const struct dra_wanted_rules *rules, struct error *err) MUST_USE;
 
-/* Whether a share whose limits |tier| is to enforce may be given out: tier default has the same limits for all. */
+/*
+ * Fails if |tier| cannot enforce the share's own limits (tier default has the same limits for all clients) and such shares are
+ * refused.
+ */
 int dra_parameters_check_tier(
         enum dra_unenforced unenforced, enum mps_tier tier, const char *unit, struct error *err) MUST_USE;

@@ -35,7 +35,7 @@ static const char *resolve(const json_t *pod, const char *name)
         return object_text(entry, "resourceClaimName", NULL);
 }
 
-/* By a resource that DRA serves ("nvidia.com/gpu.shared: 1"). */
+/* Whether the container uses the claim through an extended resource that DRA serves ("nvidia.com/gpu.shared: 1"). */
 static bool uses_by_resource(const json_t *pod, const char *container, const char *claim)
 {
         const json_t *status = object_find(pod, "status", "extendedResourceClaimStatus", NULL);

@@ -1,12 +1,13 @@
 /*
- * Which ResourceClaims the containers of a pod use, as the API server has the pod. Pure.
+ * Finds which ResourceClaims the containers of a pod use, from the pod in the API server. Pure.
  *
- *   spec.resourceClaims               name "gpu", resourceClaimName "train"; or a template, whose claim stands in
+ *   spec.resourceClaims               name "gpu", resourceClaimName "train"; or a template, whose claim is in
  *   status.resourceClaimStatuses      name "gpu", resourceClaimName "pod-1-gpu-x7k2p"
  *   status.extendedResourceClaimStatus   resourceClaimName, for the containers in requestMappings
  *   spec.containers, initContainers   resources.claims: name "gpu"
  *
- * A process can use one MPS daemon, and has one limit of each kind. So a container with shares of two claims has those of one of them.
+ * A process can use only one MPS daemon, and has only one limit of each kind. So a container with shares of two claims would
+ * get those of only one of them.
  */
 #pragma once
 
@@ -16,15 +17,18 @@
 
 #include "ledger/claims.h"
 
-/* Other claims than |uid| that have a share by MPS, and that the pod uses as well, as far as their pods are known. */
+/*
+ * Whether |other| is another claim than |uid|, has a share by MPS, and is used by the pod as well, as far as its pods are
+ * known.
+ */
 bool dra_claim_is_beside(const struct ledger_claim *other, const char *uid, const char *pod_uid);
 
 /*
- * The first entry of status.reservedFor of |claim|, from |*position| on, that is a pod which also uses another claim with a share by MPS;
- * |*position| is the one after it. NULL: no further one.
+ * Finds the next entry of status.reservedFor of |claim|, from |*position| on, that is a pod which also uses another claim with
+ * a share by MPS. |*position| becomes the position after it. NULL: there is none.
  */
 const json_t *dra_pod_with_others(const json_t *claim, const char *uid, const struct ledger_claim_state *states,
         size_t n_states, size_t *position);
 
-/* The first container that uses both claims; borrowed from |pod|. NULL: none does. */
+/* The first container that uses both claims; the name points into |pod|. NULL: none does. */
 const char *dra_pod_container_of_both(const json_t *pod, const char *claim, const char *other);

@@ -17,8 +17,8 @@ struct dra_preparing {
         enum preparing_state state;
         bool is_unprepare;
         struct dra_service_claim claim;
-        struct dra_prepared_claim made; /* once it is checked: what is or will be recorded */
-        struct error failure; /* why a Prepare is taken back; kind ERROR_NONE: it is an Unprepare, or goes well */
+        struct dra_prepared_claim made; /* set once the claim is checked: what is or will be recorded */
+        struct error failure; /* why a Prepare is undone; kind ERROR_NONE: an Unprepare, or no failure so far */
         dra_prepare_done_fn *done;
         void *data;
 };
@@ -43,7 +43,7 @@ static void preparing_free(struct dra_preparing *preparing)
         free(preparing);
 }
 
-/* The answer: it is out of the list before, since the next call of its claim may come out of it. */
+/* Sends the answer. The call is removed from the list before, because the answer may begin the next call of the same claim. */
 static void finish(struct dra_preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
         const struct error *err)
 {
@@ -58,7 +58,7 @@ static void finish(struct dra_preparing *preparing, const struct dra_service_dev
         preparing_free(preparing);
 }
 
-/* What was the reason before |err|, if anything, is what kubelet hears. */
+/* Answers with a failure: kubelet gets the first reason, which may be older than |err|. */
 static void fail(struct dra_preparing *preparing, const struct error *err)
 {
         finish(preparing, NULL, 0, preparing->failure.kind == ERROR_NONE ? err : &preparing->failure);
@@ -90,11 +90,12 @@ static void succeed(struct dra_preparing *preparing, const struct dra_prepared_c
         finish(preparing, devices, claim->n_results, NULL);
 }
 
-/* ---- to nothing ---- */
+/* ---- undo ---- */
 
 /*
- * From the record only when all else is gone. Until then it says started, so that nobody takes what is half gone for prepared; that is
- * written even where it is so in memory, since a write that failed may have come to the disk.
+ * Removes the claim from the record only after everything else. Until then it is recorded as started, so that a claim that is
+ * half removed does not count as prepared. This is written even if it is so in memory, because a write that failed may have
+ * reached the disk.
  */
 static void take_back(struct dra_preparing *preparing)
 {
@@ -154,7 +155,7 @@ void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err
                 fail(preparing, err);
 }
 
-/* ---- to prepared ---- */
+/* ---- prepare ---- */
 
 int dra_prepare_instances(struct dra_preparing *preparing, const struct dra_instance *instances, struct error *err)
 {
@@ -205,8 +206,8 @@ void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_all
 }
 
 /*
- * The device's name and what tells it from others of its name in the claim: the share, or for admin access, which may come to a device
- * that the claim has besides, the position.
+ * The device's name, and what distinguishes it from other results for the same device: the share ID; or the position with admin
+ * access, which may be to a device that the claim also has without it.
  */
 static const char *cdi_id_of(struct dra_preparing *preparing, const struct dra_claim *claim, size_t i)
 {
@@ -335,8 +336,8 @@ void dra_prepare_read(struct dra_preparing *preparing, const json_t *object)
 /* ---- calls ---- */
 
 /*
- * While a call of ours runs this process has the lock, and nobody else changes the record (dra/service.h). NULL, and the call is answered,
- * when the record cannot be read.
+ * Begins a call. While it runs, this process has the lock, so no other process changes the record (dra/service.h). Returns NULL
+ * if the record cannot be read: the call is answered then.
  */
 static struct dra_preparing *begin(struct dra_prepare *prepare, const struct dra_service_claim *claim,
         bool is_unprepare, dra_prepare_done_fn *done, void *data)
@@ -439,7 +440,7 @@ size_t dra_prepare_calls(const struct dra_prepare *prepare)
         return count;
 }
 
-/* ---- kubelet's ---- */
+/* ---- backend of dra/service.h ---- */
 
 static void answer_work(const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data)
 {

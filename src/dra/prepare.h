@@ -1,5 +1,6 @@
 /*
- * Prepare and Unprepare of claims: what is done in which order, so that who is killed anywhere finishes or undoes it later.
+ * Prepare and Unprepare of claims: the order of the steps. If the agent is killed between any two of them, the next agent
+ * finishes or undoes the claim.
  *
  *                      prepared in the record                             ┌──────────► CDI file ──► answer
  *   Prepare ──► refresh ──┬───────────────────────────────────────────────┤
@@ -10,10 +11,10 @@
  *
  *   Unprepare ──► refresh ──► recorded as started ──► CDI file removed ──► RELEASING ──► removed from the record ──► answer
  *
- * The record knows of whatever is being made before it is made, and until it is gone. A claim is recorded as prepared as long as all is
- * allocated, and only then: its CDI file is made of the record, so it can be made again, and always the same. A claim that is recorded as
- * started was told to nobody, so its CDI file, if any, has no reader. Nothing of a claim that is not in the record is trusted either:
- * Unprepare takes back what may be there, as after a reboot or when the record was lost.
+ * A claim is in the record before anything is made for it, until everything has been removed. It is recorded as prepared only
+ * while everything is allocated: its CDI file is made from the record, so it can be written again with the same content. For a
+ * claim that is recorded as started, kubelet has had no answer yet, so no container uses its CDI file. If a claim is not in the
+ * record, Unprepare still removes what may exist, as after a reboot or if the record was lost.
  *
  * The GPU instance of a MIG candidate is recorded as being made before it is, so a Prepare that comes again goes on with it, and Unprepare
  * destroys it. If the claim was allocated anew in between, what was made is taken back, and kubelet asks again.
@@ -44,11 +45,11 @@ struct dra_allocated {
 };
 
 /*
- * What the node does. The first three are answered by the functions below, exactly once, at once or later. What they are given is borrowed
- * until they return.
+ * Functions of the node. The node answers the first three exactly once, by the functions below, at once or later. Their
+ * arguments are valid only until they return.
  */
 struct dra_prepare_node {
-        /* The claim of that name as the API server has it: dra_prepare_read(). */
+        /* Reads the claim from the API server; answered by dra_prepare_read(). */
         void (*read_claim)(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data);
         /*
          * Allocates |wanted|, one for each of claim->n_results: dra_prepare_allocated(). For candidates it makes what they stand for. What has admin access is not booked. What the claim had
@@ -61,7 +62,10 @@ struct dra_prepare_node {
         void (*release)(struct dra_preparing *preparing, const char *uid, void *data);
         int (*write_cdi)(const struct dra_prepared_claim *claim, void *data, struct error *err);
         int (*remove_cdi)(const char *uid, void *data, struct error *err);
-        /* The claim was prepared now, by this Prepare; and: nothing of it is left. For users to see, so nothing comes of it. */
+        /*
+         * For users to see: the first is called when this Prepare has prepared the claim, the second when nothing of it is
+         * left.
+         */
         void (*prepared)(const struct dra_prepared_claim *claim, void *data);
         void (*unprepared)(const struct dra_service_claim *claim, void *data);
         void *data;
@@ -90,26 +94,29 @@ struct dra_prepare_options {
 
 struct dra_prepare;
 
-/* The rules have no layout until dra_prepare_set_rules(). */
+/* There is no layout until dra_prepare_set_rules(). */
 struct dra_prepare *dra_prepare_new(const struct dra_prepare_options *options);
 
-/* Forgets calls that are not answered: the node must not answer them any more, and nor are they. Accepts NULL, returns NULL. */
+/*
+ * Drops calls without an answer: the node must not answer them any more, and their |done| is not called. Accepts NULL, returns
+ * NULL.
+ */
 struct dra_prepare *dra_prepare_free(struct dra_prepare *prepare);
 
-/* For claims that are checked from now on; the layout is borrowed until the next. */
+/* The rules for claims that are checked from now on; the layout must stay valid until the next call. */
 void dra_prepare_set_rules(struct dra_prepare *prepare, const struct dra_wanted_rules *rules);
 
-/* |err| is NULL when it succeeded; an Unprepare has no devices. All is borrowed until it returns. */
+/* |err| NULL: it succeeded. An Unprepare has no devices. The arguments are valid only until the function returns. */
 typedef void dra_prepare_done_fn(
         const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data);
 
-/* |done| is called exactly once, perhaps before they return. */
+/* |done| is called exactly once, perhaps before the function returns. */
 void dra_prepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
 void dra_unprepare_claim(
         struct dra_prepare *prepare, const struct dra_service_claim *claim, dra_prepare_done_fn *done, void *data);
 
-/* Calls that are answered, by what was asked and how it ended. */
+/* How many calls were answered, by kind and outcome. */
 struct dra_prepare_counts {
         uint64_t prepared;
         uint64_t prepare_refused;
@@ -118,8 +125,8 @@ struct dra_prepare_counts {
 };
 struct dra_prepare_counts dra_prepare_counts(const struct dra_prepare *prepare);
 
-/* Calls that are not answered. */
+/* How many calls are not answered yet. */
 size_t dra_prepare_calls(const struct dra_prepare *prepare);
 
-/* Its two calls as kubelet's: for dra_service_new(). It must live as long as works of the service run. */
+/* The backend for dra_service_new(). |prepare| must live as long as works of the service run. */
 struct dra_service_backend dra_prepare_backend(struct dra_prepare *prepare);

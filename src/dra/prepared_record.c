@@ -1,4 +1,6 @@
-/* What comes from the caller takes the same way as what comes from the file, so nothing is ever written that could not be read. */
+/*
+ * A claim from the caller is checked in the same way as one from the file, so nothing is written that could not be read again.
+ */
 #include "dra/prepared_record.h"
 
 #include <errno.h>
@@ -17,7 +19,7 @@
 struct entry {
         struct arena arena;
         struct dra_prepared_claim claim;
-        char *text; /* of the claim, as it is in the file */
+        char *text; /* the claim's text in the file */
 };
 
 struct entries {
@@ -29,7 +31,7 @@ struct dra_record {
         char *path;
         char *boot_id;
         struct entries entries;
-        bool has_read; /* |seen| is the file that the entries are of */
+        bool has_read; /* the entries were read from the file |seen| */
         struct stat seen;
 };
 
@@ -57,7 +59,7 @@ static void entries_append(struct entries *entries, struct entry *entry)
         entries->all[entries->count++] = entry;
 }
 
-/* Its index, or the count. */
+/* The index of the claim, or the count if there is none. */
 static size_t entries_find(const struct entries *entries, const char *uid)
 {
         size_t i = 0;
@@ -152,7 +154,7 @@ static const struct json_field claim_fields[] = {
 };
 static const struct json_shape claim_shape = JSON_SHAPE(struct dra_prepared_claim, claim_fields);
 
-/* What stands before the claims. */
+/* The members before the claims. */
 struct document {
         unsigned int version;
         const char *boot_id;
@@ -233,7 +235,7 @@ static int document_read(
 
 /* ---- the file ---- */
 
-/* The texts of the claims are there already: with many claims a change writes them all, and makes one. */
+/* The texts of the other claims are kept: a change writes all of them, but formats only one. */
 static void document_write(const struct dra_record *record, const struct entries *entries, struct strbuf *ret)
 {
         const struct document document = {VERSION, record->boot_id};
@@ -275,7 +277,7 @@ static bool is_seen(const struct dra_record *record, const struct stat *status)
                seen->st_mtim.tv_nsec == status->st_mtim.tv_nsec;
 }
 
-/* |err| says why it is broken. */
+/* Moves a broken file aside; |err| says why it is broken. */
 static int move_aside(const struct dra_record *record, struct error *err)
 {
         _free_ char *broken = xasprintf("%s.broken", record->path);
@@ -307,7 +309,7 @@ int dra_record_refresh(struct dra_record *record, struct error *err)
                         (intmax_t)status.st_size, DRA_RECORD_BYTES_MAX);
         else if (file_read_private(record->path, DRA_RECORD_BYTES_MAX, &text, err) < 0)
                 return error_prefix(err, "record");
-        else if (text.size > 0) /* without power a file may be left empty, and what was prepared is void then */
+        else if (text.size > 0) /* a power cut may leave an empty file; after the reboot nothing is prepared any more */
                 result = document_read(record, &entries, &text, err);
         if (result < 0) {
                 entries_done(&entries);
@@ -374,7 +376,10 @@ const struct dra_prepared_claim *dra_record_find(const struct dra_record *record
         return i < record->entries.count ? &record->entries.all[i]->claim : NULL;
 }
 
-/* Writes the record with |entry| at |at|, or, where it is NULL, without what is there; then it is so in memory, too. Takes |entry|. */
+/*
+ * Writes the record with |entry| at |at|, or without the entry there if |entry| is NULL; then changes it in memory, too. Takes
+ * ownership of |entry|.
+ */
 static int record_change(struct dra_record *record, size_t at, struct entry *entry, struct error *err)
 {
         const struct entries *old = &record->entries;

@@ -1,5 +1,6 @@
 /*
- * What is prepared, on disk: one JSON file, so that who was killed at any moment knows afterwards what to go on with and what to undo.
+ * The prepared claims on disk, in one JSON file. After the agent was killed at any moment, the next one reads in it which
+ * claims to finish and which to undo.
  *
  *   {"version": 1, "nodeBootID": "6f1c…", "claims": [
  *      {"uid": "15eb…", "namespace": "team", "name": "train", "state": "prepared", "results": [
@@ -13,11 +14,12 @@
  *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
  *   prepared   all has been allocated. Its CDI specification is made from the record, at any time with the same content
  *
- * Each change replaces the whole file, mode 0600, and is in memory only once that is done. After a reboot nothing is held any more: the
- * record of another boot is empty. So nobody waits for the disk, which takes milliseconds: who is killed leaves the kernel what was
- * written. A file that cannot be understood is moved aside to "<path>.broken"; an empty one is what a power cut leaves, and holds nothing.
+ * Each change replaces the whole file, mode 0600, and is made in memory only after that. After a reboot nothing is held any
+ * more, so a record of another boot counts as empty. Therefore the file is not synced, which would take milliseconds: when the
+ * process is killed, the kernel still has what was written. A file that cannot be understood is moved to "<path>.broken"; an
+ * empty file is what a power cut leaves, and counts as an empty record.
  *
- * It knows no claims of the API server, no ledger, and what nothing in it is for.
+ * It knows neither claims of the API server nor the ledger, nor what its values are used for.
  */
 #pragma once
 
@@ -48,7 +50,7 @@ struct dra_edit_mount {
         bool is_writable;
 };
 
-/* What a container gets with one device. */
+/* The CDI edits of one device. */
 struct dra_edits {
         const char *const *env; /* "NAME=value" */
         size_t n_env;
@@ -71,7 +73,7 @@ struct dra_prepared_result {
         const char *tier;               /* how the limits are enforced; NULL: not */
         const char *daemon;             /* NULL: none */
         const char *cdi_id;
-        const char *unit_cdi_id; /* the CDI device of the unit, which the container also gets; NULL: none */
+        const char *unit_cdi_id; /* the CDI device of the unit, which the container gets, too; NULL: none */
         struct dra_edits edits;
 };
 
@@ -88,10 +90,10 @@ struct dra_prepared_claim {
 
 struct dra_record;
 
-/* Of this boot: "6f1c3d3e-…" in the file |path|, /proc/sys/kernel/random/boot_id; for the caller to free. */
+/* Reads the id of this boot, "6f1c3d3e-…", from the file |path| (/proc/sys/kernel/random/boot_id); for the caller to free. */
 int dra_record_boot_id(char **ret, const char *path, struct error *err) MUST_USE;
 
-/* Reads nothing yet: the record is empty. Both texts are copied; the folder of |path| must be there. */
+/* Reads nothing yet: the record is empty. Both texts are copied; the folder of |path| must exist. */
 struct dra_record *dra_record_new(const char *path, const char *boot_id);
 struct dra_record *dra_record_free(struct dra_record *record); /* accepts NULL, returns NULL */
 
@@ -101,21 +103,21 @@ static inline void dra_record_freep(struct dra_record **record)
 }
 
 /*
- * Reads the file where it is another one than was read or written last: an instance of the driver that runs beside this one writes it,
- * too. To be called by who has just got the lock (dra/service.h). DRA_RECORD_BROKEN: it could not be understood, |err| says why and
- * where it is now, and the record is empty. After -1 the record is as before.
+ * Reads the file if it is not the one that was read or written last: another instance of the driver may have written it. To be
+ * called after the lock was taken (dra/service.h). DRA_RECORD_BROKEN: the file could not be understood; |err| says why and
+ * where it is now, and the record is empty. After -1 the record is unchanged.
  */
 #define DRA_RECORD_BROKEN 1
 int dra_record_refresh(struct dra_record *record, struct error *err) MUST_USE;
 
 size_t dra_record_count(const struct dra_record *record);
 
-/* In the order in which they came. Borrowed until the record changes. */
+/* Claims in the order in which they were added; valid until the record changes. */
 const struct dra_prepared_claim *dra_record_at(const struct dra_record *record, size_t i);
 const struct dra_prepared_claim *dra_record_find(const struct dra_record *record, const char *uid);
 
-/* Adds the claim, or replaces the one with its UID, by a copy. Fails, and changes nothing, beyond the bounds above. */
+/* Adds a copy of the claim, or replaces the one with its UID. Fails without a change if a bound above is exceeded. */
 int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *claim, struct error *err) MUST_USE;
 
-/* Succeeds, and writes nothing, where there is none with this UID. */
+/* Succeeds without writing if there is no claim with this UID. */
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err) MUST_USE;

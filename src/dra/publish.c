@@ -9,7 +9,7 @@
 #include "kube/object.h"
 #include "kube/watch.h"
 
-#define APART_SINCE 35UL /* the minor version that wants counter sets and devices in slices of their own */
+#define APART_SINCE 35UL /* the minor version from which counter sets and devices need slices of their own */
 
 struct dra_publisher {
         struct dra_publisher_options options;
@@ -18,7 +18,7 @@ struct dra_publisher {
         struct dra_taint *taints;
         size_t n_taints;
 
-        /* What is known of the server. */
+        /* Facts about the server. */
         bool has_api;
         bool has_version;
         bool has_probed;
@@ -26,7 +26,7 @@ struct dra_publisher {
         bool counters_apart;
         struct dra_features features;
         bool is_refused; /* the full layout: 422 */
-        bool has_warned; /* of the safe layout */
+        bool has_warned; /* that the safe layout is used */
         char *owner_uid; /* NULL: not known */
 
         struct arena arena; /* of |layout| */
@@ -38,7 +38,7 @@ struct dra_publisher {
         bool is_synced;
         bool had_trouble;
         bool is_at_rest;        /* reported */
-        struct kube_call *call; /* NULL: nothing is asked or written */
+        struct kube_call *call; /* NULL: no request is under way */
         json_t *sent;           /* the spec that |call| writes */
         char *sent_name;
         struct backoff backoff;
@@ -47,14 +47,14 @@ struct dra_publisher {
 
 static void go_on(struct dra_publisher *publisher);
 
-/* ---- outcome ---- */
+/* ---- success and failure ---- */
 
 static void on_timer(uv_timer_t *timer)
 {
         go_on(timer->data);
 }
 
-/* From the loop, so that several changes in one turn of it are one. */
+/* Continues later, from the loop, so that several changes in one turn of it are handled at once. */
 static void arm(struct dra_publisher *publisher, uint64_t ms)
 {
         uv_timer_start(&publisher->timer, on_timer, ms, 0);
@@ -165,7 +165,7 @@ static void set_object(const struct dra_publisher *publisher, json_t *object, co
         json_object_set(object, "spec", spec);
 }
 
-/* A server that refuses the probe has none of its features: it knows the fields at best. */
+/* A server that refuses the probe has none of the features, even if it knows the fields. */
 static void on_probed(const struct kube_answer *answer, void *data)
 {
         struct dra_publisher *publisher = data;
@@ -217,7 +217,7 @@ static uint64_t version_of(const json_t *object)
         return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* The server refused a slice as it is: 422. Where something else is wanted meanwhile, that may be another matter. */
+/* The server refused a slice as invalid (422). If other slices are wanted meanwhile, these are tried first. */
 static void refuse(struct dra_publisher *publisher, const struct kube_answer *answer)
 {
         bool was_safe;
@@ -236,13 +236,13 @@ static void refuse(struct dra_publisher *publisher, const struct kube_answer *an
         change(publisher);
 }
 
-/* What came back is what there is, and shows what was dropped. */
+/* Reads the server's answer: it is the slice that exists now, and shows which fields the server dropped. */
 static void read_back(struct dra_publisher *publisher, json_t *object)
 {
         struct dra_features features = publisher->features;
         json_t *kept = json_object_get(object, "spec");
 
-        if (!kept) /* no ResourceSlice: the watch will say what there is */
+        if (!kept) /* no ResourceSlice: the watch will bring it */
                 return;
         json_object_set(publisher->there, publisher->sent_name, object);
         json_object_set_new(publisher->accepted, publisher->sent_name,
@@ -264,7 +264,7 @@ static void on_written(const struct kube_answer *answer, void *data)
                 return;
         }
         if (answer->status == 404 && json_object_del(publisher->there, publisher->sent_name) == 0) {
-                publisher->call = NULL; /* somebody deleted it meanwhile */
+                publisher->call = NULL; /* another client deleted it meanwhile */
                 arm(publisher, 0);
                 return;
         }
@@ -326,7 +326,7 @@ static void delete_slice(struct dra_publisher *publisher, const struct dra_actio
         json_decref(body);
 }
 
-/* ---- what is there ---- */
+/* ---- list and watch ---- */
 
 static void on_object(enum kube_change what, json_t *object, void *data)
 {
@@ -478,7 +478,7 @@ static void go_on(struct dra_publisher *publisher)
         }
 }
 
-/* ---- from outside ---- */
+/* ---- public ---- */
 
 struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *options)
 {
@@ -503,7 +503,7 @@ void dra_publisher_put(
         publisher->wish = *options;
         publisher->is_refused = false;
         publisher->backoff.failures = 0;
-        drop_layout(publisher); /* it is of the inventory before */
+        drop_layout(publisher); /* it was made of the inventory before */
         if (publisher->has_probed)
                 make_wanted(publisher);
         if (!publisher->call)

@@ -1,6 +1,7 @@
 /*
- * Keeps the ResourceSlices of this node in the API server as the layout says, for as long as the loop runs: made, changed, and put back
- * when somebody removes or changes them (kubelet deletes all of them at its start). Nothing is written while nothing changes.
+ * Keeps the ResourceSlices of this node in the API server as the layout says, as long as the loop runs. It creates and changes
+ * them, and restores them if another program removes or changes them (kubelet deletes all of them when it starts). Nothing is
+ * written while nothing changes.
  *
  *   version ──► node ──► probe ──► list and watch ──► reconcile, one write at a time ──► at rest
  *      ▲          ▲                                      ▲   │                            │
@@ -8,10 +9,10 @@
  *      │              be another Node now                └──── a change, here or there ───┘
  *      └── the watch stood again after trouble: the server may be another
  *
- * Version: the newest of v1, v1beta2 and v1beta1 that is served, and the server's own, since 1.35 wants counters apart from devices. Probe: a
- * slice with a field of each feature, as a dry run; fields that come back are features that are on. What is really written is read
- * back all the same. A server that lacks a feature, or refuses a slice as invalid (422), gets the safe layout; both are forgotten when it is
- * probed again.
+ * Version: of v1, v1beta2 and v1beta1 the newest that the server has, and the version of the server itself, because 1.35 wants
+ * counters and devices in different slices. Probe: a dry run with a slice that has a field of each feature; fields that the
+ * server returns are features that are on. The slices that are written are compared with the answer, too. A server without a
+ * feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is probed again.
  */
 #pragma once
 
@@ -29,38 +30,38 @@ struct dra_publisher;
 struct dra_publisher_options {
         uv_loop_t *loop;
         struct kube_client *client; /* outlives the publisher */
-        const char *node;           /* copied, as is the next */
+        const char *node;           /* copied, as the next */
         const char *driver;         /* DRA_DRIVER */
         uint64_t retry_ms;          /* 0: DRA_RETRY_MS */
         /*
-         * From the loop, may close the publisher: NULL when all is as it should be, after it was not; else why not, each time that it is put
-         * off. ERROR_NOT_FOUND: the API server has no resource.k8s.io.
+         * Called from the loop; may close the publisher. NULL: all slices are up to date, after they were not. Else the reason
+         * why not, each time that it has to wait. ERROR_NOT_FOUND: the API server has no resource.k8s.io.
          */
         void (*done)(const struct error *error, void *data);
-        void (*on_layout)(void *data); /* another one is offered; must not close the publisher. May be NULL */
+        void (*on_layout)(void *data); /* the offered layout has changed; must not close the publisher. May be NULL */
         void *data;
 };
 
 struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *options);
 
 /*
- * What is to be offered from now on; nothing is written before the first. Both are borrowed, and what they point to, until the next
- * call or the end; of the features, those count that are also on in the API server.
+ * Sets what is to be offered; nothing is written before the first call. Both arguments and what they point to must stay valid
+ * until the next call or the end. Only features that are also on in the API server are used.
  */
 void dra_publisher_put(
         struct dra_publisher *publisher, const struct inventory *inventory, const struct dra_options *options);
 
-/* All that are there from now on. Copies. */
+/* Sets all taints; they are copied. */
 void dra_publisher_set_taints(struct dra_publisher *publisher, const struct dra_taint *taints, size_t n_taints);
 
-/* What is offered; NULL: the server's features are not known yet. Valid until the loop goes on. */
+/* The offered layout; NULL: the server's features are not known yet. Valid until the loop runs again. */
 const struct dra_layout *dra_publisher_layout(const struct dra_publisher *publisher);
 
-/* What the API server keeps of what is written to it; all false as long as it is not known. */
+/* The features that the API server has; all false until they are known. */
 struct dra_features dra_publisher_features(const struct dra_publisher *publisher);
 
-/* The version of the API that is spoken; v1 as long as it is not known. */
+/* The version of the API that is used; v1 until it is known. */
 enum dra_api dra_publisher_api(const struct dra_publisher *publisher);
 
-/* The slices stay. The memory goes when the loop has closed the handle. Accepts NULL, returns NULL. */
+/* The slices stay. The memory is freed when the loop has closed the handle. Accepts NULL, returns NULL. */
 struct dra_publisher *dra_publisher_close(struct dra_publisher *publisher);

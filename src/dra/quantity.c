@@ -7,7 +7,7 @@
 #include "base/macro.h"
 #include "base/text.h"
 
-/* What |suffix| stands for is 2^binary * 10^decimal. */
+/* |suffix| stands for 2^binary * 10^decimal. */
 static bool read_suffix(const char *suffix, unsigned int *ret_binary, int *ret_decimal)
 {
         static const struct {

@@ -54,7 +54,7 @@ static const json_t *find_wanted(const struct dra_pool *pool, const char *name)
         return NULL;
 }
 
-/* A slice of another pool's name cannot be changed into one of ours. */
+/* A slice whose pool has another name cannot be changed into one of ours: it is deleted. */
 static bool is_obsolete(const struct dra_pool *pool, const char *name, const json_t *there)
 {
         const json_t *wanted = find_wanted(pool, name);
@@ -63,7 +63,7 @@ static bool is_obsolete(const struct dra_pool *pool, const char *name, const jso
                                   object_text(there, "spec", "pool", "name", NULL));
 }
 
-/* The generation that the wanted slices are to have. */
+/* The generation of the wanted slices. */
 static json_int_t choose_generation(const struct dra_pool *pool, json_int_t newest)
 {
         size_t count = json_array_size(pool->wanted);

@@ -1,10 +1,12 @@
 /*
- * What to do next so that the slices of a pool become those that are wanted: one step at a time, looked at anew after each. Pure.
+ * Finds the next step that makes the slices of a pool those that are wanted: one write at a time, after which it is called
+ * again. Pure.
  *
- * Consumers use the slices of a pool's highest generation, and those only when they are as many as each of them says. So a change of more
- * than one slice gets the next generation, of which nobody takes anything until its last slice is there; what is obsolete is deleted first,
- * then the others are replaced, then the missing ones made. The change of one slice in place keeps the generation, and so does what
- * completes one that is not complete: a slice that somebody deleted, the rest of a change that was interrupted.
+ * The scheduler uses only the slices of a pool's highest generation, and only if there are as many as each of them says. So a
+ * change of more than one slice gets the next generation, which the scheduler does not use until its last slice is there:
+ * obsolete slices are deleted first, then the others replaced, then the missing ones created. The change of a single slice
+ * keeps the generation. So does completing an incomplete one: a slice that was deleted, the rest of a change that was
+ * interrupted.
  */
 #pragma once
 
@@ -15,7 +17,7 @@ enum dra_step { DRA_STEP_NONE, DRA_STEP_DELETE, DRA_STEP_REPLACE, DRA_STEP_CREAT
 
 struct dra_action {
         enum dra_step step;
-        const char *name; /* of the slice; borrowed from what was given */
+        const char *name; /* of the slice; points into |wanted| or |there| */
         json_t *spec;     /* wanted, borrowed; NULL for DELETE */
         json_int_t generation;
 };
@@ -24,8 +26,8 @@ struct dra_pool {
         const json_t *wanted; /* of dra_slices_build() */
         json_t *there;        /* {name: ResourceSlice} */
         const json_t *
-                accepted; /* {name: {"sent": spec, "kept": spec}}: what the server makes of a spec is not written again */
-        const char *owner_uid; /* of the Node that owns them */
+                accepted; /* {name: {"sent": spec, "kept": spec}}: what the server has changed in a spec is no difference */
+        const char *owner_uid; /* of the Node that owns the slices */
 };
 
 struct dra_action dra_reconcile(const struct dra_pool *pool);

@@ -37,7 +37,7 @@ struct dra_registration {
         char *directory; /* of |endpoint| */
         char *registry_socket;
         char *endpoint;
-        struct rpc_server *first; /* NULL: not there yet */
+        struct rpc_server *first; /* NULL: it does not listen yet */
         struct rpc_server *second;
         struct dirwatch *watches[2];
         uv_timer_t retry;
@@ -45,7 +45,7 @@ struct dra_registration {
         char last_failure[sizeof(((struct error *)0)->text)];
         bool is_registered;
         bool is_closing;
-        unsigned int open; /* servers, also replaced ones, and the timer */
+        unsigned int open; /* handles that are not closed: servers, also replaced ones, and the timer */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -66,7 +66,7 @@ static void finish_with(struct rpc_call *call, const ProtobufCMessage *answer)
 static void handle_get_info(struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
 {
         struct dra_registration *registration = context;
-        /* The short form, without the package. From 1.34 on kubelet takes the first that it knows. */
+        /* Kubelet's short names of the services, without the package. From 1.34 on kubelet uses the first one that it knows. */
         char v1[] = "v1.DRAPlugin", v1beta1[] = "v1beta1.DRAPlugin", health[] = "v1alpha1.DRAResourceHealth";
         char type[] = "DRAPlugin";
         char *versions[] = {v1, v1beta1, health};
@@ -156,7 +156,7 @@ static void on_server_closed(void *data)
         free_if_closed(data);
 }
 
-/* One line when the reason changes. */
+/* Logs one line each time the reason changes. */
 static void report_failure(struct dra_registration *registration, const struct error *err)
 {
         enum log_level level = strcmp(registration->last_failure, err->text) == 0 ? LOG_DEBUG : LOG_WARN;
@@ -171,7 +171,7 @@ static bool is_there(const struct rpc_server *server)
         return server && rpc_server_is_reachable(server);
 }
 
-/* Replaces |*server|, whose socket is gone, if there is one. */
+/* Starts a server. If |*server| is one whose socket is gone, it is closed. */
 static int serve_again(struct dra_registration *registration, struct rpc_server **server, const char *path,
         const struct rpc_server_options *options, struct error *err)
 {
@@ -179,7 +179,7 @@ static int serve_again(struct dra_registration *registration, struct rpc_server 
 
         if (before)
                 rpc_server_close(before, REPLACED_GRACE_MS, on_server_closed, registration);
-        /* Two that replace each other's sockets would do so for ever. */
+        /* If another instance listens, its socket stays: else two instances would replace each other's sockets for ever. */
         if (reach_socket(path) == 0)
                 return error_set(
                         err, ERROR_UNAVAILABLE, "socket '%s': another instance of this driver listens on it", path);
@@ -273,7 +273,7 @@ static void on_changed(void *data)
         look(data);
 }
 
-/* A new file is a new plugin for kubelet's watcher. */
+/* Creates the first socket again, because a new file is a new plugin for kubelet's watcher. */
 static void on_retry(uv_timer_t *timer)
 {
         struct dra_registration *registration = container_of(timer, struct dra_registration, retry);
@@ -285,7 +285,7 @@ static void on_retry(uv_timer_t *timer)
         look(registration);
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 static int check_driver(const char *driver, struct error *err)
 {

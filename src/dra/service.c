@@ -1,6 +1,6 @@
 /*
- * Requests wait for works: a waiter is one claim of one request, and hangs on the work that will answer it. Works are kept in the order
- * in which they were asked for; those that nothing holds up are also in |ready|.
+ * Requests wait for works. A waiter is one claim of one request, and is in the list of the work that will answer it. Works are
+ * in the order of the requests; those that can begin are also in |ready|.
  */
 #include "dra/service.h"
 
@@ -23,19 +23,19 @@ struct dra_service {
         struct dra_service_options options;
         char *lock_directory; /* NULL: none */
         struct lock lock;
-        char lock_reason[sizeof(((struct error *)0)->text)]; /* why it is not held; empty: nobody wanted it, or it is */
+        char lock_reason[sizeof(((struct error *)0)->text)]; /* why the lock is not held; or empty */
         uv_timer_t deadline;
         uv_timer_t lock_retry;
         struct dra_health_stream *health;
-        struct list requests; /* not answered; the first has the earliest deadline */
+        struct list requests; /* not answered yet; the first has the earliest deadline */
         size_t n_requests;
         struct list works;
         size_t n_works;
-        struct list ready; /* not begun, and no earlier work of the same UID is there */
+        struct list ready; /* not begun, and there is no earlier work of the same UID */
         size_t n_running;
         bool is_advancing;
         bool is_closing;
-        unsigned int open; /* timers */
+        unsigned int open; /* timers that are not closed */
 };
 
 struct dra_work {
@@ -125,7 +125,7 @@ static struct dra_work *find_or_add_work(
         return work;
 }
 
-/* Takes it out of the service; the next of the same claim can begin. */
+/* Removes the work from the service; the next work of the same claim can begin. */
 static void remove_work(struct dra_work *work)
 {
         struct dra_service *service = work->service;
@@ -156,7 +156,7 @@ static void leave_work(struct waiter *waiter)
         list_remove(&waiter->in_work);
         if (work->is_running || !list_is_empty(&work->waiters))
                 return;
-        remove_work(work); /* nobody waits for it, and it has not begun */
+        remove_work(work); /* no request waits for it, and it has not begun */
         free_work(work);
 }
 
@@ -181,7 +181,7 @@ static void on_call_ended(struct rpc_call *call UNUSED, void *data)
         free(request);
 }
 
-/* The request may be gone when this returns. */
+/* The request may be freed when this returns. */
 static void send_answer(struct request *request)
 {
         struct rpc_call *call = request->call;
@@ -262,7 +262,10 @@ static bool has_lock(struct dra_service *service)
         return false;
 }
 
-/* Begins what can begin. The backend may answer from within, which comes back here: then the loop below goes on. */
+/*
+ * Begins all works that can begin. The backend may answer a work at once, which calls this function again: the nested call
+ * returns, and the loop below goes on.
+ */
 static void advance(struct dra_service *service)
 {
         const struct dra_service_backend *backend = &service->options.backend;
@@ -298,7 +301,7 @@ static void end_work(struct dra_work *work, const char *error, const struct dra_
         assert(work->is_running);
         remove_work(work);
         service->n_running--;
-        /* Writing an answer may end other requests, and take their waiters out of this list: so always the first. */
+        /* Writing an answer may end other requests, and remove their waiters from this list: so always take the first. */
         while (!list_is_empty(&work->waiters)) {
                 struct waiter *waiter = container_of(work->waiters.next, struct waiter, in_work);
                 struct request *request = waiter->request;
@@ -327,7 +330,7 @@ void dra_work_succeed(struct dra_work *work, const struct dra_service_device *de
 
 void dra_work_fail(struct dra_work *work, const struct error *err)
 {
-        /* An empty text would be a success for kubelet. */
+        /* Kubelet takes an empty text for success. */
         end_work(work, err->text[0] ? err->text : error_kind_name(err->kind), NULL, 0);
 }
 
@@ -477,7 +480,7 @@ struct rpc_service dra_service_rpc(struct dra_service *service)
         return (struct rpc_service){.methods = methods, .n_methods = ARRAY_SIZE(methods), .context = service};
 }
 
-/* ---- life ---- */
+/* ---- start and end ---- */
 
 struct dra_service *dra_service_new(const struct dra_service_options *options)
 {

@@ -1,25 +1,28 @@
 /*
- * DRAPlugin v1 and v1beta1, and NodeWatchResources (dra/health_stream.h), as calls to whoever prepares claims.
+ * Serves DRAPlugin v1 and v1beta1, and NodeWatchResources (dra/health_stream.h). It passes claims to a backend that prepares
+ * them.
  *
- * A request of kubelet's names claims. Each claim is one piece of work for the backend, and the request is answered when all of its claims
- * are, or after |timeout_ms|: what is not done by then gets an error of ours, while kubelet still listens (it waits for 45 s). The answer
- * has an entry for every claim.
+ * A request of kubelet's has several claims. Each claim is a work for the backend. The request is answered when all its works
+ * are done, or after |timeout_ms|: the answer then has an error for each claim that is not done. That is before kubelet gives
+ * up, after 45 s. The answer has an entry for every claim.
  *
- * Works of different claims run at the same time; those of one UID one after another, in the order of the requests. A request that asks
- * for what the newest work of that claim does already shares it, even if the first who asked has got an error meanwhile: kubelet asks
- * again after a timeout, the claim's allocation cannot change while it is reserved, and so the second attempt gets what the first one took too
- * long for. Asked to prepare while an Unprepare runs, or the other way round, the second waits. Work that has not begun when the last
- * who waited for it is gone is dropped: an Unprepare may have come by another way meanwhile.
+ * Works of different claims run at the same time; those of one UID run one after another, in the order of the requests. A
+ * request for what the newest work of the claim already does shares that work, even if the request before has timed out:
+ * kubelet tries again after a timeout, the claim's allocation cannot change while it is reserved, and so the second request
+ * gets the result that was too late for the first. A Prepare waits for a running Unprepare of the same claim, and the other way
+ * round. A work that has not begun is dropped when no request waits for it any more: the claim may have been unprepared by
+ * another way meanwhile.
  *
  *     Prepare A ──► work 1 runs          answered: both requests, and then work 2 begins
  *     Prepare A ──► shares work 1
  *     Unprepare A ──► work 2 waits
  *
- * Two instances (a rolling update): work begins only while this process holds the lock on |lock_directory| (io/lock.h), and the lock is given
- * back when no work runs. Who cannot get it within |timeout_ms| answers with an error, so that kubelet tries again. It is one lock for
- * all claims, since the instances also share the ledger and the CDI files.
+ * In a rolling update there are two instances. Works begin only while the process holds the lock on |lock_directory|
+ * (io/lock.h), and the lock is released when no work runs. An instance that does not get the lock within |timeout_ms| answers
+ * with an error, and kubelet tries again. There is one lock for all claims, because the instances share the record and the CDI
+ * files.
  *
- * It does not know claims' contents, the API server, nor sockets (dra/registration.h has them).
+ * It knows neither the content of claims nor the API server nor sockets (those are in dra/registration.h).
  */
 #pragma once
 
@@ -32,9 +35,9 @@
 #include "rpc/session.h"
 
 #define DRA_SERVICE_TIMEOUT_MS UINT64_C(40000)  /* below kubelet's 45 s */
-#define DRA_SERVICE_CLAIMS_MAX ((size_t)128)    /* of one request */
-#define DRA_SERVICE_REQUESTS_MAX ((size_t)1024) /* not answered yet; one more is refused */
-#define DRA_SERVICE_WORKS_MAX ((size_t)4096)    /* not done yet; a request that needs more is refused */
+#define DRA_SERVICE_CLAIMS_MAX ((size_t)128)    /* in one request */
+#define DRA_SERVICE_REQUESTS_MAX ((size_t)1024) /* requests that are not answered; another one is refused */
+#define DRA_SERVICE_WORKS_MAX ((size_t)4096)    /* works that are not done; a request that needs more is refused */
 
 /* |uid| is letters, digits and '-'; the other two are names as the API server has them. */
 struct dra_service_claim {
@@ -44,7 +47,7 @@ struct dra_service_claim {
 };
 
 struct dra_service_device {
-        const char *const *request_names; /* without the part after a '/'; none: all of the claim's */
+        const char *const *request_names; /* without the part after a '/'; none: all requests of the claim */
         size_t n_request_names;
         const char *pool_name;
         const char *device_name;
@@ -56,8 +59,8 @@ struct dra_service_device {
 struct dra_work;
 
 /*
- * Each work is answered exactly once by one of the functions below, at once or later, however late: its memory goes then. |claim|
- * lives as long as the work.
+ * The backend answers each work exactly once, by one of the functions below, at once or later: the work is freed then. |claim|
+ * is valid as long as the work.
  */
 struct dra_service_backend {
         void (*prepare)(struct dra_work *work, const struct dra_service_claim *claim, void *data);
@@ -65,14 +68,14 @@ struct dra_service_backend {
         void *data;
 };
 
-/* Done; |devices| are copied, and ignored for an Unprepare. */
+/* The work succeeded; |devices| are copied, and ignored for an Unprepare. */
 void dra_work_succeed(struct dra_work *work, const struct dra_service_device *devices, size_t count);
 void dra_work_fail(struct dra_work *work, const struct error *err);
 
 struct dra_service_options {
         uv_loop_t *loop;
         struct dra_service_backend backend;
-        const char *lock_directory; /* NULL: no lock; need not exist yet */
+        const char *lock_directory; /* NULL: no lock; it may not exist yet */
         uint64_t timeout_ms;        /* 0: DRA_SERVICE_TIMEOUT_MS */
         uint64_t resend_ms;         /* of health; 0: DRA_HEALTH_RESEND_MS */
 };
@@ -81,17 +84,17 @@ struct dra_service;
 
 struct dra_service *dra_service_new(const struct dra_service_options *options);
 
-/* What a server of it serves: methods and their context, borrowed. */
+/* The methods for an rpc_server, and their context; valid as long as the service. */
 struct rpc_service dra_service_rpc(struct dra_service *service);
 
 struct dra_health_stream *dra_service_health(struct dra_service *service);
 
-/* Requests that are not answered, and works that are not done. */
+/* The number of requests that are not answered, and of works that are not done. */
 size_t dra_service_requests(const struct dra_service *service);
 size_t dra_service_works(const struct dra_service *service);
 
 /*
- * To be called when its servers are closed: no call may be open. Work that runs goes on and is answered to nobody. The memory goes when
- * the loop has closed the timers. Accepts NULL, returns NULL.
+ * To be called when its servers are closed: no call may be open. Works that run go on, but nobody gets their answers. The
+ * memory is freed when the loop has closed the timers. Accepts NULL, returns NULL.
  */
 struct dra_service *dra_service_close(struct dra_service *service);

@@ -13,7 +13,7 @@
 
 #define ATTRIBUTE_TEXT_MAX ((size_t)64)
 #define HASH_DIGITS 8
-#define NODE_TEXT_MAX 160 /* of the node in the name of a slice, which has 253 characters at most */
+#define NODE_TEXT_MAX 160 /* of the node's name in the name of a slice, which has at most 253 characters */
 
 static const char *const api_names[] = {
         [DRA_API_V1] = "v1", [DRA_API_V1BETA2] = "v1beta2", [DRA_API_V1BETA1] = "v1beta1"};
@@ -58,7 +58,7 @@ char *dra_api_slices(enum dra_api api)
 
 /* ---- quantities ---- */
 
-/* As the API server would write it. */
+/* A quantity in the form in which the API server writes it. */
 static json_t *quantity(uint64_t value, bool is_binary)
 {
         static const char *const binary[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi"};
@@ -75,7 +75,7 @@ static json_t *quantity(uint64_t value, bool is_binary)
         return json_string_nocheck(text);
 }
 
-/* {key: value}. There are tens of thousands of these, and json_pack() takes its time to read a format. */
+/* {key: value}. There are tens of thousands of these, and json_pack() is slow because it parses a format each time. */
 static json_t *pair(const char *key, json_t *value)
 {
         json_t *object = json_object();
@@ -108,7 +108,7 @@ static void put_version(json_t *attributes, const char *name, const unsigned int
         json_object_set_new(attributes, name, pair("version", json_sprintf("%u.%u.%u", parts[0], parts[1], parts[2])));
 }
 
-/* "580.105.08" has a zero that semantic versions may not have. */
+/* Reads the three numbers of a version: "580.105.08" has a leading zero, which semantic versions do not allow. */
 static bool read_version(const char *text, unsigned int ret[static 3])
 {
         memset(ret, 0, 3 * sizeof(*ret));
@@ -175,7 +175,10 @@ static const char *brand_name(int brand)
         return brand >= 0 && (size_t)brand < ARRAY_SIZE(names) ? names[brand] : NULL;
 }
 
-/* NVIDIA's words for whole GPUs and MIG devices, so that their classes select them, and no other device. */
+/*
+ * The attribute |type|. For whole GPUs and MIG devices it is NVIDIA's word, so that NVIDIA's classes select these and no other
+ * device.
+ */
 static const char *type_of(const struct dra_device *device)
 {
         switch (device->kind) {
@@ -193,7 +196,7 @@ static const char *type_of(const struct dra_device *device)
         return NULL;
 }
 
-/* What all devices of |gpu| say of it. */
+/* The attributes that all devices of |gpu| have in common. */
 static json_t *attributes_of_gpu(const struct inventory *inventory, const struct gpu *gpu)
 {
         json_t *attributes = json_object();
@@ -218,7 +221,7 @@ static json_t *attributes_of_gpu(const struct inventory *inventory, const struct
         return attributes;
 }
 
-/* The values of |of_gpu| are in all of them. */
+/* The attributes of |device|, which include those of |of_gpu|. */
 static json_t *attributes_of(const struct dra_device *device, json_t *of_gpu)
 {
         json_t *attributes = json_object();
@@ -324,7 +327,7 @@ static json_t *set_of(const struct dra_counter_set *set)
         return json_pack("{s: s, s: o}", "name", set->name, "counters", counters_of(set->counters, set->n_counters));
 }
 
-/* Where taints are not known, nobody may be given it. */
+/* Whether a device is left out because it needs a taint and the API server has none: it must not be allocated. */
 static bool is_left_out(const struct dra_slices_options *options, const struct dra_device *device)
 {
         for (size_t i = 0; !options->has_taints && i < options->n_taints; i++)
@@ -339,7 +342,7 @@ struct pool {
         const struct dra_layout *layout;
         const struct dra_slices_options *options;
         json_t *slices;
-        json_t **of_gpus; /* attributes of each GPU of the inventory; NULL: not made yet */
+        json_t **of_gpus; /* attributes of each GPU of the inventory; NULL: not needed so far */
         size_t n_gpus;
         char hash[SHA256_HEX + 1]; /* of driver and node: "a" on "b-c" is not "a-b" on "c" */
         json_t *sets;              /* of the slice that is being filled; NULL: none yet */
@@ -357,7 +360,7 @@ static json_t *name_of(const struct pool *pool)
                 pool->options->node, HASH_DIGITS, pool->hash);
 }
 
-/* Ends the slice that is being filled, unless there is nothing in it. */
+/* Ends the slice that is being filled, if it has anything. */
 static void pool_cut(struct pool *pool)
 {
         json_t *spec;
@@ -433,7 +436,7 @@ static size_t count_of_gpu(const struct dra_layout *layout, size_t position)
         return count;
 }
 
-/* GPU by GPU; what one GPU has beyond a slice's 64 devices is left out. */
+/* Fills slices GPU by GPU; devices of a GPU beyond the 64 of a slice are left out. */
 static void fill_together(struct pool *pool)
 {
         const struct dra_layout *layout = pool->layout;

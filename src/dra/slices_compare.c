@@ -1,6 +1,4 @@
-/*
- * What the server made of a slice, against what it was sent.
- */
+/* Compares a slice that the server returned with the one that it was sent. */
 #include <string.h>
 
 #include "dra/quantity.h"

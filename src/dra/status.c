@@ -8,7 +8,7 @@
 
 #define MIB ((uint64_t)1024 * 1024)
 
-/* A copy of |text| that fits: what is longer is cut. Texts of the record are UTF-8, so the cut is at the beginning of a character. */
+/* A copy of |text| with at most |most| bytes, cut between two characters: texts of the record are UTF-8. */
 static json_t *bounded(const char *text, size_t most)
 {
         size_t size = strlen(text);
@@ -40,7 +40,7 @@ static const char *ready_message(struct arena *arena, const struct dra_prepared_
         return arena_printf(arena, "%s, alone", result->unit);
 }
 
-/* The daemon's own limits, which tier default is, are equal for all clients of it: those of no claim. */
+/* In tier default the daemon's own limits apply, which are equal for all its clients: they are no claim's limits. */
 static bool is_enforced(const struct dra_prepared_result *result)
 {
         return result->tier && strcmp(result->tier, mps_tier_name(MPS_TIER_DEFAULT)) != 0;
@@ -88,7 +88,7 @@ static json_t *device_of(const struct dra_prepared_result *result, const struct 
         return device;
 }
 
-/* With admin access a claim may have a device twice; the API wants each once. */
+/* With admin access a claim may have the same device twice, but the API allows each only once. */
 static bool is_shown_before(const struct dra_prepared_result *results, size_t i)
 {
         const char *share = results[i].share_id ? results[i].share_id : "";

@@ -1,5 +1,6 @@
 /*
- * What users see of a prepared claim: the entries of our devices in the claim's status.devices, as a server-side apply. Pure.
+ * Makes what users see of a prepared claim: the entries of our devices in the claim's status.devices, as a server-side apply.
+ * Pure.
  *
  *   $ kubectl get resourceclaim train -o yaml
  *   status:
@@ -13,8 +14,8 @@
  *       - {type: LimitsEnforced, status: "True", reason: Enforced, message: "…", …}
  *       data: {uuid: GPU-…, memoryMiB: 10240, threadPercentage: 30, tier: verified, mpsDaemon: GPU-…}
  *
- * Only a share by MPS has LimitsEnforced, tier and mpsDaemon. The apply names the claim's UID, so the server refuses it for another claim
- * of that name. An apply without devices takes back what the same field manager applied before.
+ * Only a share by MPS has LimitsEnforced, tier and mpsDaemon. The apply has the claim's UID, so the server refuses it if
+ * another claim has the name now. An apply without devices removes what the same field manager applied before.
  */
 #pragma once
 
@@ -32,11 +33,11 @@ struct dra_status_options {
         enum dra_api api;
         const char *driver;
         const char *pool;
-        const char *time; /* metav1.Time: since when */
+        const char *time; /* metav1.Time: since when the conditions are so */
 };
 
-/* Of a claim that is prepared; a new reference. */
+/* The apply for a prepared claim; a new reference. */
 json_t *dra_status_prepared(const struct dra_prepared_claim *claim, const struct dra_status_options *options);
 
-/* Without devices; a new reference. */
+/* The apply without devices; a new reference. */
 json_t *dra_status_removed(const char *uid, const char *name, const char *namespace, enum dra_api api);

@@ -65,7 +65,7 @@ static struct sending *find_sending(const struct dra_status_sender *sender, cons
         return NULL;
 }
 
-/* Takes |body|. */
+/* Takes the reference to |body|. */
 static void send_status(struct dra_status_sender *sender, enum dra_api api, const char *namespace, const char *name,
         const char *uid, json_t *body)
 {

@@ -4,7 +4,7 @@
 
 #include "dra/parameters.h"
 
-/* Of a device without this capacity: 0. */
+/* Reads the limit; 0 for a device without this capacity. */
 static int take_limit(const struct dra_wanted *wanted, const char *name, uint64_t *ret, struct error *err)
 {
         const struct dra_capacity *capacity = dra_device_capacity(wanted->device, name);
@@ -55,7 +55,7 @@ static int read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *ru
         return 0;
 }
 
-/* The first device by MPS of another unit than |one| is of; NULL: none. */
+/* The first device by MPS whose unit is not that of |one|; NULL: there is none. */
 static const struct dra_device *other_unit(const struct dra_wanted *all, size_t count, const struct dra_device *one)
 {
         for (size_t i = 0; i < count; i++)

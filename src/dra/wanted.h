@@ -1,12 +1,11 @@
 /*
- * What the results of a claim mean on this node: which device of the layout each is, and with which limits. Pure; knows neither ledger nor
- * supervisor.
+ * Finds the device of the layout, and its limits, for each result of a claim. Pure; knows neither ledger nor supervisor.
  *
- * "gpu-0-shared" with consumedCapacity memory 10Gi, threadPercentage 30 is GPU 0 by MPS with these limits. A static share has the limits
- * of its device. Whole GPUs, MIG devices and time-sliced ones have none. With admin access such a device is given beside its users, and so
- * a share by MPS is not: its limits would have to come from somewhere.
+ * "gpu-0-shared" with consumedCapacity memory 10Gi, threadPercentage 30 is GPU 0 by MPS with these limits. A static share has
+ * the limits of its device. Whole GPUs, MIG devices and time-sliced ones have no limits, and can be given with admin access,
+ * too, in addition to the claims that have them. A share by MPS cannot: its memory and threads would be missing elsewhere.
  *
- * One process can talk to one MPS daemon only, so devices by MPS of two units in one claim need a daemon that serves both.
+ * A process can use only one MPS daemon, so a claim with devices by MPS of two units needs a daemon that serves both.
  */
 #pragma once
 
@@ -28,15 +27,16 @@ struct dra_wanted {
 
 struct dra_wanted_rules {
         const struct dra_layout *layout; /* NULL: not known yet */
-        unsigned int kinds;              /* bit 1 << enum dra_device_kind: can be prepared */
+        unsigned int kinds;              /* the kinds that can be prepared: bit 1 << enum dra_device_kind */
         const char *driver;              /* its name */
-        enum dra_unenforced unenforced;  /* where neither claim nor class says so: dra/parameters.h */
-        bool one_daemon;                 /* an MPS daemon serves all units of the node */
+        enum dra_unenforced unenforced;  /* the default if neither claim nor class has it: dra/parameters.h */
+        bool one_daemon;                 /* one MPS daemon serves all units of the node */
 };
 
 /*
- * One for each result, in their order, in |arena|; they borrow from claim and layout. ERROR_UNAVAILABLE: the layout does not have the
- * device, or is not there. ERROR_UNSUPPORTED: not with these rules. ERROR_INVALID: the claim cannot be of a scheduler that saw this layout.
+ * Returns an entry for each result, in their order, in |arena|; entries point into claim and layout. ERROR_UNAVAILABLE: the
+ * layout does not have the device, or is not known yet. ERROR_UNSUPPORTED: these rules do not allow it. ERROR_INVALID: no
+ * scheduler with this layout could have allocated the claim.
  */
 int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const struct dra_claim *claim,
         const struct dra_wanted_rules *rules, struct error *err) MUST_USE;

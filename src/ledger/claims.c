@@ -13,7 +13,6 @@ struct claim;
 
 struct claim_device {
         struct claim *claim;
-        const struct ledger_claim_device *asked;
         struct ledger_claimed given;
         bool is_made; /* the supervisor was asked to make something for it */
 };
@@ -24,8 +23,7 @@ struct claim {
         struct arena arena;
         struct arena pods_arena;
         struct ledger_claim asked;
-        struct ledger_claim_device *wanted; /* asked.devices */
-        struct claim_device *devices;
+        struct claim_device *devices; /* one for each of asked.devices */
         enum claim_state state;
         int64_t since;           /* ledger_clock(), while it waits */
         size_t n_awaited;        /* answers of the supervisor */
@@ -36,6 +34,11 @@ struct claim {
 };
 
 /* ---- one claim ---- */
+
+static const struct ledger_claim_device *asked_of(const struct claim_device *device)
+{
+        return &device->claim->asked.devices[device - device->claim->devices];
+}
 
 static void claim_set_pods(struct claim *claim, const char *const *pods, size_t n_pods)
 {
@@ -56,13 +59,12 @@ static struct claim *claim_new(struct ledger *ledger, const struct ledger_claim 
         struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, asked->n_devices);
 
         claim->ledger = ledger;
-        claim->wanted = devices;
         claim->devices = ARENA_ARRAY(arena, struct claim_device, asked->n_devices);
         for (size_t i = 0; i < asked->n_devices; i++) {
                 devices[i] = asked->devices[i];
                 devices[i].id = arena_strdup(arena, asked->devices[i].id);
                 devices[i].unit = arena_strdup(arena, asked->devices[i].unit);
-                claim->devices[i] = (struct claim_device){.claim = claim, .asked = &devices[i]};
+                claim->devices[i] = (struct claim_device){.claim = claim};
         }
         claim->asked = (struct ledger_claim){
                 .uid = arena_strdup(arena, asked->uid),
@@ -96,7 +98,7 @@ static void claim_end(struct claim *claim)
         claim->done = NULL;
         for (size_t i = 0; i < claim->asked.n_devices; i++)
                 if (claim->devices[i].is_made)
-                        mps_link_release(claim->ledger->link, claim->devices[i].asked->id, on_claim_released, NULL);
+                        mps_link_release(claim->ledger->link, claim->asked.devices[i].id, on_claim_released, NULL);
         claim->is_over = true;
         if (claim->n_awaited == 0)
                 claim_free(claim);
@@ -116,12 +118,14 @@ static struct claim *claim_find(const struct ledger *ledger, const char *uid)
 static void claim_answer(struct claim *claim)
 {
         struct ledger_claimed given[LEDGER_CLAIM_DEVICES_MAX];
+        struct ledger_claim_device *devices =
+                (struct ledger_claim_device *)(uintptr_t)claim->asked.devices; /* a copy */
         ledger_claimed_fn *done = claim->done;
         const struct error failure = claim->failure;
 
         claim->state = failure.kind == ERROR_NONE ? CLAIM_HELD : CLAIM_FAILED;
         for (size_t i = 0; i < claim->asked.n_devices; i++)
-                claim->wanted[i].tier = claim->devices[i].given.tier;
+                devices[i].tier = claim->devices[i].given.tier;
         if (!done)
                 return;
         claim->done = NULL;
@@ -244,7 +248,7 @@ static void on_claim_made(const struct error *err, const struct mps_allocation *
                 claim->failure = *err;
         } else {
                 log_warn("no MPS namespace could be created, the limits in the containers' environment apply instead",
-                        LOG_STR("claim", claim->asked.name), LOG_STR("allocation", device->asked->id), LOG_ERR(err));
+                        LOG_STR("claim", claim->asked.name), LOG_STR("allocation", asked_of(device)->id), LOG_ERR(err));
                 device->given.tier = MPS_TIER_VERIFIED;
         }
         if (claim->n_awaited == 0)
@@ -255,17 +259,18 @@ static void make_device(struct claim_device *device)
 {
         struct claim *claim = device->claim;
         struct ledger *ledger = claim->ledger;
-        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, device->asked->unit);
+        const struct ledger_claim_device *asked = asked_of(device);
+        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, asked->unit);
         const struct mps_allocation_request request = {
-                .id = device->asked->id,
+                .id = asked->id,
                 .daemon = daemon->name,
-                .unit = device->asked->unit,
-                .threads_permille = device->asked->threads_permille,
-                .limit_mib = device->asked->limit_mib,
+                .unit = asked->unit,
+                .threads_permille = asked->threads_permille,
+                .limit_mib = asked->limit_mib,
         };
 
         device->given = (struct ledger_claimed){
-                .tier = ledger_tier(ledger, ledger->plan->claimable, claimable_unit(ledger, device->asked->unit)),
+                .tier = ledger_tier(ledger, ledger->plan->claimable, claimable_unit(ledger, asked->unit)),
                 .daemon = arena_strdup(&claim->arena, daemon->name),
                 .pipe = arena_printf(&claim->arena, "%s/pipe", daemon->name),
                 .shm = daemon->has_own_shm ? arena_printf(&claim->arena, "%s/shm", daemon->name) : "shm",

@@ -1,6 +1,13 @@
 /*
- * Sends all present allocations to the supervisor of the daemons, which compares them with what it has made. So nothing is left of a
- * container that has ended, even if its release was lost, and a running container lacks nothing. And the names of who has them.
+ * Sends all present allocations to the supervisor of the daemons, which compares them with what it has made
+ * (mps/supervisor/allocations.c has the rule). So nothing is left of a container that has ended, even if its release was
+ * lost, and a running container lacks nothing.
+ *
+ * The list is sent only if each allocation has its original id and its share is known: the supervisor removes what the list
+ * does not name. Example: of three containers one was found in kubelet's list alone, because the record was lost. Its id is
+ * a guess, so no list is sent, and the supervisor keeps all that it has.
+ *
+ * And the names of who has what, for people who ask the supervisor.
  */
 #include "ledger/parts.h"
 
@@ -113,7 +120,6 @@ void ledger_name_holders(struct ledger *ledger)
         arena_done(&scratch);
 }
 
-/* Only if each allocation has its original id: the supervisor removes what this list does not name. */
 void ledger_report_all(struct ledger *ledger)
 {
         struct arena scratch = ARENA_INIT;

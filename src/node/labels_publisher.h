@@ -1,13 +1,8 @@
 /*
  * Publishes labels: in a file of node-feature-discovery, in its NodeFeature object, on the node itself, or on standard
- * output. The newest labels count. A failed write is repeated with back-off, and a successful one is checked at
- * intervals, in case somebody removed the labels. What is already correct is not written. If the node is watched, its
- * labels are restored at once (node/reconcile.h), and the NodeFeature is checked when the node was created again, since
+ * output. node/reconcile.h keeps them there, and what is already correct is not written. If the node is watched, its
+ * labels are restored at once, and the NodeFeature is written again when the node was created again, since
  * node-feature-discovery removes the NodeFeature of a deleted node.
- *
- *     idle ──put──► writing ──done──► resting ──refresh_ms──► writing
- *                     ▲ └──failed──► waiting ──┘
- *                     └─────────────────┘
  *
  * The NodeFeature is read, then created or replaced, since NVIDIA's charts grant these rights, but not those for an
  * apply. The node's labels use a server-side apply, which removes our old labels and keeps those of others.
@@ -40,7 +35,10 @@ struct labels_publisher_options {
         const char *scope;   /* namespace of the NodeFeature; NULL: set later by labels_publisher_begin() */
         const char *pod;     /* the pod whose DaemonSet owns the NodeFeature; "": no owner */
         uint64_t refresh_ms; /* 0: never */
-        /* Called after each attempt, from the loop; NULL: everything is published. May close the publisher. */
+        /*
+         * Called after each attempt instead of a log line, from the loop; |error| NULL: everything is published. May
+         * close the publisher. NULL: failures are logged.
+         */
         void (*done)(const struct error *error, void *data);
         void *data;
 };
@@ -53,5 +51,5 @@ void labels_publisher_begin(struct labels_publisher *publisher, const char *scop
 /* Copies. */
 void labels_publisher_put(struct labels_publisher *publisher, const struct labels *labels);
 
-/* Published labels stay. The memory is freed when the loop has closed the handle. Accepts NULL, returns NULL. */
+/* Published labels stay. Accepts NULL, returns NULL. */
 struct labels_publisher *labels_publisher_close(struct labels_publisher *publisher);

@@ -196,6 +196,6 @@ void node_report_close(struct node_report *report)
 {
         if (!report)
                 return;
-        node_state_close(report->state, NULL, NULL);
+        node_state_close(report->state);
         uv_close((uv_handle_t *)&report->turn, on_report_closed);
 }

@@ -2,14 +2,11 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/complaint.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "kube/backoff.h"
 #include "kube/client.h"
 #include "kube/object.h"
 #include "node/reconcile.h"
@@ -27,91 +24,39 @@ struct node_state {
         char *taint_text;
         struct node_taint taint;
         struct arena arena; /* of |taint| */
-        uint64_t settle_ms;
-        bool is_serving;
-        struct node_verdict verdict; /* the newest */
-        struct node_verdict sending; /* the last one sent, or being sent */
-        bool is_sent;                /* all of |sending| was sent */
-        struct kube_call *call;
+        json_t *writing;    /* the fields of a condition; {}: neither condition nor taint is configured */
         bool taint_changes;
-        bool is_falling;  /* the timer runs until a ready node is marked as not ready */
-        uv_timer_t timer; /* until the next sending */
-        struct backoff backoff;
-        struct complaint trouble;
-        struct node_watch *watch;
-        struct node_reconcile *reconcile; /* NULL: not serving, or neither condition nor taint is configured */
-        void (*closed)(void *data);
-        void *closed_data;
+        struct node_reconcile *reconcile;
 };
-
-/* ---- scheduling ---- */
 
 static bool has_condition_or_taint(const struct node_state *state)
 {
         return *state->condition || *state->taint_text;
 }
 
-static bool is_same(const struct node_verdict *a, const struct node_verdict *b)
+static bool is_not_ready(const json_t *verdict)
 {
-        return a->status == b->status && strcmp(a->reason, b->reason) == 0 && strcmp(a->message, b->message) == 0;
+        return text_is_same(object_text(verdict, "status", NULL), "False");
 }
 
-static bool is_up_to_date(const struct node_state *state)
-{
-        return state->is_sent && (!has_condition_or_taint(state) || is_same(&state->verdict, &state->sending));
-}
-
-static void on_state_timer(uv_timer_t *timer);
-
-/* Schedules the next sending; also called when a call ends. */
-static void plan_next(struct node_state *state)
-{
-        bool falls = state->verdict.status == NODE_NOT_READY && has_condition_or_taint(state) &&
-                     !(state->is_sent && state->sending.status == NODE_NOT_READY);
-
-        if (!state->is_serving || state->call || state->backoff.failures > 0 || (falls && state->is_falling))
-                return;
-        state->is_falling = falls;
-        if (!is_up_to_date(state))
-                uv_timer_start(&state->timer, on_state_timer, falls ? state->settle_ms : 0, 0);
-        else if (has_condition_or_taint(state))
-                uv_timer_start(&state->timer, on_state_timer, NODE_STATE_REFRESH_MS, 0);
-}
-
-/* ---- sending ---- */
+/* ---- writing ---- */
 
 static void state_finish(struct node_state *state, const struct kube_answer *answer)
 {
         bool is_denied = answer->error && answer->error->kind == ERROR_DENIED;
 
-        state->call = NULL;
-        state->is_sent = !answer->error;
-        if (!answer->error) {
-                complaint_settle(&state->trouble);
-                state->backoff.failures = 0;
-                plan_next(state);
-        } else if (is_denied && !has_condition_or_taint(state)) {
+        if (is_denied && !has_condition_or_taint(state)) {
                 log_debug("whether an earlier agent left a condition or taint on the node cannot be checked",
                         LOG_ERR(answer->error));
-                state->is_sent = true; /* neither is configured, so the right to set them may be missing */
-        } else {
-                complain(&state->trouble, "the condition and taint of the node cannot be set, will try again",
-                        answer->error);
-                uv_timer_start(&state->timer, on_state_timer,
-                        backoff_next(&state->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
+                node_reconcile_done(state->reconcile, NULL, 0); /* so the right to set them may be missing */
+                return;
         }
-}
-
-static void on_condition_sent(const struct kube_answer *answer, void *data)
-{
-        state_finish(data, answer);
+        node_reconcile_answered(answer, state->reconcile);
 }
 
 static bool is_ours(const json_t *entry)
 {
-        const char *manager = object_text(entry, "manager", NULL);
-
-        return manager && strcmp(manager, NODE_STATE_MANAGER) == 0;
+        return text_is_same(object_text(entry, "manager", NULL), NODE_STATE_MANAGER);
 }
 
 bool node_state_has_condition(const json_t *node)
@@ -147,11 +92,6 @@ static const json_t *find_condition(const json_t *node, const char *type)
         return NULL;
 }
 
-static const char *status_of(const struct node_verdict *verdict)
-{
-        return verdict->status == NODE_READY ? "True" : "False";
-}
-
 /* The time since which the condition has its present status. */
 static json_t *transition_time(const json_t *node, const char *type, const char *status, const char *now)
 {
@@ -161,20 +101,21 @@ static json_t *transition_time(const json_t *node, const char *type, const char 
         return json_string(since && text_is_same(object_text(condition, "status", NULL), status) ? since : now);
 }
 
-static json_t *write_condition(const struct node_state *state, const json_t *node)
+static json_t *make_condition(const struct node_state *state, const json_t *node)
 {
         _free_ char *now = object_time((int64_t)time(NULL) * 1000000);
-        const char *status = status_of(&state->sending);
-        json_t *since = transition_time(node, state->condition, status, now);
+        json_t *condition = json_copy(state->writing);
 
-        return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "type", state->condition, "status", status, "reason",
-                state->sending.reason, "message", state->sending.message, "lastHeartbeatTime", now,
-                "lastTransitionTime", since);
+        json_object_set_new(condition, "type", json_string(state->condition));
+        json_object_set_new(condition, "lastHeartbeatTime", json_string(now));
+        json_object_set_new(condition, "lastTransitionTime",
+                transition_time(node, state->condition, object_text(state->writing, "status", NULL), now));
+        return condition;
 }
 
-static void send_condition(struct node_state *state, const json_t *node)
+static void write_condition(struct node_state *state, const json_t *node)
 {
-        json_t *condition = *state->condition ? write_condition(state, node) : NULL;
+        json_t *condition = *state->condition ? make_condition(state, node) : NULL;
         json_t *body = node_state_status(state->node, condition);
         const struct kube_request request = {
                 .method = KUBE_APPLY,
@@ -182,98 +123,77 @@ static void send_condition(struct node_state *state, const json_t *node)
                 .body = body,
                 .field_manager = NODE_STATE_MANAGER,
                 .force = true,
-                .done = on_condition_sent,
-                .data = state,
+                .done = node_reconcile_answered,
+                .data = state->reconcile,
         };
 
-        state->call = kube_client_send(state->client, &request);
+        node_reconcile_go_on(state->reconcile, kube_client_send(state->client, &request));
         json_decref(body);
 }
 
-static bool merge_taint(json_t *node, const struct node_state *state)
+static bool merge_taint(json_t *node, const struct node_state *state, const json_t *verdict)
 {
-        bool is_wanted = *state->taint_text && state->sending.status == NODE_NOT_READY;
-
-        return node_taint_merge(node, is_wanted ? &state->taint : NULL);
+        return node_taint_merge(node, *state->taint_text && is_not_ready(verdict) ? &state->taint : NULL);
 }
 
 static bool edit_taint(json_t *node, void *data)
 {
         struct node_state *state = data;
 
-        state->taint_changes = merge_taint(node, state);
+        state->taint_changes = merge_taint(node, state, state->writing);
         return state->taint_changes;
 }
 
-static void on_taint_sent(const struct kube_answer *answer, void *data)
+static void on_taint_written(const struct kube_answer *answer, void *data)
 {
         struct node_state *state = data;
+        const char *reason = object_text(state->writing, "reason", NULL);
 
-        state->call = NULL;
         if (!answer->error && state->taint_changes)
                 log_info("the taints of the node changed", LOG_STR("ours", node_taint_of(answer->object)),
-                        LOG_STR("reason", state->sending.reason));
+                        LOG_STR("reason", reason ? reason : ""));
         if (!answer->error && (*state->condition || node_state_has_condition(answer->object)))
-                send_condition(state, answer->object);
+                write_condition(state, answer->object);
         else
                 state_finish(state, answer);
 }
 
-/* Sends the taint first, which needs to read the node. */
-static void on_state_timer(uv_timer_t *timer)
+/* The taint first, which needs to read the node. */
+static struct kube_call *state_write(json_t *wanted, void *data)
 {
-        struct node_state *state = timer->data;
+        struct node_state *state = data;
         const struct kube_edit edit = {.path = state->path,
                 .edit = edit_taint,
                 .field_manager = "warpshare",
-                .done = on_taint_sent,
+                .done = on_taint_written,
                 .data = state};
 
-        state->sending = state->verdict;
-        state->is_sent = false;
-        state->is_falling = false;
-        state->call = kube_client_edit(state->client, &edit);
+        state->writing = wanted;
+        return kube_client_edit(state->client, &edit);
 }
 
-/* ---- reconciling ---- */
+/* ---- what a node must have ---- */
 
-static bool has_condition(const json_t *node, const char *type, const struct node_verdict *verdict)
-{
-        const json_t *condition = find_condition(node, type);
-
-        return condition && text_is_same(object_text(condition, "status", NULL), status_of(verdict)) &&
-               text_is_same(object_text(condition, "reason", NULL), verdict->reason) &&
-               text_is_same(object_text(condition, "message", NULL), verdict->message);
-}
-
-static bool has_taint(const json_t *node, const struct node_state *state)
+static bool has_taint(const json_t *node, const struct node_state *state, const json_t *verdict)
 {
         json_t *copy = json_deep_copy(node);
-        bool is_changed = merge_taint(copy, state);
+        bool is_changed = merge_taint(copy, state, verdict);
 
         json_decref(copy);
         return !is_changed;
 }
 
-/* Compares with what was sent last, or is being sent. */
-static bool is_right(const json_t *node, void *data)
+static bool is_right(const json_t *node, const json_t *written, void *data)
 {
         const struct node_state *state = data;
 
-        return state->sending.status == NODE_UNKNOWN ||
-               (has_taint(node, state) &&
-                       (!*state->condition || has_condition(node, state->condition, &state->sending)));
+        return has_taint(node, state, written) &&
+               (!*state->condition || object_covers(find_condition(node, state->condition), written));
 }
 
-/* A node that is about to be marked as not ready is sent soon anyway. */
-static bool state_reconcile(void *data)
+static uint64_t settle_ms(const json_t *accepted, const json_t *wanted, void *data UNUSED)
 {
-        struct node_state *state = data;
-
-        if (state->call || state->is_falling)
-                return false;
-        uv_timer_start(&state->timer, on_state_timer, 0, 0);
-        return true;
+        return is_not_ready(wanted) && !is_not_ready(accepted) ? NODE_STATE_SETTLE_MS : 0;
 }
 
 /* ---- public ---- */
@@ -281,6 +201,17 @@ static bool state_reconcile(void *data)
 struct node_state *node_state_new(const struct node_state_options *options)
 {
         struct node_state *state;
+        struct node_reconcile_options reconcile = {
+                .loop = options->loop,
+                .retry_ms = RETRY_MS,
+                .retry_limit_ms = RETRY_MAX_MS,
+                .what = "condition and taint",
+                .failed = "the condition and taint of the node cannot be set, will try again",
+                .succeeded = "the condition and taint of the node are set",
+                .write = state_write,
+                .is_right = is_right,
+                .settle_ms = settle_ms,
+        };
         struct error err;
 
         if (!options->client)
@@ -294,61 +225,41 @@ struct node_state *node_state_new(const struct node_state_options *options)
         state->taint_text = xstrdup(options->taint);
         if (*state->taint_text && node_taint_parse(&state->taint, &state->arena, state->taint_text, &err) < 0)
                 assert(!"checked by the configuration");
-        state->settle_ms = options->settle_ms ? options->settle_ms : NODE_STATE_SETTLE_MS;
-        state->verdict.reason = state->sending.reason = "";
-        state->backoff = (struct backoff){.least_ms = RETRY_MS, .most_ms = RETRY_MAX_MS};
-        uv_timer_init(options->loop, &state->timer);
-        state->timer.data = state;
-        state->watch = options->watch;
+        if (has_condition_or_taint(state)) {
+                reconcile.watch = options->watch;
+                reconcile.refresh_ms = NODE_STATE_REFRESH_MS;
+        }
+        reconcile.data = state;
+        state->reconcile = node_reconcile_new(&reconcile);
         return state;
+}
+
+static json_t *make_wanted(const struct node_state *state, struct node_verdict verdict)
+{
+        if (!has_condition_or_taint(state))
+                return json_object();
+        text_make_utf8(verdict.message);
+        return json_pack("{s:s, s:s, s:s}", "status", verdict.status == NODE_READY ? "True" : "False", "reason",
+                verdict.reason, "message", verdict.message);
 }
 
 void node_state_set(struct node_state *state, const struct node_verdict *verdict)
 {
-        if (!state || verdict->status == NODE_UNKNOWN || is_same(&state->verdict, verdict))
-                return;
-        state->verdict = *verdict;
-        plan_next(state);
-}
-
-static struct node_reconcile *start_mending(struct node_state *state)
-{
-        const struct node_reconcile_options options = {
-                .loop = state->timer.loop,
-                .watch = has_condition_or_taint(state) ? state->watch : NULL,
-                .what = "condition and taint",
-                .is_right = is_right,
-                .reconcile = state_reconcile,
-                .data = state,
-        };
-
-        return node_reconcile_new(&options);
+        if (state && verdict->status != NODE_UNKNOWN)
+                node_reconcile_put(state->reconcile, make_wanted(state, *verdict));
 }
 
 void node_state_serve(struct node_state *state, bool is_serving)
 {
-        if (!state)
-                return;
-        state->is_serving = is_serving;
-        state->reconcile = node_reconcile_close(state->reconcile);
-        if (is_serving)
-                state->reconcile = start_mending(state);
-        state->sending = (struct node_verdict){.reason = ""};
-        state->is_sent = false;
-        state->is_falling = false;
-        state->backoff.failures = 0;
-        state->call = kube_call_cancel(state->call);
-        uv_timer_stop(&state->timer);
-        if (state->verdict.status != NODE_UNKNOWN)
-                plan_next(state);
+        if (state)
+                node_reconcile_serve(state->reconcile, is_serving);
 }
 
-static void on_state_closed(uv_handle_t *handle)
+void node_state_close(struct node_state *state)
 {
-        struct node_state *state = container_of(handle, struct node_state, timer);
-        void (*closed)(void *) = state->closed;
-        void *data = state->closed_data;
-
+        if (!state)
+                return;
+        node_reconcile_close(state->reconcile);
         free(state->node);
         free(state->path);
         free(state->status_path);
@@ -356,17 +267,4 @@ static void on_state_closed(uv_handle_t *handle)
         free(state->taint_text);
         arena_done(&state->arena);
         free(state);
-        if (closed)
-                closed(data);
-}
-
-void node_state_close(struct node_state *state, void (*closed)(void *data), void *data)
-{
-        if (!state)
-                return;
-        state->closed = closed;
-        state->closed_data = data;
-        state->reconcile = node_reconcile_close(state->reconcile);
-        state->call = kube_call_cancel(state->call);
-        uv_close((uv_handle_t *)&state->timer, on_state_closed);
 }

@@ -7,9 +7,8 @@
  *   taint       there while the node is not ready; sent with the list it was read with (node/taint.h)
  *
  * A node must be not ready for NODE_STATE_SETTLE_MS before it is marked: most Xids are over by then. All other changes
- * are sent at once. Every NODE_STATE_REFRESH_MS the state is sent again, as the heartbeat of the condition. A failure
- * is retried with back-off. A change by somebody else is undone (node/reconcile.h), or at the next heartbeat if the
- * node cannot be watched.
+ * are sent at once. Every NODE_STATE_REFRESH_MS the state is sent again, as the heartbeat of the condition.
+ * node/reconcile.h keeps it there; if the node cannot be watched, a change by somebody else stays until the heartbeat.
  *
  * Without either option it reads the node once, and removes what an earlier agent left. A stop leaves both as they are:
  * a new agent starts soon, or `warpshare uninstall` removes them. RBAC: get and patch of nodes, patch of nodes/status.
@@ -36,7 +35,6 @@ struct node_state_options {
         const char *node;
         const char *condition; /* its type; "": none */
         const char *taint;     /* as config/node_taint.h reads it; "": none */
-        uint64_t settle_ms;    /* 0: NODE_STATE_SETTLE_MS */
 };
 
 /* |client| NULL: NULL. The options were checked when they were parsed. */
@@ -51,8 +49,8 @@ void node_state_serve(struct node_state *state, bool is_serving);
 /* Accepts NULL. The verdict NODE_UNKNOWN changes nothing. */
 void node_state_set(struct node_state *state, const struct node_verdict *verdict);
 
-/* |closed| (may be NULL) is called from the loop. Accepts NULL: then |closed| is not called. */
-void node_state_close(struct node_state *state, void (*closed)(void *data), void *data);
+/* Accepts NULL. */
+void node_state_close(struct node_state *state);
 
 /* A field of the object's status is ours by server-side apply, that is, a condition. */
 bool node_state_has_condition(const json_t *node);

@@ -391,7 +391,7 @@ struct agent_config *agent_config_close(struct agent_config *config)
         filewatch_close(config->file);
         config_source_close(config->source);
         node_label_close(config->label);
-        config_report_close(config->report);
+        node_apply_close(config->report);
         uv_close((uv_handle_t *)&config->patience, free_config);
         return NULL;
 }

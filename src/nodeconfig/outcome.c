@@ -43,7 +43,7 @@ static void outcome_report(struct agent_config *config, enum config_verdict verd
         }
         config->verdict = verdict;
         if (config->report && agent_config_status(config, &status))
-                config_report_publish(config->report, &status);
+                node_apply_put(config->report, config_report_node(config->node, &status));
 }
 
 /* Like complain(), for something that is not our failure. True: it is new. */
@@ -215,7 +215,11 @@ static void take_over(struct agent_config *config)
         if (config->current.name && strcmp(config->current.hash, config->loaded.hash) == 0)
                 record(config);
         if (config->has_annotations && config->kind != BY_NOTHING)
-                config->report = config_report_new(config->client, config->watch, config->node);
+                config->report = node_apply_new(&(struct node_apply_options){.client = config->client,
+                        .watch = config->watch,
+                        .node = config->node,
+                        .manager = CONFIG_REPORT_MANAGER,
+                        .what = "annotations"});
         if (config->verdict == CONFIG_ACCEPTED || config->why)
                 outcome_report(config, config->verdict, config->why);
         /* What could not be loaded, or built, is told by who asked for it: there was nobody at the start. */
@@ -231,5 +235,5 @@ void agent_config_serve(struct agent_config *config, bool is_serving)
         if (is_serving)
                 take_over(config);
         else
-                config->report = config_report_close(config->report);
+                config->report = node_apply_close(config->report);
 }

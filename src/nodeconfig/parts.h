@@ -7,6 +7,7 @@
 #include "base/complaint.h"
 #include "io/filewatch.h"
 #include "kube/node_events.h"
+#include "node/apply.h"
 #include "node/label.h"
 #include "nodeconfig/choice.h"
 #include "nodeconfig/nodeconfig.h"
@@ -46,7 +47,7 @@ struct agent_config {
         enum config_verdict verdict;
         char *why;
 
-        struct config_report *report;
+        struct node_apply *report;
         struct node_events *events;
         struct complaint waiting;
         struct complaint misled;

@@ -84,16 +84,6 @@ static const char *allocate_join(struct arena *arena, const char *const *items, 
         return text;
 }
 
-/* |path| begins with a slash. */
-static const char *below(const struct request *request, const char *root, const char *path)
-{
-        size_t length = strlen(root);
-
-        while (length && root[length - 1] == '/')
-                length--;
-        return arena_printf(request->arena, "%.*s%s", (int)length, root, path);
-}
-
 /* The requested channel. The plan warns if its node does not exist. */
 static bool has_imex_channel(const struct request *request)
 {
@@ -288,16 +278,16 @@ static void add_door(const struct request *request, const struct unit *unit)
 {
         const char *pipe = mps_limits_pipe(request->arena, request->resource, unit);
         const char *path = pipe + strlen("/mps");
-        const char *shm = "/shm";
+        const char *shm = "shm";
 
         if (request->binding && request->binding->pipe)
-                path = arena_printf(request->arena, "/%s", request->binding->pipe);
+                path = request->binding->pipe;
         if (request->binding && request->binding->shm)
-                shm = arena_printf(request->arena, "/%s", request->binding->shm);
+                shm = request->binding->shm;
         add_pair(request, "CUDA_MPS_PIPE_DIRECTORY", pipe);
-        add_mount(request, pipe, below(request, request->config->mps_root, path))->read_only =
+        add_mount(request, pipe, arena_path(request->arena, request->config->mps_root, path))->read_only =
                 !request->config->mps_pipes_writable;
-        add_mount(request, "/dev/shm", below(request, request->config->mps_root, shm));
+        add_mount(request, "/dev/shm", arena_path(request->arena, request->config->mps_root, shm));
 }
 
 /*
@@ -428,7 +418,7 @@ static void add_node(const struct request *request, const char *path)
                         return;
         answer->nodes[answer->n_nodes++] = (struct allocate_node){
                 .container_path = path,
-                .host_path = below(request, request->config->dev_root, path),
+                .host_path = arena_path(request->arena, request->config->dev_root, path),
                 .permissions = "rw",
         };
 }

@@ -2,27 +2,29 @@
  * The allocations of one resource: which container holds which replicas, and of which unit. A request is put whole on one unit, and
  * a request that was promised is never refused. Pure: no clock and no I/O; the caller passes in what kubelet lists.
  *
- * Example: 4 GPUs with 20 replicas each, requests of up to 5 replicas (U = 4, N = 20, R = 5). The scheduler counts only the node's
- * replicas. If all 80 were advertised and 16 were in use on each GPU, it would see 16 free replicas and admit a request for 5, but each
- * GPU would have only 4 left. So no more than 4·20 − 3·4 = 68 are advertised and 12 are reserved. With 16 in use on each GPU, 64 of 68 are
- * in use, and the scheduler admits a request for at most 4, which fits.
+ * Example of the reserve: 4 GPUs with 20 replicas each, requests of up to 5 replicas (U = 4, N = 20, R = 5). The scheduler
+ * counts only the node's replicas. If all 80 were advertised and 16 were in use on each GPU, it would see 16 free replicas
+ * and admit a request for 5, but each GPU would have only 4 left. So no more than 4·20 − 3·4 = 68 are advertised and 12 are
+ * reserved. With 16 in use on each GPU, 64 of 68 are in use, and the scheduler admits a request for at most 4, which fits.
  *
- * In general no more than U·N − (U−1)·(R−1) ids are advertised as healthy. Then each request of s ≤ R that the scheduler admits finds
- * a unit with s free replicas: otherwise each unit would have at most s−1 free replicas, and the replicas in use plus s would exceed what
- * was advertised. With units of N₁, N₂, … replicas the bound is (R−1) + Σ max(0, Nᵢ−(R−1)), where R is the smaller of the largest
- * request and the largest Nᵢ. (A larger s adds 1 and takes 1 from each unit with Nᵢ ≥ s, of which there is at least one, so the largest
- * s gives the smallest bound.) An unhealthy unit is left out of the sum: kubelet has none of its ids as healthy. If every unit
- * that could hold R is unhealthy, no more ids are advertised than the largest healthy unit has.
+ * The rule of the reserve:
  *
- * A resource with `reserve: none` advertises all ids and promises nothing: a request that finds no unit with room is refused.
+ *   1. U·N − (U−1)·(R−1) ids are advertised as healthy. The rest is reserved: listed as unhealthy, given to nobody.
+ *   2. For units of N₁, N₂, … replicas that is (R−1) + Σ max(0, Nᵢ−(R−1)), with R no larger than the largest Nᵢ.
+ *   3. An unhealthy unit is left out of the sum. If every unit that could hold R is unhealthy, no more ids are advertised than
+ *      the largest healthy unit has.
+ *   4. Only free ids are reserved: those of the emptiest units, so that small requests fill the fullest.
+ *   5. The unit with the most room keeps as many visible as the largest request needs.
+ *   6. Reserved ids stay reserved as long as they are enough, because kubelet writes a file for each list that it gets.
+ *   7. With `reserve: none` all ids are advertised and nothing is promised: who finds no unit with room is refused.
  *
- * The promise holds however late scheduler and kubelet learn of a change, with two exceptions, both after a unit has failed or the
- * configuration has changed: the scheduler may still count by the previous list, and more ids may be in use than are now safe to
- * advertise. Ids in use are never reserved, so a request may find no unit until some of them are free.
+ * Why it is enough: if a request of s ≤ R that the scheduler admits fitted on no unit, each unit would have at most s−1 free
+ * replicas, and the replicas in use plus s would exceed what is advertised. (A larger s adds 1 and takes 1 from each unit
+ * with Nᵢ ≥ s, of which there is at least one, so the largest s gives the smallest bound.)
  *
- * Only free ids are reserved. The unit with the most room keeps as many visible as the largest request needs; the other reserved ids
- * are those of the emptiest units, so that small requests fill the fullest. Reserved ids stay reserved as long as they are enough,
- * because kubelet writes a file for each list that it gets.
+ * The promise holds however late scheduler and kubelet learn of a change, with two exceptions, both after a unit has failed
+ * or the configuration has changed: the scheduler may still count by the previous list, and more ids may be in use than are
+ * now safe to advertise. A request may then find no unit until some of them are free.
  *
  * An id is a token. kubelet may choose ids of two units, before it has our newest list, although one unit has room for all. The
  * allocation is then bound to that unit whatever its ids say. Example: GPU-0::3 and GPU-1::7 may become two replicas of GPU-1.

@@ -9,24 +9,22 @@
  * the rollout is judged again and GPU-0 has its 20 replicas too. With time-slicing nothing would wait, since a slice has no limit of
  * its own: with GPU-0::3 held, 19 of the 20 new ids are healthy and free.
  *
- * No running container is touched, and nothing is promised twice:
+ * The rule:
  *
- *   - A unit is served by the new plan at once if no container holds it, or if its containers would have the same under the new plan:
- *     a whole unit that stays whole, replicas of a time-sliced unit, or a share under MPS whose sharing policy and resource name stay
- *     (share/sharing_policy.h). Another unit of the same resource does not wait for it.
- *   - Such a unit gives no more than the new plan has, less what is held under other ids or another name: the free ids beyond that are
- *     unavailable (listed as unhealthy) until something is given back.
- *   - Every other unit waits: no new container gets it, under the old sharing policy or the new one, until all of its containers have
- *     ended. A GPU and its MIG devices wait for one another as if they were one unit. Units that share one MPS daemon are changed together.
- *   - Held ids that the new plan does not have stay in the list of their resource, at the end of their unit or as a kept unit that
- *     has nothing else. A resource that the new plan does not have stays as long. These ids count as healthy while the resource has
- *     anything else to give, because the scheduler subtracts what their pods asked for; otherwise they are unhealthy, so that an id which is
- *     given back is not given out again.
- *   - Units under MPS that wait keep their sharing policy in |draining|: allocations, limits, and the daemon, which must not change. Their
- *     held ids count as healthy under the same condition if each request is for one id; all others are unavailable. If such an id is
- *     given back and asked for again before kubelet has listed the change, it is allocated under the previous sharing policy, on the same
- *     unit. Where a request may be for several ids none is healthy, because a request must not mix two daemons: the scheduler then
- *     sees fewer.
+ *   1. No running container gets more or less, and nothing is promised twice.
+ *   2. A unit changes over at once if nobody holds it, or if its containers would have the same under the new plan: a whole
+ *      unit, a time slice, or a share under MPS of the same sharing policy (share/sharing_policy.h) and resource name.
+ *   3. It gives what the new plan has, less what is held of it under other ids or another name.
+ *   4. Every other unit waits: no new container gets it until all of its containers have ended. A GPU and its MIG devices
+ *      wait for one another, and the units of one MPS daemon wait together. No other unit waits.
+ *   5. A unit under MPS that waits keeps its sharing policy: daemon and limits, in |draining|.
+ *   6. A held id that the new plan does not have stays listed until it is given back. It is healthy while its unit is there
+ *      and its resource has anything else to give, and under MPS only if each request is for one id.
+ *
+ * Why 6: the scheduler subtracts what the pods of such ids asked for, so they have to count. Where nothing else is to give,
+ * an id that is given back would be given out again. Where a request may be for several ids, it could mix two daemons; the
+ * scheduler then sees fewer. An id that is asked for again before kubelet has listed the change is allocated under the
+ * previous sharing policy, on the same unit.
  *
  * It is judged again whenever the wanted plan or what is held changes. Only the sharing policies of MPS are remembered; the form of an
  * id says the rest. So an agent that starts during a rollout goes on where the previous one stopped.

@@ -126,7 +126,7 @@ def test_what_kubelet_deletes_at_its_start_is_put_back(server, start):
     publisher.until('ok')
 
 
-def test_one_slice_that_somebody_deletes_is_put_back_as_it_was(server, start):
+def test_a_deleted_slice_is_restored_as_it_was(server, start):
     start().until('ok')
     before = pool(server)
     server.delete(V1, server.all(V1)[0]['metadata']['name'])
@@ -135,7 +135,7 @@ def test_one_slice_that_somebody_deletes_is_put_back_as_it_was(server, start):
     assert len(writes(server)) == 3
 
 
-def test_what_somebody_changes_is_changed_back(server, start):
+def test_a_changed_slice_is_changed_back(server, start):
     publisher = start()
     publisher.until('ok')
     name = server.all(V1)[1]['metadata']['name']

@@ -183,7 +183,7 @@ def test_a_claim_that_is_not_there_is_missed_in_the_same_words(server):
     assert ask(server, 'GET', f'{CLAIMS}/nonesuch') == recorded('claim-not-found', 'dra-1.36')
 
 
-def test_each_version_tells_the_claim_and_one_that_is_not_served_does_not(server):
+def test_each_served_version_returns_the_claim_and_an_unserved_one_does_not(server):
     put_claim(server)
     server.serve_dra('v1beta2', 'v1beta1', minor=33)
     codes = {version: ask(server, 'GET', f'{GROUP}/{version}/namespaces/default/resourceclaims/{NAME}')
@@ -221,7 +221,7 @@ def test_a_class_that_a_real_server_would_refuse_is_refused(server, spec, messag
                                            'spec': spec})
 
 
-def test_devices_of_a_status_are_for_those_who_may_speak_for_the_driver(server):
+def test_only_accounts_with_the_drivers_right_may_write_devices_of_a_status(server):
     patch, path = put_claim(server), STATUS
     status = {'apiGroups': ['resource.k8s.io'], 'resources': ['resourceclaims/status'], 'verbs': ['patch']}
     driver = {'apiGroups': ['resource.k8s.io'], 'resources': ['resourceclaims/driver'], 'verbs': ['associated-node:patch'],

@@ -176,7 +176,7 @@ def test_two_pods_on_one_claim_are_one_prepare_and_one_unprepare(node, backend):
     assert [call for call, _ in node.dra.calls] == ['NodePrepareResources', 'NodeUnprepareResources']
 
 
-def test_a_refusal_is_what_the_pod_is_told_and_kubelet_tries_again(node, backend):  # noqa: F811
+def test_a_refusal_is_in_the_pods_status_and_kubelet_tries_again(node, backend):  # noqa: F811
     claim = node.claim('train')
     backend.refusals = ['not now']
     pod = node.run(claim)
@@ -215,7 +215,7 @@ def test_a_driver_that_is_gone_loses_its_slices_and_nothing_is_prepared(node, ba
         node.prepare(pod, claim)
 
 
-def test_health_is_heard_and_forgotten_with_the_driver(node, backend):  # noqa: F811
+def test_health_is_received_and_forgotten_with_the_driver(node, backend):  # noqa: F811
     backend.driver.tell('health 2 broken')
     node.dra.wait(lambda: node.dra.health.get(DRIVER), 'health of the driver')
     device, = node.dra.health[DRIVER].values()

@@ -121,7 +121,7 @@ class MpsNode(Node):
             'driverVersion': DRIVERS[version], 'cudaVersion': '12.4', 'longestWait': LONGEST_WAIT, 'processDirectory': self.processes_folder,
             'gpus': gpus, 'events': list(events)}, sort_keys=False))
 
-    def befall(self, unit, *lines):
+    def set_mps_scenario(self, unit, *lines):
         """What the daemon of one unit does from now on; nothing: as the others do."""
         self._write(self.programs.path(unit, 'pipe.sim'), '\n'.join([*lines, '']))
 
@@ -157,14 +157,14 @@ class MpsNode(Node):
         peer.close()
         return ready
 
-    def has_told(self, resource=GPU, unit=None):
+    def healthy_replicas(self, resource=GPU, unit=None):
         """The replicas that kubelet counts: all, or those of one unit."""
         with self.kubelet.changed:
             return sum(healthy for device, healthy in self.kubelet.devices.get(resource, {}).items()
                        if unit is None or device.startswith(unit))
 
     def wait_replicas(self, unit, count, resource=GPU):
-        self.wait(lambda: self.has_told(resource, unit) == count, '%d replicas of %s are healthy' % (count, unit))
+        self.wait(lambda: self.healthy_replicas(resource, unit) == count, '%d replicas of %s are healthy' % (count, unit))
 
     # ---- pods ----
 

@@ -172,7 +172,7 @@ def test_a_label_that_names_nothing_falls_back_and_does_not_end_the_agent(node, 
     node.wait_counts(12, 20)
 
 
-def test_a_fallback_with_a_long_list_is_told_once(node, cluster):
+def test_a_fallback_with_a_long_list_is_reported_once(node, cluster):
     """What says that the label misleads is longer than what is remembered of it."""
     many = {('%02d-' % i).ljust(63, 'x'): OTHER for i in range(20)}
     cluster.map(**many, default=SMALL)
@@ -376,7 +376,7 @@ def test_the_last_good_configuration_follows_the_folder_while_the_api_server_is_
     cluster.wait_status('accepted', name='small', source="folder '%s', by label" % mounted.folder, generation='2')
 
 
-def test_with_a_default_that_is_mounted_nobody_waits_for_the_api_server(node, cluster, mounted):
+def test_with_a_mounted_default_the_start_does_not_wait_for_the_api_server(node, cluster, mounted):
     fault = cluster.away()
     agent = start(node, cluster, '--config-default', 'default', source=('--config-dir', mounted.folder))
     node.wait_counts(12)
@@ -401,7 +401,7 @@ def test_without_credentials_the_node_counts_as_one_without_a_label(node, cluste
     node.wait_counts(12)
 
 
-def test_what_the_cluster_says_is_heard_when_the_credentials_come(node, cluster, mounted):
+def test_the_nodes_label_is_read_when_the_credentials_come(node, cluster, mounted):
     late = cluster.api.folder / 'late'
     start_late(node, late, '--config-dir', mounted.folder, '--config-default', 'default')
     node.wait_counts(12)

@@ -42,7 +42,7 @@ def test_devices_are_counted_as_kubelet_has_them(node):
     assert value(text, 'warpshare_resource_devices', resource=GPU, health='unhealthy') == 20
 
 
-def test_a_containers_share_is_told_with_its_name(node):
+def test_metrics_have_a_containers_share_with_its_name(node):
     kubelet = start(node, sharing('mps', 20, provisioning='weighted', maxPerRequest=5))
     node.wait_counts(68, 80)
     kubelet.admit('train', GPU, 3)

@@ -139,7 +139,7 @@ def still_serves(node, pod):
     assert node.kubelet.allocatable(GPU) == 80 and len(node.kubelet.registered) == 1
 
 
-def test_garbage_on_the_socket_hurts_nobody_else(node):
+def test_garbage_on_the_socket_affects_no_other_connection(node):
     node.start_all(sharing('mps', 20))
     node.wait_counts(80)
     path = path_of(node)

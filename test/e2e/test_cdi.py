@@ -140,7 +140,7 @@ def test_a_major_number_that_the_kernel_gave_anew_is_not_stale(machine, injector
     assert nodes(answer)['/dev/nvidia-uvm'] == (237, 0, 0o666)
 
 
-def test_a_name_that_nobody_wrote_is_told(machine, injector):
+def test_a_cdi_name_that_is_in_no_file_is_an_error(machine, injector):
     answer = machine.inject(injector, f'{VENDOR}/gpu=GPU-7')
     assert answer['unresolvable'] == [f'{VENDOR}/gpu=GPU-7']
     assert 'unresolvable CDI devices' in answer['error']

@@ -53,7 +53,7 @@ def admit(node, pod, name, unit, count):
     """As soon as there is room: a daemon that starts anew is away for a moment."""
     deadline = time.monotonic() + DEADLINE
     while True:
-        node.wait(lambda: node.has_told(name, unit) == count, '%d replicas of %s' % (count, unit))
+        node.wait(lambda: node.healthy_replicas(name, unit) == count, '%d replicas of %s' % (count, unit))
         try:
             node.admit(pod, 1, name)
             return
@@ -79,13 +79,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize('title', CHANGES)
-def test_who_computes_keeps_daemon_and_limits_until_he_ends(node, title):
+def test_a_running_client_keeps_daemon_and_limits_until_it_ends(node, title):
     before, after, name, at_once, in_the_end, counts = CHANGES[title]
     watch, client, unit, other, given = begin(node, before)
     pid = node.daemon(unit)['pid']
     change(node, after)
-    node.wait(lambda: node.has_told(name, other) == at_once, 'the other GPU has %d' % at_once)
-    node.wait(lambda: node.has_told(name, unit) == counts, 'nobody new gets what is held')
+    node.wait(lambda: node.healthy_replicas(name, other) == at_once, 'the other GPU has %d' % at_once)
+    node.wait(lambda: node.healthy_replicas(name, unit) == counts, 'nobody new gets what is held')
     if counts:
         node.wait(lambda: free(node.kubelet, name) == at_once, 'the scheduler finds %d' % at_once)
     if name != GPU:
@@ -109,11 +109,11 @@ def leave(node, *pods):
         node.kubelet.remove_pod(pod)
 
 
-def test_an_id_that_kubelet_gives_anew_before_anybody_heard_has_the_place_it_had(node):
+def test_an_id_that_kubelet_allocates_again_too_early_keeps_its_place(node):
     _, client, unit, other, given = begin(node, share(20))
     held = node.kubelet.pods['pod'].held(GPU)
     change(node, share(10))
-    node.wait(lambda: node.has_told(unit=other) == 10 and node.has_told(unit=unit) == 1, 'the other GPU has gone over')
+    node.wait(lambda: node.healthy_replicas(unit=other) == 10 and node.healthy_replicas(unit=unit) == 1, 'the other GPU has gone over')
     plugin = node.kubelet.plugin(GPU)
     assert plugin.prefer_ids(sorted(held), 1) == []
     assert plugin.prefer_ids(sorted(held) + [other + '::3'], 1) == [other + '::3']
@@ -131,10 +131,10 @@ def test_an_agent_that_starts_in_the_middle_leaves_the_daemon_alone(node):
     watch, client, unit, other, given = begin(node, share(20))
     pid = node.daemon(unit)['pid']
     change(node, share(10))
-    node.wait(lambda: node.has_told(unit=other) == 10 and node.has_told(unit=unit) == 1, 'the other GPU has gone over')
+    node.wait(lambda: node.healthy_replicas(unit=other) == 10 and node.healthy_replicas(unit=unit) == 1, 'the other GPU has gone over')
     assert node.agent.stop() == 0
     node.start('--log-level=debug')
-    node.wait(lambda: node.has_told(unit=other) == 10 and node.has_told(unit=unit) == 1, 'it is as before')
+    node.wait(lambda: node.healthy_replicas(unit=other) == 10 and node.healthy_replicas(unit=unit) == 1, 'it is as before')
     assert node.daemon(unit)['pid'] == pid
     check_client(node, client, given)
     assert set(watch.answers['pod'][1]) <= set(node.kubelet.ids(GPU, healthy=True))
@@ -148,7 +148,7 @@ def test_an_agent_that_starts_with_another_configuration_leaves_the_daemon_alone
     assert node.agent.stop() == 0
     node.config(share(20))
     node.start('--log-level=debug')
-    node.wait(lambda: node.has_told(unit=other) == 20 and node.has_told(unit=unit) == 1, 'the other GPU goes over')
+    node.wait(lambda: node.healthy_replicas(unit=other) == 20 and node.healthy_replicas(unit=unit) == 1, 'the other GPU goes over')
     assert node.daemon(unit)['pid'] == pid
     check_client(node, client, given)
     assert set(watch.answers['pod'][1]) <= set(node.kubelet.ids(GPU))

@@ -73,7 +73,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize('title', CHANGES)
-def test_nobody_who_runs_and_nothing_untouched_hears_of_a_change(shared_node, title):
+def test_a_change_does_not_disturb_running_pods_and_other_resources(shared_node, title):
     before, after, sizes, at_once, pending, in_the_end = CHANGES[title]
     node = shared_node
     kubelet = begin(node, before)

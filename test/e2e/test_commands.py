@@ -152,7 +152,7 @@ def test_a_wrong_environment_variable_is_named():
 
 
 @pytest.mark.parametrize('arguments', [('--version',), ('agent', '--version'), ('plan', '-v'), ('mps', 'status', '--version')])
-def test_the_version_is_told(arguments):
+def test_the_version_is_printed(arguments):
     done = run(*arguments)
     assert done.returncode == 0 and re.fullmatch(r'warpshare \d+\.\d+\.\d+\n', done.stdout)
 

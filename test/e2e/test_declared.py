@@ -64,7 +64,7 @@ def test_a_container_of_two_gpus_has_what_it_declares_of_each(node, cluster):
     assert len(cluster.api.asked('get', 'pods')) == 1  # for both resources
 
 
-def test_nobody_has_more_than_the_ceilings(node, cluster):
+def test_no_container_gets_more_than_the_ceilings(node, cluster):
     kubelet = start(node, declared(maxThreads=40, maxMemory='4Gi'), *cluster.options())
     cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60', 'warpshare.dev/memory': '20Gi'})
     kubelet.admit('pod', GPU, 2)
@@ -83,7 +83,7 @@ def test_a_restart_brings_what_the_annotations_say_by_then(node, cluster):
     assert run(node, 'pod').envs[PERCENT] == '30'
 
 
-def test_a_value_that_cannot_be_used_is_told_to_the_pod_and_counts_for_nothing(node, cluster):
+def test_a_value_that_cannot_be_used_is_an_event_on_the_pod_and_ignored(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
     cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '150', 'warpshare.dev/memory': '1Gi'})
     kubelet.admit('pod', GPU, 2)
@@ -129,7 +129,7 @@ def test_an_api_server_that_does_not_answer_holds_a_start_up_for_seconds_only(no
     node.agent.wait_log("a container's declaration is ignored.*")
 
 
-def test_more_memory_than_the_gpu_has_is_told_with_the_pods(node, cluster):
+def test_more_declared_memory_than_the_gpu_has_is_an_error_that_names_the_pods(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
     for pod in ('first', 'second'):
         cluster.create_pod(node.kubelet, pod, annotations={'warpshare.dev/memory': '20Gi'})
@@ -159,7 +159,7 @@ def test_the_newest_does_not_start_where_overcommit_is_refused(node, cluster):
     assert run(node, 'third').envs[MEMORY] == '0=8192M'  # who does not run takes nothing
 
 
-def test_who_runs_keeps_what_it_declared_when_the_agent_starts_again(node, cluster):
+def test_running_containers_keep_what_they_declared_when_the_agent_restarts(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
     cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/threads': '60', 'warpshare.dev/memory': '3Gi'})
     kubelet.admit('pod', GPU, 2)

@@ -247,7 +247,7 @@ def test_a_gpu_that_fails_is_named(site):
     expect(site, 'gpus', FIRST_UUID, alone=False)
 
 
-def test_mig_mode_that_nobody_uses_is_noted(site):
+def test_mig_mode_without_mig_devices_is_noted(site):
     site.config({'version': 'v1'})
     site.scenario([{'model': 'A100-40GB', 'mig': {'enabled': True}}])
     expect(site, 'gpus', 'GPU 0 is in MIG mode, and migStrategy is none', verdict='note', alone=False)
@@ -271,7 +271,7 @@ def test_a_leftover_compute_mode_of_a_gpu_that_is_not_shared_is_noted(site):
     expect(site, 'compute-mode', 'EXCLUSIVE_PROCESS, and no MPS', verdict='note')
 
 
-def test_a_config_that_is_refused_is_told_and_the_rest_is_looked_at(site):
+def test_a_refused_config_is_reported_and_the_rest_is_still_checked(site):
     site.config('version: v2\n')
     findings = expect(site, 'config', "'v2' is not a known version, use v1")
     assert any(finding['check'] == 'kubelet' and finding['verdict'] == 'ok' for finding in findings)
@@ -293,7 +293,7 @@ def test_two_ways_of_sharing_on_one_node_are_noted(site):
 
 @pytest.mark.parametrize('driver, missing', [
     ('535.261.03', [550, 580, 590, 615]), ('580.105.08', [590, 615]), ('615.10', [])])
-def test_what_the_driver_is_too_old_for_is_told(site, driver, missing):
+def test_features_that_need_a_newer_driver_are_reported(site, driver, missing):
     site.write('root/proc/driver/nvidia/version', MODULE % driver)
     site.scenario([{'model': 'T4'}, {'model': 'T4'}], driverVersion=driver)
     finding, = (finding for finding in site.findings() if finding['check'] == 'tiers')
@@ -584,7 +584,7 @@ def test_an_api_server_without_dra_is_named(site, offer):
     expect(site, 'dra', 'serves no version of resource.k8s.io')
 
 
-def test_a_driver_that_nobody_serves_is_named(site, offer):
+def test_a_driver_without_a_serving_agent_is_named(site, offer):
     put_slice(offer, allowMultipleAllocations=True)
     os.unlink(site.path('registry/gpu.warpshare.dev-reg.sock'))
     expect(site, 'dra', "no agent listens on '")

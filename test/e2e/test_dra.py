@@ -91,7 +91,7 @@ def test_the_claim_says_what_was_prepared_for_it_until_its_pod_has_ended(node):
     node.cluster.api.wait_for(lambda: not node.status_of(claim))
 
 
-def test_a_claim_whose_status_may_not_be_written_is_prepared_all_the_same(node):
+def test_a_claim_whose_status_may_not_be_written_is_still_prepared(node):
     node.cluster.api.allow([rule for rule in agent_rules() if 'resourceclaims/driver' not in rule['resources']])
     start(node)
     for name in ('train', 'serve'):
@@ -392,7 +392,7 @@ def test_a_gpu_goes_to_dra_when_its_last_replica_is_given_back(node):
     node.config({**share(20), **config(devices=['0', '1'])})
     node.agent.hang_up()
     node.agent.wait_log('change pending.*holders=default/plain/main')
-    assert node.has_told() == 0
+    assert node.healthy_replicas() == 0
     node.stays(lambda: set(node.devices()) == {'gpu-1', 'gpu-1-shared'}, 'DRA does not offer what a replica is held of', 0.5)
     node.kubelet.remove_pod('plain')
     node.wait_devices('gpu-0', 'gpu-0-shared', 'gpu-1', 'gpu-1-shared')

@@ -53,7 +53,7 @@ def check_nothing_is_left(node):
     assert not [device for device in node.cdi_devices() if device.startswith(DRIVER)]
 
 
-def test_who_is_killed_while_it_reads_the_claim_leaves_it_to_the_next(node):
+def test_a_claim_that_a_killed_agent_was_reading_is_prepared_by_the_next(node):
     start(node)
     claim = node.claim('train', SHARE)
     pod = node.admit(claim)
@@ -65,7 +65,7 @@ def test_who_is_killed_while_it_reads_the_claim_leaves_it_to_the_next(node):
     check_runs_and_ends(node, pod, claim)
 
 
-def test_who_is_killed_before_it_answers_has_a_successor_that_does(node):
+def test_the_next_agent_answers_what_a_killed_one_did_not(node):
     pod, claim = kill_while_the_daemon_starts(node)
     come_back(node)
     check_runs_and_ends(node, pod, claim)

@@ -100,7 +100,7 @@ def watch(channel):
         response_deserializer=dra.WatchResponse.FromString)(dra.ClaimsRequest(), timeout=PATIENCE)
 
 
-def test_kubelet_is_told_where_the_driver_is_and_which_versions_it_speaks(start):
+def test_get_info_has_the_drivers_socket_and_versions(start):
     driver = start()
     with dial(driver.first) as channel:
         info = get_info(channel)
@@ -185,7 +185,7 @@ def test_a_connection_that_was_closed_while_idle_is_opened_again(start):
             assert list(results(answer)) == [uid]
 
 
-def test_every_watcher_hears_of_health_at_once_and_again(start):
+def test_every_watcher_gets_health_at_once_and_again(start):
     driver = start()
     with dial(driver.second) as channel, dial(driver.second) as other:
         streams = [watch(channel), watch(channel), watch(other)]

@@ -17,7 +17,7 @@ def uuid_at(node, position):
     return node.agent.wait_log(r'GPU index=%d gpu=(\S+)' % position).group(1)
 
 
-def test_a_gpu_that_falls_and_returns_is_told_on_the_node_as_kubectl_shows_it(node, cluster):
+def test_a_gpu_that_fails_and_recovers_has_events_on_the_node_as_kubectl_shows_them(node, cluster):
     node.start_all(sharing('timeSlicing', 4), *cluster.options())
     uuid = uuid_at(node, 2)
     fail(node, 2)
@@ -35,7 +35,7 @@ def test_a_gpu_that_falls_and_returns_is_told_on_the_node_as_kubectl_shows_it(no
     assert len(cluster.events()) == 2
 
 
-def test_the_pods_on_that_gpu_and_no_others_are_told_with_their_uid(node, cluster):
+def test_only_the_pods_on_that_gpu_get_events_with_their_uid(node, cluster):
     kubelet = node.start_all({'version': 'v1'}, *cluster.options())
     by_pod = {}
     for pod in ('a', 'b', 'c', 'd'):
@@ -63,7 +63,7 @@ def test_the_same_again_raises_the_count_of_the_first(node, cluster):
     assert [one.content_type for one in cluster.api.asked('patch', 'events')] == ['application/merge-patch+json'] * 2
 
 
-def test_a_configuration_that_is_refused_and_then_mended_is_told(node, cluster):
+def test_a_refused_configuration_and_its_repair_are_reported(node, cluster):
     node.start_all(sharing('mps', 20), *cluster.options())
     node.config(sharing('mps', 0))
     event = cluster.wait_event('ConfigRefused')
@@ -76,7 +76,7 @@ def test_a_configuration_that_is_refused_and_then_mended_is_told(node, cluster):
     assert len(cluster.events('PlanRefused')) == len(cluster.events('ConfigRefused')) == 1
 
 
-def test_a_driver_that_is_not_there_yet_is_told(node, cluster):
+def test_a_driver_that_is_not_there_yet_is_reported(node, cluster):
     library, node.library = node.library, node.folder + '/none.so'
     node.kubelet.start()
     node.start('--fail-on-init-error=false', '--nvml-library', node.library, *cluster.options())
@@ -128,14 +128,14 @@ def test_without_the_right_to_events_nothing_else_suffers(node, cluster):
     cluster.api.requests.clear()
 
 
-def test_an_agent_outside_a_cluster_speaks_to_nobody(node):
+def test_an_agent_outside_a_cluster_sends_no_request(node):
     node.start_all(sharing('timeSlicing', 4))
     node.agent.wait_log('the API server is not used')
     fail(node, 2)
     node.wait_counts(12, 16)
 
 
-def test_a_pod_that_does_not_get_all_it_is_charged_for_is_told(node, cluster):
+def test_a_pod_that_gets_less_than_it_is_charged_for_has_an_event(node, cluster):
     kubelet = node.start_all(sharing('timeSlicing', 4, scope='individual'), '--device-list-strategy=envvar', *cluster.options())
     node.wait(lambda: all(kubelet.allocatable('nvidia.com/gpu%d' % i) for i in range(2)), 'both are allocatable')
     for i in range(2):

@@ -18,26 +18,26 @@ def messages(cluster, reason, namespace):
     return on_pod
 
 
-def test_a_fault_of_a_daemon_and_its_end_are_told_to_the_pods_on_its_unit(node, cluster):
+def test_a_fault_of_a_daemon_and_its_end_are_events_on_the_pods_of_its_unit(node, cluster):
     node.start_mps()
     node.start_agent(share(10, provisioning='weighted', failRequestsGreaterThanOne=True, placement='distributed'),
                      *cluster.options())
     node.wait_counts(20)
     for pod in ('one', 'two'):
         node.kubelet.admit(pod, GPU, 1, namespace='team-' + pod)
-    struck = node.unit('one')
-    assert struck != node.unit('two')
-    kill(node.daemon(struck)['pid'])
+    faulty = node.unit('one')
+    assert faulty != node.unit('two')
+    kill(node.daemon(faulty)['pid'])
     event = messages(cluster, 'MPSDaemonFault', 'team-one')
     assert event['message'].startswith(
-        "MPS daemon '%s' of %s is at fault, its replicas are unhealthy: " % (struck, GPU))
+        "MPS daemon '%s' of %s is at fault, its replicas are unhealthy: " % (faulty, GPU))
     assert event['type'] == 'Warning' and event['involvedObject']['uid'] == node.kubelet.pods['one'].uid
     event = messages(cluster, 'MPSDaemonRecovered', 'team-one')
-    assert (event['type'], event['message']) == ('Normal', "MPS daemon '%s' of %s is ready again" % (struck, GPU))
+    assert (event['type'], event['message']) == ('Normal', "MPS daemon '%s' of %s is ready again" % (faulty, GPU))
     assert not cluster.events(namespace='team-two')
 
 
-def test_what_the_guard_finds_is_told_to_the_pod_that_has_more_than_its_share(node, cluster):
+def test_a_violation_is_an_event_on_the_pod_that_has_more_than_its_share(node, cluster):
     node.gpus(1)
     node.start_mps()
     node.start_agent(share(20, provisioning='weighted', guard='terminate'), *cluster.options())
@@ -72,7 +72,7 @@ def is_full(status, whose):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='to mount takes root')
 @pytest.mark.parametrize('whose', ['node', 'daemon'])
-def test_a_full_shared_memory_is_told_once_for_each_time_that_it_fills(node, cluster, whose):
+def test_a_full_shared_memory_is_reported_once_each_time_that_it_fills(node, cluster, whose):
     shm = os.path.join(node.mps_root, *(['shm'] if whose == 'node' else [uuid_of(0), 'shm']))
     if whose == 'node':
         os.mkdir(shm)

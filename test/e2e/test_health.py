@@ -41,7 +41,7 @@ def test_a_gpu_that_falls_off_the_bus_takes_its_replicas_and_only_them_along_and
     assert len(kubelet.registered) == 1
 
 
-def test_kubelet_hears_of_an_xid_within_100_ms(node):
+def test_kubelet_learns_of_an_xid_within_100_ms(node):
     kubelet = node.start_all(sharing('mps', 20))
     node.wait_counts(80)
     times = []
@@ -55,7 +55,7 @@ def test_kubelet_hears_of_an_xid_within_100_ms(node):
     assert kubelet.capacity(GPU) == 80
 
 
-def test_a_gpu_whose_xid_was_a_moment_returns_after_good_probes(node):
+def test_a_gpu_with_a_transient_xid_returns_after_good_probes(node):
     node.start_all(sharing('mps', 20))
     node.wait_counts(80)
     begun = time.monotonic()
@@ -167,7 +167,7 @@ def test_one_gpu_that_fails_at_start_does_not_keep_the_others_from_being_served(
     assert len(kubelet.registered) == 1
 
 
-def test_a_gpu_that_tells_nothing_at_start_is_reported_and_the_others_are_served(node):
+def test_a_gpu_that_does_not_answer_at_start_is_reported_and_the_others_are_served(node):
     gpus = v100s()
     gpus[3]['lost'] = True
     node.scenario(gpus)

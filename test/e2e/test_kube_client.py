@@ -174,7 +174,7 @@ def test_an_edit_that_changes_nothing_sends_nothing(api, driver):
     assert driver.edit(f'{NODES}/none', labels={})['status'] == 404
 
 
-def test_a_list_of_many_pages_is_told_whole(api, driver):
+def test_a_list_of_many_pages_is_read_completely(api, driver):
     for i in range(250):
         api.put(MAPS, {'metadata': {'name': f'm{i:03}', 'labels': {'odd': str(i % 2)}}})
     job = driver.do('list', path=MAPS)
@@ -228,7 +228,7 @@ def test_a_token_that_is_replaced_on_the_way_is_no_failure(api, driver):
     assert driver.next(watch)['event'] == 'present'
 
 
-def test_a_token_that_nobody_knows_is_a_denial(api, drive):
+def test_an_unknown_token_is_a_denial(api, drive):
     driver = drive(api.kubeconfig(user={'token': 'stranger'}))
     answer = driver.send('GET', f'{NODES}/n1')
     assert (answer['status'], answer['kind'], len(api.asked())) == (401, 'denied', 1)
@@ -322,7 +322,7 @@ def test_a_server_whose_certificate_names_no_host_is_not_believed(tmp_path, driv
         assert 'subject alternative name' in answer['error']
 
 
-def test_a_server_that_is_not_who_it_should_be_gets_no_token(api, drive):
+def test_a_server_with_the_wrong_identity_gets_no_token(api, drive):
     for cluster in ({'certificate_authority': 'stranger.crt'}, {'tls_server_name': 'other.cluster.test'}):
         answer = drive(api.kubeconfig(**cluster)).send('GET', f'{NODES}/n1')
         assert (answer['status'], answer['kind']) == (0, 'unavailable')
@@ -337,7 +337,7 @@ def test_the_name_in_the_certificate_can_be_said(api, drive):
     assert api.asked()[0].headers['Host'] == f'127.0.0.1:{api.port}'
 
 
-def test_only_who_says_so_trusts_every_certificate(api, drive):
+def test_only_an_explicit_option_trusts_every_certificate(api, drive):
     api.put(NODES, node('n1'))
     driver = drive(api.kubeconfig(certificate_authority=None, insecure_skip_tls_verify=True))
     assert driver.send('GET', f'{NODES}/n1')['status'] == 200
@@ -461,7 +461,7 @@ def names(events, kind='present'):
     return [e['object']['metadata']['name'] for e in events if e['event'] == kind]
 
 
-def test_a_watch_tells_what_is_there_and_what_changes(api, driver):
+def test_a_watch_reports_what_is_there_and_what_changes(api, driver):
     api.put(NODES, node('n1'))
     api.put(NODES, node('n2'))
     watch = driver.do('watch', path=NODES)
@@ -472,7 +472,7 @@ def test_a_watch_tells_what_is_there_and_what_changes(api, driver):
     assert names([driver.next(watch)], 'gone') == ['n2']
 
 
-def test_a_watch_of_one_object_hears_of_no_other(api, driver):
+def test_a_watch_of_one_object_reports_no_other(api, driver):
     api.put(NODES, node('n1'))
     api.put(NODES, node('n2'))
     watch = driver.do('watch', path=NODES, field='metadata.name=n1')
@@ -527,7 +527,7 @@ def test_bookmarks_keep_a_quiet_watch_young(api, driver):
     assert len(api.asked('list')) == 1
 
 
-def test_a_version_that_is_too_old_lists_again_and_tells_the_difference(api, driver):
+def test_a_version_that_is_too_old_lists_again_and_reports_the_difference(api, driver):
     for name in ('n1', 'n2', 'n3'):
         api.put(NODES, node(name))
     watch = driver.do('watch', path=NODES, **QUICK)
@@ -594,7 +594,7 @@ def test_an_endless_line_is_cut_off(api, driver):
 
 
 @pytest.mark.parametrize('verb', ['list', 'watch'])
-def test_trouble_is_told_once_and_its_end_too(api, driver, verb):
+def test_trouble_is_reported_once_and_so_is_its_end(api, driver, verb):
     api.put(NODES, node('n1'))
     fault = api.fault('status', verb=verb, code=500, times=1000)
     watch = driver.do('watch', path=NODES, **QUICK)
@@ -616,7 +616,7 @@ def test_a_watch_that_is_not_allowed_is_a_denial_until_it_is(api, driver):
     assert driver.next(watch)['event'] == 'synced'
 
 
-def test_a_watch_waits_as_long_as_it_is_told(api, driver):
+def test_a_watch_waits_as_long_as_the_server_says(api, driver):
     api.fault('status', verb='watch', code=429, retry_after=1)
     watch = driver.do('watch', path=NODES, **QUICK)
     driver.until(watch, 'trouble')
@@ -635,7 +635,7 @@ def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_pause(api, 
     assert asked[5].at - asked[0].at >= 5 * 0.010
 
 
-def test_a_watch_may_be_closed_by_what_it_tells(api, driver):
+def test_a_watch_may_be_closed_by_its_own_callback(api, driver):
     api.put(NODES, node('n1'))
     api.put(NODES, node('n2'))
     watch = driver.do('watch', path=NODES, once=True)

@@ -159,7 +159,7 @@ def test_once_leaves_the_file(node, labels_file):
     assert os.listdir(os.path.dirname(labels_file)) == ['gfd']
 
 
-def test_a_file_that_somebody_removed_comes_back(node, labels_file):
+def test_a_removed_file_is_written_again(node, labels_file):
     discover(node, '--use-node-feature-api=false', '--output', labels_file, '--sleep-interval=1s')
     wait_label(node, labels_file, 'nvidia.com/gpu.count', '4')
     os.unlink(labels_file)
@@ -178,7 +178,7 @@ def test_the_configuration_file_says_what_flags_and_variables_do_not(node, label
     assert 'nvidia.com/gfd.timestamp' in read(labels_file)
 
 
-def test_without_nvml_it_ends_or_waits_as_it_is_told(node, labels_file):
+def test_without_nvml_it_ends_or_waits_as_configured(node, labels_file):
     node.library = '/nowhere/libnvidia-ml.so.1'
     arguments = ('--use-node-feature-api=false', '--output', labels_file, '--device-discovery-strategy=nvml')
     result = run(node, LINK, *arguments)
@@ -332,7 +332,7 @@ def test_an_api_server_that_refuses_is_asked_again(node, api):
     assert fault
 
 
-def test_a_mig_layout_that_single_cannot_have_is_told(node, api):
+def test_a_mig_layout_that_single_does_not_allow_is_labelled_as_invalid(node, api):
     node.scenario([{'model': 'A100-40GB', 'mig': {'devices': [{'profile': '1g.5gb'}]}}])
     node.config({'version': 'v1', 'flags': {'migStrategy': 'single', 'failOnInitError': False}})
     agent = start_agent(node, api, 'nodefeature')

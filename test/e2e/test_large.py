@@ -56,7 +56,7 @@ def agent_pause(node, text):
     return (int(hours) * 3600 + int(minutes) * 60 + float(seconds)) * 1000
 
 
-def test_clients_that_do_not_read_cost_a_bounded_amount_of_memory_and_hold_up_nobody(node):
+def test_clients_that_do_not_read_cost_bounded_memory_and_delay_no_other(node):
     gpus = [{'model': 'V100-32GB', 'count': GPUS}]
     node.scenario(gpus)
     kubelet = node.start_all(sharing('timeSlicing', 1000))

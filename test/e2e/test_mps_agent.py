@@ -19,7 +19,7 @@ FIRST, SECOND = uuid_of(0), uuid_of(1)
 def test_replicas_are_there_when_their_daemon_is_and_at_once_after_a_restart(node):
     node.gpus(2, 'daemon: exits 1')
     node.start_all(share(20))
-    node.stays(lambda: node.has_told() == 0, 'no replica is healthy without its daemon', 0.5)
+    node.stays(lambda: node.healthy_replicas() == 0, 'no replica is healthy without its daemon', 0.5)
     assert node.kubelet.capacity(GPU) == 40
     node.gpus(2)
     node.wait_counts(40)
@@ -71,7 +71,7 @@ def test_the_other_daemon_is_not_touched_when_replicas_change(node):
     peer = node.watch()
     peer.wait_daemon(SECOND, lambda one: one['state'] == 'ready' and one['threadsPermille'] == 100, 'changed')
     assert peer.wait_ready(FIRST)['pid'] == pids[0]
-    node.stays(lambda: node.has_told('nvidia.com/gpu.a') == 20, 'the other resource is as it was', 0.5)
+    node.stays(lambda: node.healthy_replicas('nvidia.com/gpu.a') == 20, 'the other resource is as it was', 0.5)
     assert all(all(message.healthy.values()) for message in node.kubelet.messages_of('nvidia.com/gpu.a')[1:])
 
 
@@ -160,7 +160,7 @@ def on_record(node):
         return {}
 
 
-def test_books_are_kept_over_a_restart(node):
+def test_the_ledger_survives_a_restart(node):
     node.start_all(share(20, provisioning='weighted', maxPerRequest=20))
     node.wait_counts(21, 40)
     for pod, size in (('one', 15), ('two', 4)):
@@ -213,7 +213,7 @@ def test_mig_devices_have_a_daemon_each(node):
     config['flags']['migStrategy'] = 'mixed'
     config['sharing']['mps']['resources'][0]['name'] = 'nvidia.com/mig-3g.20gb'
     node.start_all(config)
-    node.wait(lambda: node.has_told('nvidia.com/mig-3g.20gb') == 6, 'as many are there as the guarantee allows')
+    node.wait(lambda: node.healthy_replicas('nvidia.com/mig-3g.20gb') == 6, 'as many are there as the guarantee allows')
     pids = [node.daemon(uuid)['pid'] for uuid in devices]
     assert pids[0] != pids[1]
     node.kubelet.admit('pod', 'nvidia.com/mig-3g.20gb', 2)
@@ -221,7 +221,7 @@ def test_mig_devices_have_a_daemon_each(node):
     assert said['NVIDIA_VISIBLE_DEVICES'] in devices
     got = node.client('pod', resource='nvidia.com/mig-3g.20gb').connected()
     assert (got['percentage'], got['limit']) == ('40.0', said['WARPSHARE_MEMORY_LIMIT_MIB'])
-    node.befall(devices[0], 'server: works')
+    node.set_mps_scenario(devices[0], 'server: works')
     os.kill(pids[0], 9)
     node.agent.wait_log('MPS daemon at fault.*daemon=%s' % devices[0])
     node.agent.wait_log('MPS daemon ready again.*daemon=%s' % devices[0])
@@ -247,7 +247,7 @@ def overdraw(node, guard):
     return good, greedy
 
 
-def test_a_container_with_two_processes_of_its_whole_share_is_told(node):
+def test_two_processes_that_each_use_the_whole_share_are_reported(node):
     good, greedy = overdraw(node, 'report')
     told = node.agent.wait_log('limit violated event=MPSLimitViolated violation=memory .*').group(0)
     assert 'pod=team/greedy' in told and 'client=%d' % greedy[0].pid in told and '8500 MiB in 2 processes' in told
@@ -257,7 +257,7 @@ def test_a_container_with_two_processes_of_its_whole_share_is_told(node):
     assert node.agent.count('MPSClientTerminated|neighbour.*MPSGrant') == 0
 
 
-def test_who_is_only_in_kubelets_record_keeps_its_share_and_is_no_stranger(node):
+def test_a_pod_that_is_only_in_kubelets_checkpoint_keeps_its_share_and_is_not_external(node):
     """An init container, of which kubelet's list says nothing, of an agent that died before it had written anything down."""
     node.gpus(1)
     node.start_all(share(20, provisioning='weighted', guard='terminate', maxPerRequest=7))
@@ -311,7 +311,7 @@ def test_no_process_is_judged_by_an_old_list(node):
     assert client.is_alive() and node.agent.count('MPSLimitViolated|MPSClientTerminated') == 0
 
 
-def test_books_that_cannot_be_written_are_written_later(node):
+def test_a_ledger_that_cannot_be_written_is_written_later(node):
     node.gpus(2)
     node.start_all(share(20, provisioning='weighted', maxPerRequest=7))
     node.wait_counts(34, 40)
@@ -339,17 +339,17 @@ def connections(path):
         return sum(line.rstrip('\n').endswith(path) for line in file)
 
 
-def test_who_takes_over_knows_at_once_which_daemons_are_ready(node):
+def test_an_agent_that_takes_over_knows_at_once_which_daemons_are_ready(node):
     """Those that run with what it wants: it need not wait until the supervisor has heard of it."""
     node.start_all(share(10, provisioning='weighted'))
     first = node.agent
     count = 16  # 4 of 20 are reserved
-    node.wait(lambda: node.has_told() == count, 'all are healthy')
+    node.wait(lambda: node.healthy_replicas() == count, 'all are healthy')
     before = connections(node.programs.path('warpshare.sock'))
     second = node.start()
     second.wait_log('resource name=nvidia.com/gpu')
     node.wait(lambda: connections(node.programs.path('warpshare.sock')) > before, 'the second one is connected')
-    node.stays(lambda: node.has_told() == count, 'the first one serves, and the second one hears of the daemons', 0.5)
+    node.stays(lambda: node.healthy_replicas() == count, 'the first one serves, and the second one hears of the daemons', 0.5)
     seen = len(node.kubelet.messages_of(GPU))
     os.kill(node.supervisor.pid, signal.SIGSTOP)
     try:
@@ -360,7 +360,7 @@ def test_who_takes_over_knows_at_once_which_daemons_are_ready(node):
     assert sum(node.kubelet.messages_of(GPU)[seen].healthy.values()) == count
 
 
-def test_the_guard_ends_the_right_one_and_its_neighbour_lives(node):
+def test_the_limit_monitor_terminates_only_the_violating_client(node):
     good, greedy = overdraw(node, 'terminate')
     node.agent.wait_log('terminating an MPS client event=MPSClientTerminated .*client=%d ' % greedy[0].pid)
     assert greedy[0].wait() == 4

@@ -204,7 +204,7 @@ def test_clients_that_stay_are_ended_with_their_daemon(mps):
     assert client.wait(mps_module.DEADLINE) != 0 and not mps.processes()
 
 
-def test_a_hang_up_tells_how_all_of_them_are(mps):
+def test_sighup_logs_the_state_of_all_daemons(mps):
     supervisor = mps.start()
     peer = mps.connect().watch()
     peer.apply(daemon(0))
@@ -393,7 +393,7 @@ def test_all_daemons_may_have_one_shared_memory(mps):
 
 
 @needs_mounts
-def test_who_takes_a_daemons_shared_memory_from_containers_of_before_is_told(mps):
+def test_a_change_of_shared_memory_that_cuts_off_running_containers_is_logged(mps):
     supervisor = mps.start()
     peer = mps.connect().watch()
     peer.apply(daemon(0))
@@ -407,7 +407,7 @@ def test_who_takes_a_daemons_shared_memory_from_containers_of_before_is_told(mps
 
 
 @needs_mounts
-def test_what_nobody_else_would_see_is_not_mounted(mps):
+def test_a_mount_that_the_host_would_not_see_is_not_made(mps):
     """As in a container whose volume has no mountPropagation."""
     supervisor = mps.start(prefix=['unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
                                    'mount --bind "$0" "$0"; exec "$@"', mps.root])

@@ -19,7 +19,7 @@ def create(cluster, node, pod, **env):
     node.admit(pod, 2, namespace='team')
 
 
-def test_who_declares_more_than_its_replicas_is_no_violator_and_who_has_more_than_it_declares_is(node, cluster):
+def test_a_container_may_use_what_it_declares_and_no_more(node, cluster):
     start(node, cluster)
     create(cluster, node, 'pod', **{PERCENT: '60', MEMORY: '0=12G'})
     node.agent.wait_log("a container's declaration was read.*pod=pod")

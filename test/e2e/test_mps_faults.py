@@ -22,10 +22,10 @@ class Stage:
         node.wait_counts(20)
         for pod in ('one', 'two'):
             node.kubelet.admit(pod, GPU, 1, namespace='team')
-        self.struck, self.other = node.unit('one'), node.unit('two')
-        assert self.struck != self.other
+        self.faulty, self.other = node.unit('one'), node.unit('two')
+        assert self.faulty != self.other
         node.agent.wait_log('kubelet has reported which container holds which devices containers=2')
-        self.daemon = node.daemon(self.struck)
+        self.daemon = node.daemon(self.faulty)
         self.untouched = node.daemon(self.other)['pid']
         self.told = len(node.kubelet.messages_of(GPU))
         self.neighbour = node.client('two')
@@ -37,20 +37,20 @@ class Stage:
         return client
 
     def server(self):
-        """The PID of the server of the struck daemon, when it has one."""
+        """The PID of the server of the faulty daemon, when it has one."""
         peer = self.node.watch()
-        return peer.wait_daemon(self.struck, lambda one: one['servers'], 'a server')['servers'][0]['pid']
+        return peer.wait_daemon(self.faulty, lambda one: one['servers'], 'a server')['servers'][0]['pid']
 
     def falls(self, reason):
         """It is told with its pod, and only its replicas go."""
         told = self.node.agent.wait_log(
-            'MPS daemon at fault, its replicas are unhealthy event=MPSDaemonFault daemon=%s .*' % self.struck).group(0)
+            'MPS daemon at fault, its replicas are unhealthy event=MPSDaemonFault daemon=%s .*' % self.faulty).group(0)
         assert reason in told and 'pods=team/one' in told
-        self.node.wait_replicas(self.struck, 0)
-        assert self.node.has_told(unit=self.other) == 10
+        self.node.wait_replicas(self.faulty, 0)
+        assert self.node.healthy_replicas(unit=self.other) == 10
 
     def comes_back(self):
-        told = self.node.agent.wait_log('MPS daemon ready again event=MPSDaemonRecovered daemon=%s .*' % self.struck).group(0)
+        told = self.node.agent.wait_log('MPS daemon ready again event=MPSDaemonRecovered daemon=%s .*' % self.faulty).group(0)
         assert 'pods=team/one' in told
         self.node.wait_counts(20)
         self.check_other()
@@ -84,7 +84,7 @@ def test_a_server_that_is_killed_takes_its_clients_and_no_daemon(stage):
     assert client.wait() == 5
     again = stage.node.client('one')
     again.connected()
-    assert stage.node.daemon(stage.struck)['pid'] == stage.daemon['pid']
+    assert stage.node.daemon(stage.faulty)['pid'] == stage.daemon['pid']
     stage.check_other()
 
 
@@ -103,11 +103,11 @@ def test_a_client_that_faults_faults_its_server_until_all_of_it_is_gone(stage):
     stage.falls('its server is in FAULT')
     kill(culprit.pid)
     stage.comes_back()
-    assert stage.node.daemon(stage.struck)['pid'] == stage.daemon['pid']
+    assert stage.node.daemon(stage.faulty)['pid'] == stage.daemon['pid']
 
 
 def test_a_pipe_directory_that_is_removed(stage):
-    pipe = stage.node.programs.path(stage.struck, 'pipe')
+    pipe = stage.node.programs.path(stage.faulty, 'pipe')
     shutil.rmtree(pipe)
     stage.falls('its pipe directory')
     stage.comes_back()
@@ -115,24 +115,24 @@ def test_a_pipe_directory_that_is_removed(stage):
 
 
 def test_a_gpu_that_is_lost(stage):
-    position = int(stage.struck[4])
+    position = int(stage.faulty[4])
     # Its daemon and the processes on it go first, as with the GPU; NVML tells it as lost.
     stage.node.gpus(2, changes={position: {'lost': True}}, events=[{'gpu': position, 'xid': 79}])
     kill(stage.daemon['pid'])
     stage.falls('')
-    stage.node.agent.wait_log('XidCriticalError: Xid=79 on Device=%s' % stage.struck)
-    stage.node.programs.agents[0].wait_log('MPS daemon.*%s.*cannot be used' % stage.struck)
+    stage.node.agent.wait_log('XidCriticalError: Xid=79 on Device=%s' % stage.faulty)
+    stage.node.programs.agents[0].wait_log('MPS daemon.*%s.*cannot be used' % stage.faulty)
     stage.node.gpus(2)
     stage.node.wait_counts(20)
     stage.check_other()
 
 
 def test_a_gpu_that_is_lost_under_a_daemon_without_clients(stage):
-    """Nothing else befalls the daemon: it answers, and nobody computes on its GPU."""
-    position = int(stage.struck[4])
+    """Nothing else is wrong with the daemon: it answers, and nobody computes on its GPU."""
+    position = int(stage.faulty[4])
     stage.node.gpus(2, changes={position: {'lost': True}})
     stage.falls('is lost')
-    stage.node.programs.agents[0].wait_log('MPS daemon.*%s.*cannot be used' % stage.struck)
+    stage.node.programs.agents[0].wait_log('MPS daemon.*%s.*cannot be used' % stage.faulty)
     with pytest.raises(ProcessLookupError):
         os.kill(stage.daemon['pid'], 0)
     stage.node.gpus(2)
@@ -140,12 +140,12 @@ def test_a_gpu_that_is_lost_under_a_daemon_without_clients(stage):
 
 
 def test_a_limit_that_a_daemon_refuses(stage):
-    stage.node.befall(stage.struck, 'on set_default_device_pinned_mem_limit: ignore')
+    stage.node.set_mps_scenario(stage.faulty, 'on set_default_device_pinned_mem_limit: ignore')
     kill(stage.daemon['pid'])
     stage.falls('its control daemon was ended')
-    stage.node.programs.agents[0].wait_log('memory limit of %s' % stage.struck)
-    assert stage.node.has_told(unit=stage.struck) == 0
-    stage.node.befall(stage.struck)
+    stage.node.programs.agents[0].wait_log('memory limit of %s' % stage.faulty)
+    assert stage.node.healthy_replicas(unit=stage.faulty) == 0
+    stage.node.set_mps_scenario(stage.faulty)
     stage.comes_back()
 
 
@@ -158,7 +158,7 @@ def test_warpshare_mps_that_is_killed_leaves_clients_alone_and_comes_back_to_the
     assert client.is_alive() and client.allocate(1) == 1
     node.start_mps()
     node.wait_counts(20)
-    ready = node.daemon(stage.struck)
+    ready = node.daemon(stage.faulty)
     assert ready['pid'] == stage.daemon['pid'] and ready['adopted']
     assert node.daemon(stage.other)['pid'] == stage.untouched
     assert client.allocate(1) == 1 and stage.neighbour.allocate(1) == 1
@@ -178,7 +178,7 @@ def test_a_control_program_that_is_missing_is_named_and_used_when_it_is_there(no
     node.wait_counts(20)
 
 
-def test_a_client_of_another_user_that_waits_is_told(node):  # noqa: F811
+def test_a_waiting_client_of_another_user_is_reported(node):  # noqa: F811
     if os.geteuid() != 0:
         pytest.skip('only root can start a program of another user')
     node.gpus(1, version=535)  # one user at a time

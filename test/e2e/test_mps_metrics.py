@@ -25,7 +25,7 @@ def get(port, path, method='GET'):
     return response.status, response.getheader('Content-Type'), text
 
 
-def test_daemons_are_told_over_http_as_on_the_command_line(mps):
+def test_metrics_of_daemons_are_the_same_over_http_and_on_the_command_line(mps):
     _, port = start(mps)
     assert get(port, '/healthz')[0] == 200, 'nothing is wanted yet, so nothing is wrong'
     peer = mps.connect().watch()

@@ -65,7 +65,7 @@ def test_a_taint_is_there_while_no_gpu_can_be_shared_and_others_stay(node, clust
     assert cluster.annotations() == {'a': 'b'}
 
 
-def test_a_taint_that_somebody_else_changes_in_between_is_merged_anew(node, cluster):
+def test_a_taint_that_changes_in_between_is_merged_again(node, cluster):
     node.start_all(sharing('timeSlicing', 4), TAINT_OPTION, *cluster.options())
     cluster.wait_configured()
     # The answer to the first patch is a conflict, as after a race.
@@ -113,7 +113,7 @@ def test_a_node_that_is_made_anew_is_marked_anew(node, cluster):
     assert cluster.condition('Ready')
 
 
-def test_marks_that_somebody_takes_away_or_changes_come_back(node, cluster):
+def test_a_removed_or_changed_condition_or_taint_is_restored(node, cluster):
     node.start_all(sharing('timeSlicing', 4), TAINT_OPTION, CONDITION, *cluster.options())
     lose_all(node)
     wait_taints(cluster, TAINT)

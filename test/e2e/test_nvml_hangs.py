@@ -27,7 +27,7 @@ def ailment(node):
     return text if status != 200 else ''
 
 
-def test_one_gpu_that_hangs_is_named_and_the_others_are_still_heard(node, cluster):
+def test_a_gpu_that_hangs_is_named_and_the_others_still_report(node, cluster):
     config = sharing('timeSlicing', 5)
     kubelet = node.start_all(config, '--metrics-address=127.0.0.1:0', *cluster.options())
     node.wait_counts(20)

@@ -83,7 +83,7 @@ def test_the_driver_decides_how_shares_hold_and_how_many_clients(config):
 @pytest.mark.parametrize('ceilings, expected', [
     ({}, 'all of the threads and all of the memory'),
     ({'maxThreads': 60, 'maxMemory': '8Gi'}, '60 % of the threads and 8192 MiB')])
-def test_what_a_container_may_declare_is_told(config, ceilings, expected):
+def test_the_plan_shows_what_a_container_may_declare(config, ceilings, expected):
     done = simulate(config(sharing('mps', 10, provisioning='declared', **ceilings)), '--model', 'A100-40GB', '--replicas', '1')
     assert done.returncode == 0 and not done.stderr
     ceiling = 'A container that declares nothing has that share. A container may declare up to %s.' % expected
@@ -91,7 +91,7 @@ def test_what_a_container_may_declare_is_told(config, ceilings, expected):
     assert re.search(r'^ +0 +1 of 10 +\d+ MiB +10\.0 %$', done.stdout, re.M)
 
 
-def test_sms_are_told_where_shares_are_of_sms(config):
+def test_sms_are_shown_where_shares_are_of_sms(config):
     file = config(sharing('mps', 7, provisioning='sm', failRequestsGreaterThanOne=False))
     unit = plan_json(file, '--model', 'H100-80GB', '--driver', '595.10')['resources'][0]['units'][0]
     assert unit['tier'] == 'partition' and [share['sms'] for share in unit['shares']] == [16, 32, 48, 112]
@@ -286,7 +286,7 @@ def test_without_dra_the_plan_has_none_of_it():
     assert 'DRA' not in simulate('--model', 'T4').stdout
 
 
-def test_what_dra_cannot_offer_is_told_with_the_reason(config):
+def test_the_plan_shows_what_dra_cannot_offer_with_the_reason(config):
     told = plan_json('--scenario', f'{SOURCE}/sim/scenarios/broken.yaml', config(dra(devices=[0, 1])))
     assert [note.partition(': ')[2] for note in told['dra']['notes']] == ['not offered: nothing is known of it']
     assert 'not offered: nothing is known of it\n' in simulate(

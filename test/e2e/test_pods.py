@@ -92,7 +92,7 @@ def test_the_checkpoint_has_the_form_of_a_real_one(node):
         assert form(checkpoint(kubelet)) == form(json.load(file))
 
 
-def test_the_checkpoint_tells_the_uid_of_each_pod(node):
+def test_the_checkpoint_has_the_uid_of_each_pod(node):
     node.scenario([{'model': 'V100-32GB'}])  # of no known NUMA node
     kubelet = node.start_all(several(4))
     ids, _ = kubelet.admit('pod', GPU, 2, container='c')
@@ -122,7 +122,7 @@ def test_a_pod_that_has_ended_stays_in_the_checkpoint_until_the_next_allocate(no
     assert uids(kubelet) == [kubelet.pods['two'].uid]
 
 
-def test_a_pod_that_has_ended_leaves_the_checkpoint_with_the_next_list_of_devices_after_somebody_asked(node):
+def test_an_ended_pod_leaves_the_checkpoint_with_the_next_device_list_after_a_list_request(node):
     kubelet = node.start_all(several(4))
     kubelet.admit('one', GPU, 2)
     one = kubelet.pods['one'].uid

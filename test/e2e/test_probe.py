@@ -159,7 +159,7 @@ def test_a_call_that_hangs_is_given_up(probe, call, words):
     assert done.err.startswith('warpshare probe: ' + words), done
 
 
-def test_a_library_that_ends_the_process_is_told(probe):
+def test_a_library_that_ends_the_process_is_reported(probe):
     done = probe(scenario={'calls': {'cuCtxCreate': {'crash': True}}})
     assert done.status == 3, done
     assert 'CUDA ended the process during cuCtxCreate (signal 9)' in done.err
@@ -196,7 +196,7 @@ def test_nothing_is_left_running_when_it_is_killed(start):
     assert not is_alive(), 'the child is still there'
 
 
-def test_watching_tells_what_neighbours_do(probe):
+def test_watching_shows_what_neighbours_do(probe):
     done = probe('--json', '--watch', '2', '--no-memory')
     assert done.status == 0, done
     throughput = done.json['throughput']
@@ -204,7 +204,7 @@ def test_watching_tells_what_neighbours_do(probe):
     assert 0 < throughput['least'] <= throughput['median'] <= throughput['most']
 
 
-def test_a_load_tells_the_work_done(probe):
+def test_a_load_reports_the_work_done(probe):
     begin = time.time() + 4.0
     done = probe('--json', '--load', '2', '--begin-at', '%.3f' % begin)
     assert done.status == 0, done
@@ -220,7 +220,7 @@ def test_a_load_that_comes_too_late_says_so(probe):
     assert done.err == 'warpshare probe: --begin-at: the time was over before the GPU was ready\n'
 
 
-def test_a_fault_on_purpose_is_told_as_the_driver_tells_it(probe):
+def test_a_fault_on_purpose_is_reported_as_the_driver_reports_it(probe):
     done = probe('--fault', '--json')
     assert done.status == 0, done
     assert done.json['fault'].startswith('cuCtxSynchronize: error 700, CUDA_ERROR_ILLEGAL_ADDRESS')

@@ -114,7 +114,7 @@ def test_kubelet_is_gone_for_a_while_and_the_agent_waits_quietly(served):
     is_back(served)
 
 
-def test_a_stale_socket_that_nobody_listens_on_is_waited_out(node):
+def test_a_stale_socket_without_a_listener_is_waited_out(node):
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(node.kubelet.socket)
     stale.close()
@@ -216,7 +216,7 @@ def test_another_reader_of_the_list_may_leave(served):
     served.stays(lambda: len(kubelet.registered) == 1 and kubelet.allocatable(GPU) == 80, 'one registration', 1.0)
 
 
-def test_a_stream_that_kubelet_closes_before_it_answers_register_is_told_and_registered_again(node):
+def test_a_stream_that_kubelet_closes_before_it_answers_register_is_reported_and_registered_again(node):
     kubelet = node.kubelet
     kubelet.answer_delay = 1.0
     kubelet.start()
@@ -256,7 +256,7 @@ def test_a_kubelet_that_never_opens_the_stream_is_registered_with_again_after_te
     node.agent.wait_log('warn  kubelet answered Register and did not open ListAndWatch, registering again resource=%s times=1' % GPU)
 
 
-def test_kubelet_is_told_that_the_old_streams_end_before_it_is_registered_with_again(served):
+def test_old_streams_end_before_the_plugin_registers_again(served):
     # A stream that breaks and one that ends with status OK are the same to kubelet, but only one of them is polite.
     kubelet = served.kubelet
     served.agent.stop()

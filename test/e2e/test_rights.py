@@ -59,7 +59,7 @@ def test_the_configuration_that_a_label_chooses_needs_its_own_rights_only(node, 
 
 
 @pytest.mark.parametrize('about', ['none', 'node'])
-def test_nobody_is_told_but_who_was_asked_for(node, cluster, about):
+def test_only_the_chosen_objects_get_events(node, cluster, about):
     node.scenario(v100s(1))
     kubelet = node.start_all(sharing('timeSlicing', 4), '--events', about, '--node-condition=GPUSharingReady', *cluster.options())
     kubelet.admit('train', GPU, 1, namespace='team')

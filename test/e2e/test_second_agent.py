@@ -74,7 +74,7 @@ def test_it_commands_no_mps_daemon_until_it_serves(node):
     node.wait(lambda: kubelet.allocatable(GPU) == 40, 'the second one serves')
 
 
-def test_it_leaves_when_it_is_told_to(node):
+def test_it_ends_on_sigterm(node):
     kubelet = node.start_all(sharing('mps', 20))
     second = node.start()
     second.wait_log(BUSY % node.directory)
@@ -114,7 +114,7 @@ def lose_gpu(node, *positions):
                   events=[{'gpu': i, 'xid': 79} for i in positions])
 
 
-def test_it_tells_the_cluster_nothing_until_it_serves(node, cluster):
+def test_it_writes_nothing_to_the_cluster_until_it_serves(node, cluster):
     node.kubelet.start()
     first, _ = start_elsewhere(node, 'first.yaml', sharing('mps', 20))
     wait_allocatable(node, 80)
@@ -192,7 +192,7 @@ def replace_directory(node, loser):
     node.kubelet.start()
 
 
-def test_who_loses_the_directory_to_another_one_lays_everything_down_and_takes_it_up_again(node, cluster):
+def test_an_agent_that_loses_the_directory_stops_writing_and_begins_again_later(node, cluster):
     node.kubelet.start()
     first, path = start_elsewhere(node, 'first.yaml', sharing('mps', 20), '--labels-output=node', *cluster.options())
     wait_allocatable(node, 80)

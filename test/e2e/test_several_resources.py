@@ -186,7 +186,7 @@ def test_an_agent_that_starts_removes_the_devices_of_pods_that_are_gone(node):
     node.wait(lambda: devices_made(node) and not set(first) & set(devices_made(node)), 'those of the first are gone')
 
 
-def test_what_nobody_knows_is_not_started_and_the_reason_is_told(node):
+def test_pre_start_of_an_unknown_device_is_refused_with_the_reason(node):
     kubelet = start(node, individual())
     with pytest.raises(grpc.RpcError) as error:
         kubelet.plugin('nvidia.com/gpu0').pre_start(
@@ -209,7 +209,7 @@ def test_a_container_is_not_made_before_its_devices_are(node):
 @pytest.mark.parametrize('strategy, more, reason', [
     ('envvar', {}, 'sees only those of one of them: an environment variable names them'),
     ('cdi-cri', {'daemonScope': 'gpu'}, 'set sharing.mps.daemonScope: node')])
-def test_a_container_that_does_not_get_all_is_told_with_the_way_out(node, strategy, more, reason):
+def test_a_container_that_does_not_get_all_fails_with_the_way_out(node, strategy, more, reason):
     kubelet = start(node, individual(**more), '--device-list-strategy=' + strategy)
     admit(kubelet, 'single', gpu0=2)
     admit(kubelet, 'pair', gpu0=2, gpu1=2)

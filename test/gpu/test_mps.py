@@ -194,7 +194,7 @@ def test_mps_against_time_slicing(hardware, daemon):
     assert sum(quarters) > 0.5 * sum(sliced), 'MPS halves the throughput'
 
 
-def test_one_client_too_many_hears_so(hardware, daemon):
+def test_one_client_too_many_gets_an_error(hardware, daemon):
     """How many fit is by architecture and driver; the number that was reached is the fact."""
     if SIMULATED:
         pytest.skip('the number is the simulator\'s own')

@@ -486,7 +486,7 @@ def test_a_cluster_without_dra_is_refused(program):
     assert chart.render(program, kubernetes=31).objects
 
 
-def test_a_cluster_before_admission_policies_is_told_so(program):
+def test_a_cluster_without_admission_policies_gets_none_and_a_note(program):
     assert not chart.render(program, kubernetes=29).all('ValidatingAdmissionPolicy')
     assert 'no admission policy' in chart.render(program, kubernetes=29).notes
     assert chart.render(program, kubernetes=30).all('ValidatingAdmissionPolicy')
@@ -581,7 +581,7 @@ def test_a_values_file_for_nvidias_chart_works(program):
         chart.render(program, NVIDIA)
 
 
-def test_notes_tell_the_next_command(program):
+def test_notes_have_the_next_command(program):
     notes = chart.render(program, name='x', namespace='gpus').notes
     assert 'kubectl -n gpus rollout status daemonset/x-warpshare-agent' in notes and 'placeholder' in notes
     real = {'image': {'repository': 'registry.local/warpshare'}, 'config': {'map': {'default': MPS_CONFIG, 'b': ''}}}

@@ -42,7 +42,7 @@ stay()
     assert tenant.poll() is None and bystander.poll() is None
 
 
-def test_only_root_may_tell_the_daemon_to_quit_and_it_comes_back(served_by_each, tenants, uid):  # noqa: F811
+def test_only_root_may_end_the_daemon_and_it_is_started_again(served_by_each, tenants, uid):  # noqa: F811
     tenant = tenants.start(uid, served_by_each.lines + '''
 door = front_end(sys.argv[1])
 command(door, b'quit')

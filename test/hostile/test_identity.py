@@ -45,7 +45,7 @@ def count(path, word):
         return 0
 
 
-def test_whom_a_tenant_names_as_a_server_is_not_ended(served, tenants, bystander):  # noqa: F811
+def test_a_process_that_a_tenant_names_as_a_server_is_not_killed(served, tenants, bystander):  # noqa: F811
     """It puts its own daemon behind the doors, which names a process of the node as its server, and ends the true daemon."""
     pipe = served.path(FIRST, 'pipe')
     own, real = (served.path(name) for name in ('own', 'real'))  # on the mount of the doors
@@ -71,7 +71,7 @@ def test_whom_a_tenant_names_as_a_server_is_not_ended(served, tenants, bystander
 
 @pytest.mark.parametrize('uid', [ROOT, USER])
 @pytest.mark.parametrize('how', [HOLD_THE_LOCK, READ_LOCK], ids=['to write', 'to read'])
-def test_whoever_has_the_lock_is_no_daemon(served_by_each, tenants, uid, how):  # noqa: F811
+def test_the_lock_alone_makes_no_process_a_daemon(served_by_each, tenants, uid, how):  # noqa: F811
     """It queues on the lock file, and has it as soon as the daemon is gone."""
     served = served_by_each
     thief = tenants.start(uid, how, '/mnt/control_lock', prefix=mounted(served, writable=how == HOLD_THE_LOCK))
@@ -104,7 +104,7 @@ while True:
 
 
 @pytest.mark.parametrize('door', ['control', 'control_privileged', 'control_lock'])
-def test_a_door_that_somebody_replaced_is_a_fault(served_by_each, door):  # noqa: F811
+def test_a_replaced_socket_is_a_fault(served_by_each, door):  # noqa: F811
     """Though whatever stands there now answers."""
     served = served_by_each
     path = served.path(FIRST, 'pipe', door)
@@ -130,7 +130,7 @@ stay()
 
 
 @pytest.mark.parametrize('how', ['replaced', 'gone'])
-def test_a_door_that_was_replaced_while_nobody_looked_is_a_fault(served, tenants, how):  # noqa: F811
+def test_a_socket_that_was_replaced_while_no_supervisor_ran_is_a_fault(served, tenants, how):  # noqa: F811
     """The daemon answers all the while: the supervisor comes to it by the other door."""
     door = served.path(FIRST, 'pipe', 'control')
     served.supervisor.kill()
@@ -145,7 +145,7 @@ def test_a_door_that_was_replaced_while_nobody_looked_is_a_fault(served, tenants
     assert served.client(FIRST).poll() is None
 
 
-def test_who_has_the_lock_is_named_with_its_number(served_by_each, tenants):  # noqa: F811
+def test_the_holder_of_the_lock_is_named_with_its_pid(served_by_each, tenants):  # noqa: F811
     served = served_by_each
     thief = tenants.start(USER, HOLD_THE_LOCK, '/mnt/control_lock', prefix=mounted(served, writable=True))
     hears(thief, 'waits')

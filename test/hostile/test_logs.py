@@ -62,7 +62,7 @@ stay()
 
 
 @pytest.mark.parametrize('uid', [ROOT, USER])
-def test_whom_a_log_names_as_a_server_or_a_client_is_neither(served_by_each, tenants, bystander, uid):  # noqa: F811
+def test_a_forged_log_line_makes_no_process_a_server_or_a_client(served_by_each, tenants, bystander, uid):  # noqa: F811
     """One command, whose line breaks the daemon copies into its log. What the last line says is told as what it is; nobody is ended."""
     served = served_by_each
     hears(tenants.start(uid, served.lines + FORGE, bystander.pid, prefix=mounted(served)), 'forged')

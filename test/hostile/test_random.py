@@ -146,7 +146,7 @@ def is_served(served):  # noqa: F811
         client.communicate()
 
 
-def test_the_watch_sees_who_opens_the_file(foreign):
+def test_the_watch_sees_another_program_open_the_file(foreign):
     watch = Watch(foreign)
     with open(foreign, 'rb'):
         pass

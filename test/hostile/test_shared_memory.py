@@ -69,7 +69,7 @@ def served(mps):  # noqa: F811
 
 
 @pytest.mark.parametrize('uid', [ROOT, USER])
-def test_who_fills_it_harms_nobody_on_another_gpu(mps, tenants, uid):  # noqa: F811
+def test_a_full_shared_memory_does_not_affect_other_gpus(mps, tenants, uid):  # noqa: F811
     mps.start('--shared-memory-size=16')
     agent = mps.connect().watch()
     agent.apply(daemon(0), daemon(1))
@@ -92,7 +92,7 @@ def test_who_fills_it_harms_nobody_on_another_gpu(mps, tenants, uid):  # noqa: F
 
 
 @pytest.mark.parametrize('uid, how', [(ROOT, 'bytes'), (ROOT, 'files'), (USER, 'bytes'), (USER, 'files'), (USER, 'nameless')])
-def test_who_fills_the_shared_memory_is_told(served, tenants, uid, how):  # noqa: F811
+def test_a_tenant_that_fills_the_shared_memory_is_reported(served, tenants, uid, how):  # noqa: F811
     shm = os.path.join(served.root, 'shm')
     before = served.agent.wait_status(lambda status: 'sharedMemory' in status, 'the size is told')['sharedMemory']
     assert (before['sizeBytes'], before['filesMax'], before['full'], before['owners']) == (16 * MIB, 200, False, [])

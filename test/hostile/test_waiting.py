@@ -72,7 +72,7 @@ stay()
 
 @each_user
 @pytest.mark.parametrize('how', STUCK)
-def test_one_connection_keeps_nobody_else_from_the_daemon(served_by_each, tenants, uid, how):  # noqa: F811
+def test_one_connection_does_not_keep_others_from_the_daemon(served_by_each, tenants, uid, how):  # noqa: F811
     """The daemon waits for each without end; it is freed, it is told of whom, and it is not ended, which would end its clients."""
     tenant = tenants.start(uid, served_by_each.lines + STUCK[how] + WAIT_FOR_THE_END, prefix=mounted(served_by_each))
     hears(tenant, 'stuck')
@@ -107,7 +107,7 @@ def test_a_crowd_of_silent_connections_does_not_end_the_daemon(served_by_each, t
     assert crowd.poll() is None
 
 
-def test_a_dozen_users_who_say_nothing_do_not_end_the_daemon(served, tenants):  # noqa: F811
+def test_a_dozen_silent_users_do_not_end_the_daemon(served, tenants):  # noqa: F811
     """Each is given its time, and a question of the supervisor waits behind them all: for longer than a daemon that hangs would be given."""
     users = [tenants.start(USER + n, served.lines + STUCK['says nothing'] + WAIT_FOR_THE_END, prefix=mounted(served)) for n in range(12)]
     for user in users:

@@ -139,7 +139,7 @@ def test_fish_completes_commands_options_and_values(line, expected, tmp_path):
     assert sorted(set(found) - {'/etc/passwd-'}) == expected
 
 
-def test_zsh_hears_every_option():
+def test_zsh_completes_every_option():
     needs('zsh')
     script = '''
     _arguments() { print -rl -- "$@" }

@@ -183,7 +183,7 @@ def test_operator_and_our_own_manifests_are_not_mixed(laptop, first, second, wor
     ({'gpus': 0}, 'no GPU after 0 s; look: kubectl --context kind-warpshare -n gpu-operator get pods'),
     ({'counts': {'nvidia.com/gpu': '4'}}, 'no nvidia.com/gpu.shared after 0 s; look: kubectl --context kind-warpshare -n gpu-operator'),
 ])
-def test_an_operator_that_does_not_come_up_is_told_in_time(laptop, trouble, words):
+def test_an_operator_that_does_not_come_up_is_reported_in_time(laptop, trouble, words):
     for key, value in trouble.items():
         setattr(laptop.cluster.runtime, key, value)
     assert words in badly(laptop.setup('--timeout', '0', '--gpu-operator'))
@@ -213,7 +213,7 @@ def test_another_name_is_that_of_cluster_and_context(laptop):
     (['kind', 'docker', 'podman', 'kubectl'], ['--simulate'], '; docker or podman; kubectl'),
     (['kind'], ['--remove'], 'not found on the PATH: kind (https'),
 ])
-def test_what_is_missing_is_told_at_once(laptop, lacking, arguments, words):
+def test_what_is_missing_is_reported_at_once(laptop, lacking, arguments, words):
     laptop.lacks(*lacking)
     assert words in badly(laptop.setup(*arguments))
     assert laptop.read('asked') == '' and laptop.cluster.commands == []
@@ -226,7 +226,7 @@ def test_podman_alone_will_do(laptop):
     assert laptop.read('asked').startswith('podman get clusters\n')
 
 
-def test_an_engine_that_does_not_run_is_told(laptop):
+def test_an_engine_that_does_not_run_is_reported(laptop):
     laptop.write('stopped', '')
     assert "docker is there and does not answer: start it, or see 'docker info'" in badly(laptop.setup('--simulate'))
 
@@ -245,7 +245,7 @@ def test_real_gpus_need_nvidias_runtime(laptop):
     (['--operator-version', 'v26.7.0'], '--operator-version goes with --gpu-operator'),
     (['--gpu-operator', '--operator-version', '26 7'], "'26 7' is no version of the operator"),
 ])
-def test_a_wrong_command_line_is_told_before_anything_is_done(laptop, arguments, words):
+def test_a_wrong_command_line_is_an_error_before_anything_is_done(laptop, arguments, words):
     assert words in badly(laptop.setup(*arguments), 2)
     assert laptop.read('asked') == ''
 
@@ -254,11 +254,11 @@ def test_help_is_a_text_for_people(laptop):
     assert well(laptop.setup('--help')).startswith('usage: deploy/kind/setup.sh ')
 
 
-def test_an_image_that_is_not_there_is_told(laptop):
+def test_a_missing_image_is_reported(laptop):
     assert "the image '/nowhere' cannot be read" in badly(laptop.setup('--simulate', '--image-archive', '/nowhere'))
 
 
-def test_a_worker_without_gpus_is_told_in_time(laptop):
+def test_a_worker_without_gpus_is_reported_in_time(laptop):
     laptop.cluster.runtime.lost = 16
     assert f'{WORKER}: no GPU after 0 s; look: kubectl --context kind-warpshare' in badly(laptop.setup('--timeout', '0', '--simulate'))
 

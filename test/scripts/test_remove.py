@@ -44,7 +44,7 @@ def test_a_configuration_of_before_comes_back(cluster, setup):
     assert 'setup.warpshare.dev/config-before' not in cluster.get('Node', NODE)['metadata']['annotations']
 
 
-def test_a_configuration_that_somebody_has_set_since_stays(cluster, setup):
+def test_a_configuration_that_was_set_since_stays(cluster, setup):
     well(setup('20', NODE, REPO))
     cluster.runtime.is_stuck = True
     cluster.patch('Node', NODE, {'metadata': {'labels': {LABEL: 'theirs'}}})
@@ -123,7 +123,7 @@ def test_a_pod_that_does_not_end_keeps_the_rest_for_another_run(cluster, setup):
     ('Failed', 'gpu-node-1: something is left:\n    WHAT'),
     ('Pending', "gpu-node-1: not known what is left: pod warpshare-uninstall-gpu-node-1 is 'Pending' after 0 s"),
 ])
-def test_what_is_left_on_the_node_is_told_and_the_rest_stays(cluster, setup, phase, words):
+def test_what_is_left_on_the_node_is_listed_and_the_rest_stays(cluster, setup, phase, words):
     well(setup('20', NODE, REPO))
     cluster.runtime.phase = phase
     said = badly(setup('--timeout', '0', '--remove', 'all'))

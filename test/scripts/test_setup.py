@@ -160,7 +160,7 @@ def test_other_replicas_are_waited_for_until_the_agent_has_them(cluster, setup):
     assert labels(cluster, 'other')[LABEL] == 'mps.aggregate.20'
 
 
-def test_a_supervisor_with_the_old_image_is_told_and_left(cluster, setup):
+def test_a_supervisor_with_the_old_image_is_reported_and_left(cluster, setup):
     well(setup('2', NODE, REPO, 'v1'))
     out = well(setup('2', NODE, REPO, 'v2'))
     assert f'gpu-node-1: the MPS supervisor still is {REPO}:v1.' in out and 'delete pod warpshare-mps-gpu-node-1' in out
@@ -219,7 +219,7 @@ def test_a_namespace_that_was_there_is_used_and_not_changed(cluster, setup):
     (('--remove',), "--remove takes one thing, a node or 'all'"),
     (('--remove', '20', NODE), '--remove takes one thing'),
 ])
-def test_a_wrong_command_line_is_told_before_anything_is_asked(cluster, setup, arguments, words):
+def test_a_wrong_command_line_is_an_error_before_any_request(cluster, setup, arguments, words):
     said = badly(setup(*arguments), 2)
     assert words in said and said.endswith('; --help says more\n')
     assert cluster.commands == []
@@ -241,7 +241,7 @@ def test_a_node_that_is_not_there_is_named(cluster, setup):
     assert "there is no node 'nowhere'" in badly(setup('--remove', 'nowhere'))
 
 
-def test_a_cluster_without_gpus_is_told_how_to_label_them(cluster, setup):
+def test_without_gpus_in_the_cluster_the_error_says_how_to_label_nodes(cluster, setup):
     cluster.delete('Node', NODE)
     assert 'kubectl label node NODE nvidia.com/gpu.present=true' in badly(setup('20', 'all', REPO))
 
@@ -290,14 +290,14 @@ def test_warpshare_from_elsewhere_is_left_alone(cluster, setup, namespace, selec
     assert cluster.changes() == []
 
 
-def test_a_namespace_that_admits_no_privileged_pods_is_told(cluster, setup):
+def test_a_namespace_that_admits_no_privileged_pods_is_reported(cluster, setup):
     cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare', 'labels': {'pod-security.kubernetes.io/enforce': 'baseline'}}})
     said = badly(setup('20', NODE, REPO))
     assert "admits 'baseline' pods only" in said and 'enforce=privileged --overwrite' in said
     assert cluster.changes() == []
 
 
-def test_a_secret_that_is_not_there_is_told_with_the_command_that_makes_it(cluster, setup):
+def test_a_missing_secret_is_reported_with_the_command_that_creates_it(cluster, setup):
     said = badly(setup('20', NODE, REPO, 'v1', 'registry'))
     assert 'kubectl create namespace warpshare' in said and 'create secret docker-registry registry' in said
     cluster.apply({'kind': 'Namespace', 'metadata': {'name': 'warpshare'}})
@@ -314,14 +314,14 @@ def test_a_secret_that_is_not_there_is_told_with_the_command_that_makes_it(clust
     ({'behind': 5}, 'gpu-node-1: not shared after 0 s: nvidia.com/gpu: kubelet counts 75, and the agent offers 80'),
     ({'lost': 20, 'is_mute': True}, 'gpu-node-1: not shared after 0 s: nvidia.com/gpu: kubelet counts 60 of 80'),
 ])
-def test_a_node_that_is_not_shared_in_time_is_told_with_the_reason(cluster, setup, trouble, words):
+def test_a_node_that_is_not_shared_in_time_is_reported_with_the_reason(cluster, setup, trouble, words):
     for key, value in trouble.items():
         setattr(cluster.runtime, key, value)
     said = badly(setup('--timeout', '0', '20', NODE, REPO))
     assert words in said and 'look with scripts/verify-mps-setup.sh gpu-node-1' in said
 
 
-def test_one_node_that_fails_does_not_keep_others_from_being_told(cluster, setup):
+def test_a_node_that_fails_does_not_keep_others_from_being_listed(cluster, setup):
     cluster.add_node('z', {'nvidia.com/gpu.present': 'true'})
     cluster.fail(r'get node gpu-node-1 -o jsonpath=.*config-status', 'no connection', 1)
     said = badly(setup('--timeout', '0', '20', 'all', REPO))
@@ -381,7 +381,7 @@ def test_all_nodes_share_one_deadline(cluster, setup):
     assert rounds and all(one == rounds[0] for one in rounds) and len(set(rounds[0])) == 5, 'each node once before any is asked again'
 
 
-def test_a_node_that_is_ready_is_told_before_one_that_is_not(cluster, setup):
+def test_nodes_that_are_ready_are_listed_before_others(cluster, setup):
     cluster.add_node('z', {'nvidia.com/gpu.present': 'true'})
     cluster.fail(r'get node gpu-node-1 -o jsonpath=.*config-status', 'no connection', 1)
     out = setup('20', 'all', REPO)[1]

@@ -34,7 +34,7 @@ all is well
 '''
 
 
-def test_what_is_well_is_told_line_by_line(node, verify):
+def test_everything_that_is_fine_is_listed_line_by_line(node, verify):
     before = node.changes()
     assert verify(NODE) == verify() == (0, ALL_IS_WELL, '')
     assert node.changes() == before
@@ -49,7 +49,7 @@ def test_each_node_with_an_agent_is_looked_at(node, run, verify):
     assert '\nother\n' in out and 'resources: nvidia.com/gpu0: 3, nvidia.com/gpu1: 3, nvidia.com/gpu2: 3, nvidia.com/gpu3: 3\n' in out
 
 
-def test_what_was_offered_before_is_told_and_no_failure(node, run, verify):
+def test_a_resource_that_was_offered_before_is_reported_and_no_failure(node, run, verify):
     run('scripts/setup.sh', '5', 'individual', NODE, REPO)
     status, out, _ = verify(NODE)
     assert status == 0 and '  -       of a previous plugin, until kubelet restarts: nvidia.com/gpu: 0\n' in out
@@ -65,7 +65,7 @@ def test_what_was_offered_before_is_told_and_no_failure(node, run, verify):
     ({'memory': 'Set device pinned memory limit: device=0, total_memory_gb=1, replicas=7, limit_per_replica_mib=1\n'},
      'FAILED  memory per replica, wanted are 20 replicas: a daemon with clients changes when the last one leaves\n'),
 ])
-def test_what_is_wrong_is_told_with_the_reason_or_the_way_out(node, verify, trouble, words):
+def test_what_is_wrong_is_reported_with_the_reason_or_the_way_out(node, verify, trouble, words):
     for key, value in trouble.items():
         setattr(node.runtime, key, value)
     said = badly(verify(NODE))
@@ -94,7 +94,7 @@ def test_nor_is_it_with_a_configuration_of_ones_own(node, verify):
     assert 'cannot be read: Error from server (ServiceUnavailable): error trying to reach service' in out
 
 
-def test_a_resource_that_kubelet_has_not_heard_of_is_told(node, verify):
+def test_a_resource_that_kubelet_does_not_know_is_reported(node, verify):
     node.runtime.is_stuck = True
     node.patch('Node', NODE, {'metadata': {'labels': {LABEL: 'mine'}, 'annotations': {'warpshare.dev/config': 'mine'}}})
     node.runtime.counts = {'nvidia.com/gpu.small': '7'}
@@ -115,7 +115,7 @@ def test_a_log_without_limits_is_no_failure(node, verify):
     ({'config-status': 'waiting: for the label'}, 'waiting: for the label; in force is mps.aggregate.20'),
     ({'config': 'mps.aggregate.10'}, 'in force is mps.aggregate.10, the label wants mps.aggregate.20: a minute may pass'),
 ])
-def test_a_configuration_that_is_not_the_wanted_one_is_told(node, verify, annotations, words):
+def test_a_configuration_that_is_not_the_wanted_one_is_reported(node, verify, annotations, words):
     node.runtime.is_stuck = True
     node.patch('Node', NODE, {'metadata': {'annotations': {f'warpshare.dev/{key}': value for key, value in annotations.items()}}})
     assert f'FAILED  configuration: {words}' in badly(verify(NODE))
@@ -128,7 +128,7 @@ def test_a_configuration_that_is_not_the_wanted_one_is_told(node, verify, annota
     ('mps.individual.20', {'nvidia.com/gpu': '20'}, 'kubelet counts none of them'),
     ('mine', {'cpu': '20'}, 'kubelet counts none of them'),
 ])
-def test_counts_that_do_not_fit_the_configuration_are_told(node, verify, config, counts, words):
+def test_counts_that_do_not_fit_the_configuration_are_reported(node, verify, config, counts, words):
     node.runtime.is_stuck = True
     node.patch('Node', NODE, {'metadata': {'labels': {LABEL: config}, 'annotations': {'warpshare.dev/config': config}}})
     node.runtime.counts = counts
@@ -144,7 +144,7 @@ def test_a_configuration_of_ones_own_is_looked_at_as_far_as_can_be(node, verify)
     assert status == 0 and '  ok      resources: nvidia.com/gpu: 2, nvidia.com/gpu.small: 7\n' in out
 
 
-def test_a_pod_that_is_not_ready_or_not_there_is_told(node, verify):
+def test_a_missing_pod_and_one_that_is_not_ready_are_reported(node, verify):
     node.patch('Pod', f'warpshare-agent-{NODE}', {'status': {'containerStatuses': [{'ready': False}]}}, status=True)
     said = badly(verify(NODE))
     assert f'FAILED  agent: pod warpshare-agent-{NODE} is not ready; kubectl --namespace warpshare describe pod' in said
@@ -158,7 +158,7 @@ def test_colours_are_for_terminals_only(node, verify):
 
 @pytest.mark.parametrize('arguments, words', [
     (('--namespace',), '--namespace needs a value'), (('--some',), "'--some' is no option"), (('a', 'b'), 'one node, or none')])
-def test_a_wrong_command_line_is_told_before_anything_is_asked(cluster, verify, arguments, words):
+def test_a_wrong_command_line_is_an_error_before_any_request(cluster, verify, arguments, words):
     assert words in badly(verify(*arguments), 2)
     assert cluster.commands == []
 

@@ -272,7 +272,8 @@ static void check_own_shm(struct doctor *doctor, const struct mps_daemon_status 
 static void check_daemon(struct doctor *doctor, const struct mps_daemon_status *daemon)
 {
         if (daemon->state != MPS_READY && daemon->state != MPS_DRAINING)
-                doctor_report(doctor, DOCTOR_WRONG, "its units are advertised as unhealthy until it is ready",
+                doctor_report(doctor, DOCTOR_WRONG,
+                        "its units are advertised as unhealthy, and claims of them wait, until it is ready",
                         "see control.log and server.log in its folder; it is tried again by itself", "%s is %s: %s",
                         daemon->name, mps_state_name(daemon->state),
                         daemon->reason ? daemon->reason : "no reason known");
@@ -369,7 +370,7 @@ void doctor_check_daemons(struct doctor *doctor)
         status = mps_ask(root, &err);
         if (!status) {
                 doctor_report(doctor, DOCTOR_WRONG,
-                        "no supervisor starts MPS daemons here, so units shared by MPS are unhealthy",
+                        "no supervisor starts MPS daemons here, so units shared by MPS are unhealthy, and claims of them fail",
                         "start 'warpshare mps' with this MPS root, and see its log",
                         "no supervisor answers in '%s': %s", root, err.text);
                 find_daemons(doctor, root);

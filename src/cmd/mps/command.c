@@ -14,17 +14,24 @@
 #include "cmd/commands.h"
 #include "cmd/mps/command.h"
 #include "cmd/mps/process.h"
+#include "cmd/mps/standalone.h"
 #include "io/signals.h"
 #include "mps/supervisor/shm_mount.h"
 
 /* ---- warpshare mps ---- */
 
-enum { RUN_GRACE, RUN_NO_COMPUTE_MODE, RUN_SHM, RUN_SHM_SIZE, RUN_METRICS, RUN_COUNT };
+enum { RUN_STANDALONE, RUN_GRACE, RUN_NO_COMPUTE_MODE, RUN_SHM, RUN_SHM_SIZE, RUN_METRICS, RUN_COUNT };
 
 static const char *const shm_choices[] = {"daemon", "node", NULL};
 #define SHM_MIB_MAX (UINT64_C(1) << 30)
 
 static const struct option run_own[RUN_COUNT] = {
+        [RUN_STANDALONE] = {.flag = "standalone",
+                .environment = {"WARPSHARE_MPS_STANDALONE"},
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "share the GPUs of a machine without Kubernetes: the daemons come from --config-file, or are one "
+                        "for each GPU, and 'warpshare run' starts programs in shares of them"},
         [RUN_GRACE] = {.flag = "grace",
                 .type = OPTION_STRING,
                 .fallback = "20",
@@ -56,11 +63,12 @@ static const struct option run_own[RUN_COUNT] = {
                 .help = "where /metrics and /healthz are served, as 127.0.0.1:9401, [::1]:9401 or :9401; empty: nowhere"},
 };
 
-static const char *const run_shared[] = {"mps-directory", "mps-control", "driver-root-ctr-path", "system-root",
-        "nvml-library", "restart-after-crash", "log-level", "log-format", NULL};
+static const char *const run_shared[] = {"config-file", "mig-strategy", "mps-directory", "mps-control",
+        "driver-root-ctr-path", "system-root", "nvml-library", "restart-after-crash", "log-level", "log-format", NULL};
 
 static const char run_help[] =
         "usage: warpshare mps [OPTION...]\n"
+        "       warpshare mps --standalone [--config-file FILE]       on a machine without Kubernetes\n"
         "       warpshare mps status [--output table|json|metrics]    show its daemons; status 1 if one is not ready\n"
         "       warpshare mps mount-shm                               mount the shared memory of MPS, once, as root\n"
         "       warpshare mps uninstall                               undo all of it, where no supervisor runs\n"
@@ -109,6 +117,7 @@ static int command_begin(const struct option_set *set, int *ret_status)
 
 static int run_supervisor(const struct option_set *set, const char *const *values)
 {
+        const bool is_standalone = strcmp(values[RUN_STANDALONE], "true") == 0;
         struct mps_process_options options = {
                 .root = command_line_get(set, "mps-directory"),
                 .control = command_line_get(set, "mps-control"),
@@ -141,14 +150,20 @@ static int run_supervisor(const struct option_set *set, const char *const *value
         if (!command_begin(set, &status))
                 return status;
         log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.root));
-        if (mps_process_start(&process, &options, &err) < 0) {
+        if (is_standalone)
+                status = standalone_run(set, &options, &err);
+        else if (mps_process_start(&process, &options, &err) < 0)
+                status = -1;
+        else
+                status = mps_process_run(&process);
+        if (status < 0) {
                 log_error("cannot start", LOG_ERR(&err));
-                _exit(EXIT_FAILED); /* nothing was started that must be ended; daemons on record keep running */
+                _exit(EXIT_FAILED); /* a thread may be inside the driver; daemons on record keep running */
         }
-        return mps_process_run(&process);
+        return status;
 }
 
-static int command_run(int argc, char **argv)
+static int supervise(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[RUN_COUNT];
@@ -158,6 +173,8 @@ static int command_run(int argc, char **argv)
         signals_hold(); /* blocked until the loop handles them */
         if (!command_line_read(&command_mps_line, &set, values, &arena, argc, argv, &status))
                 return status;
+        if (strcmp(values[RUN_STANDALONE], "true") == 0)
+                standalone_set_defaults(&set);
         return run_supervisor(&set, values);
 }
 
@@ -256,5 +273,5 @@ int command_mps(int argc, char **argv)
 
         signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
                                    * process */
-        return below ? below->run(argc - 1, argv + 1) : command_run(argc, argv);
+        return below ? below->run(argc - 1, argv + 1) : supervise(argc, argv);
 }

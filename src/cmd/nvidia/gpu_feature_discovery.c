@@ -162,7 +162,6 @@ struct discovery {
         struct labels_warnings warnings;
         struct complaint bad_config;
         struct complaint bad_plan;
-        struct complaint trouble;
         int64_t loaded; /* when the configuration was read */
         struct signals signals;
         uv_timer_t deadline;
@@ -272,18 +271,11 @@ static void gpu_feature_discovery_stop(struct discovery *discovery, int status)
 
 /* ---- labels ---- */
 
-static void on_gpu_feature_discovery_done(const struct error *error, void *data)
+static void on_published_once(const struct error *error, void *data)
 {
-        struct discovery *discovery = data;
-
-        if (!error)
-                complaint_settle(&discovery->trouble);
-        else if (!discovery->wishes.is_once)
-                complain(&discovery->trouble, "labels cannot be published, will try again", error);
-        else
+        if (error)
                 log_error("labels cannot be published", LOG_ERR(error));
-        if (discovery->wishes.is_once)
-                gpu_feature_discovery_stop(discovery, error ? EXIT_FAILED : 0);
+        gpu_feature_discovery_stop(data, error ? EXIT_FAILED : 0);
 }
 
 static void put_labels(struct discovery *discovery, const struct plan *plan)
@@ -378,7 +370,7 @@ static int make_publisher(struct labels_publisher **ret, struct discovery *disco
                 .scope = discovery->values[NAMESPACE],
                 .pod = config->pod_name,
                 .refresh_ms = wishes->sleep_ms,
-                .done = on_gpu_feature_discovery_done,
+                .done = wishes->is_once ? on_published_once : NULL,
                 .data = discovery,
         };
 

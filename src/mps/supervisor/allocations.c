@@ -1,22 +1,28 @@
 /*
  * Partitions and namespaces of containers. This is the only place that compares the wanted ones with the existing ones.
  *
- * An entry is wanted from the agent's request (or from the agent's list of allocations) until it is released, or until
- * it is missing in that list. It exists if it was created in the current process of the daemon. As soon as the daemon
- * accepts commands, the difference is reconciled: missing ones are created, the others are removed. A failure is
- * retried after 1 s, then after twice the time, at most a minute; a new process of the daemon is asked at once.
+ * The rule:
+ *
+ *   1. An entry is wanted from the agent's request, or from the agent's list of allocations, until it is released, or until
+ *      it is missing in that list. The ledger alone decides that (ledger/wanted.c).
+ *   2. It exists if it was created in the current process of its daemon.
+ *   3. As soon as that process accepts commands, what is wanted and does not exist is created; what exists and is not wanted
+ *      is removed; what is neither is forgotten.
+ *   4. A partition that was never created is created for its own request only: its container finds it by an id.
+ *   5. There is one request for an entry at a time; others wait for it.
+ *   6. A failure is retried after 1 s, then after twice the time, at most a minute; a new process is asked at once.
+ *
+ * Example: container g1 has a namespace of 30 % in process 4711 of its daemon, and g2 ends while it still has a client. g1 is
+ * wanted and exists: nothing to do. g2 exists and is not wanted: its removal fails, and is tried again after 1, 2, 4 s.
+ * The daemon dies and is process 4712 after that. g1 does not exist there: it is created anew, under the same path, where
+ * the container finds it. g2 neither exists nor is wanted: it is forgotten.
  */
 #include "mps/supervisor/requests.h"
 
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/map.h"
-#include "mps/control/dialogue.h"
-#include "mps/control/dialogue_v3.h"
 
 #define RETRY_MS UINT64_C(1000)
 #define RETRY_MAX_MS UINT64_C(60000)
@@ -78,30 +84,24 @@ static bool is_current(const struct mps_run *run, const struct mps_record_alloca
                process.start_time == allocation->start_time;
 }
 
-static const struct mps_unit *find_unit(const struct mps_run *run, const char *uuid)
+/* The container still has the partition that an earlier process created. */
+static bool is_another(const struct allocation_entry *old, const char *partition)
 {
-        const struct mps_daemon_wanted *settings = mps_run_settings(run);
-
-        for (size_t i = 0; i < settings->n_units; i++)
-                if (strcmp(settings->units[i].uuid, uuid) == 0)
-                        return &settings->units[i];
-        return NULL;
+        return old && old->value.pid &&
+               (!old->value.allocation.partition || strcmp(old->value.allocation.partition, partition) != 0);
 }
 
-static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
+/* A namespace has the same path again, so its container finds it. */
+void supervisor_allocations_made(struct request *request, const struct mps_record_daemon *process)
 {
-        return unit->chunk_sms && sms > unit->chunk_sms ? sms / unit->chunk_sms : 1;
-}
-
-/* Records what was created and answers the request. */
-static void keep_allocation(struct request *request, const struct mps_record_daemon *process, bool is_void)
-{
+        const struct allocation_entry *old = find_entry(request->supervisor, request->wanted.id);
+        const char *partition = request->allocation.partition;
         const struct mps_record_allocation value = {
                 .request = request->wanted,
                 .allocation = request->allocation,
                 .pid = process->pid,
                 .start_time = process->start_time,
-                .is_void = is_void,
+                .is_void = partition && is_another(old, partition),
                 .is_over = request->is_unwanted,
         };
 
@@ -110,108 +110,17 @@ static void keep_allocation(struct request *request, const struct mps_record_dae
         supervisor_note(request->supervisor, true);
 }
 
-/* The container still has the partition that an earlier process created. */
-static bool is_another(const struct allocation_entry *old, const char *partition)
+void supervisor_allocations_removed(struct request *request, const struct error *err)
 {
-        return old && old->value.pid &&
-               (!old->value.allocation.partition || strcmp(old->value.allocation.partition, partition) != 0);
+        struct allocation_entry *entry = find_entry(request->supervisor, request->wanted.id);
+
+        if (entry && !err)
+                free_entry(entry);
+        request_end(request, err);
+        supervisor_note(request->supervisor, true);
 }
 
-static void on_partition(const struct error *err, const char *answer, void *data)
-{
-        struct request *request = data;
-        struct mps_run *run = request->run;
-        const struct mps_unit *unit;
-        const struct allocation_entry *old = find_entry(request->supervisor, request->wanted.id);
-        struct mps_record_daemon process;
-        struct error problem;
-
-        unit = run ? find_unit(run, request->wanted.unit) : NULL;
-        if (err) {
-                request_end(request, err);
-                return;
-        }
-        if (dialogue_read_partition(answer, &request->arena, &request->allocation.partition, &problem) < 0) {
-                request_end(request, &problem);
-                return;
-        }
-        if (!unit || !mps_run_record(run, &process)) {
-                request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
-                return;
-        }
-        request->allocation.tier = MPS_TIER_PARTITION;
-        request->allocation.sms = chunks_of(unit, request->wanted.sms) * unit->chunk_sms;
-        keep_allocation(request, &process, is_another(old, request->allocation.partition));
-}
-
-static void make_partition(struct request *request, struct mps_control *control)
-{
-        const struct mps_unit *unit = find_unit(request->run, request->wanted.unit);
-        struct strbuf command = STRBUF_INIT;
-
-        if (!unit) {
-                request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", request->wanted.daemon);
-                return;
-        }
-        dialogue_put_partition_add(&command, unit->gpu_uuid, chunks_of(unit, request->wanted.sms));
-        mps_control_ask(control, command.data, on_partition, request);
-        strbuf_done(&command);
-}
-
-/* ---- namespaces ---- */
-
-#define SOCKET "control"
-
-static void on_namespace(const struct error *err, void *data)
-{
-        struct request *request = data;
-        struct mps_record_daemon process;
-
-        if (err) {
-                request_end(request, err);
-        } else if (!request->run || !mps_run_record(request->run, &process)) {
-                request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
-        } else {
-                request->allocation.tier = MPS_TIER_NAMESPACE;
-                keep_allocation(request, &process, false); /* it has the same path again, so containers find it */
-        }
-}
-
-static bool fits_address(const struct mps_supervisor *supervisor, const char *pipe)
-{
-        return strlen(supervisor->root) + 1 + strlen(pipe) + 1 + strlen(SOCKET) <
-               sizeof(((struct sockaddr_un *)NULL)->sun_path);
-}
-
-static void make_namespace(struct request *request, struct mps_control *control)
-{
-        struct arena *arena = &request->arena;
-        const char *server = dialogue_v3_own_server(arena, geteuid());
-        const struct mps_allocation_request *wanted = &request->wanted;
-
-        request->allocation.pipe = arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, server, wanted->id);
-        if (!find_unit(request->run, wanted->unit)) {
-                request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", wanted->daemon);
-        } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->supervisor, request->allocation.pipe)) {
-                request_fail(request, ERROR_INVALID, "cannot have a namespace of that name", wanted->daemon);
-        } else if (!wanted->threads_permille && !wanted->limit_mib) {
-                request_fail(request, ERROR_INVALID, "is asked for a namespace without a limit", wanted->daemon);
-        } else {
-                request->name_space = (struct mps_namespace){
-                        .arena = arena,
-                        .control = control,
-                        .server = server,
-                        .name = wanted->id,
-                        .threads_permille = wanted->threads_permille,
-                        .limit_mib = wanted->limit_mib,
-                        .done = on_namespace,
-                        .data = request,
-                };
-                mps_namespace_make(&request->name_space);
-        }
-}
-
-/* ---- both ---- */
+/* ---- requests ---- */
 
 /* The running request for this entry, or NULL; other requests wait for it. */
 static struct request *find_request(const struct mps_supervisor *supervisor, const char *id)
@@ -228,14 +137,6 @@ static struct request *find_request(const struct mps_supervisor *supervisor, con
 static bool makes_parts(const struct mps_run *run)
 {
         return mps_run_options(run) & (MPS_CAN_PARTITION | MPS_CAN_NAMESPACE);
-}
-
-static void make_part(struct request *request, struct mps_control *control)
-{
-        if (mps_run_options(request->run) & MPS_CAN_NAMESPACE)
-                make_namespace(request, control);
-        else
-                make_partition(request, control);
 }
 
 static void start_allocation(struct request *request)
@@ -257,7 +158,7 @@ static void start_allocation(struct request *request)
                 mps_allocation_copy(&request->allocation, &request->arena, &entry->value.allocation);
                 request_end(request, NULL);
         } else {
-                make_part(request, control);
+                request_make(request, control);
         }
 }
 
@@ -285,72 +186,6 @@ static void start_waiting(struct mps_supervisor *supervisor)
         }
 }
 
-static void on_removed(const struct error *err, const char *answer, void *data)
-{
-        struct request *request = data;
-        struct allocation_entry *entry = find_entry(request->supervisor, request->wanted.id);
-        struct error problem;
-
-        if (!err && *answer && !strstr(answer, " not found")) {
-                error_raise(&problem, ERROR_UNAVAILABLE, "the SM partition stays: %.200s", answer);
-                request_end(request, &problem);
-                return;
-        }
-        if (entry && (!err || err->kind == ERROR_NOT_FOUND))
-                free_entry(entry);
-        request_end(request, err && err->kind != ERROR_NOT_FOUND ? err : NULL);
-        supervisor_note(request->supervisor, true);
-}
-
-/* If the deletion failed, the namespace may be gone already: reading its fields shows whether it is. */
-static void on_still_there(const struct error *err, const char *answer UNUSED, void *data)
-{
-        struct request *request = data;
-        struct allocation_entry *entry = find_entry(request->supervisor, request->wanted.id);
-        struct error problem;
-
-        if (!err) {
-                error_raise(&problem, ERROR_UNAVAILABLE, "the MPS namespace '%s' stays: it has clients",
-                        request->wanted.id);
-                request_end(request, &problem);
-                return;
-        }
-        if (entry && (err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_NOT_FOUND))
-                free_entry(entry);
-        request_end(request, err->kind == ERROR_TIMEOUT ? err : NULL);
-        supervisor_note(request->supervisor, true);
-}
-
-static void on_deleted(const struct error *err, const char *answer UNUSED, void *data)
-{
-        struct request *request = data;
-        struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
-
-        if (err && err->kind == ERROR_UNAVAILABLE && control)
-                mps_control_run(control,
-                        dialogue_v3_namespace_get(&request->arena, dialogue_v3_own_server(&request->arena, geteuid()),
-                                request->wanted.id, DIALOGUE_V3_THREADS),
-                        on_still_there, request);
-        else
-                on_removed(err, "", request);
-}
-
-static void remove_part(struct request *request, const struct mps_record_allocation *value, struct mps_control *control)
-{
-        struct strbuf command = STRBUF_INIT;
-
-        if (value->allocation.tier == MPS_TIER_NAMESPACE) {
-                mps_control_run(control,
-                        dialogue_v3_namespace_delete(&request->arena,
-                                dialogue_v3_own_server(&request->arena, geteuid()), request->wanted.id, false),
-                        on_deleted, request);
-                return;
-        }
-        dialogue_put_partition_remove(&command, value->request.unit, value->allocation.partition);
-        mps_control_ask(control, command.data, on_removed, request);
-        strbuf_done(&command);
-}
-
 /* May free the entry. |done| may be NULL. */
 static void allocations_release(
         struct mps_supervisor *supervisor, struct allocation_entry *entry, mps_done_fn *done, void *data)
@@ -364,7 +199,7 @@ static void allocations_release(
         mps_allocation_request_copy(&request->wanted, &request->arena, &entry->value.request);
         if (control) {
                 request->run = run;
-                remove_part(request, &entry->value, control);
+                request_remove(request, &entry->value, control);
                 return;
         }
         free_entry(entry); /* what it had ended with the process, or was never created */
@@ -458,7 +293,7 @@ static void make_missing(struct mps_supervisor *supervisor, const struct allocat
         mps_allocation_request_copy(&request->wanted, &request->arena, &entry->value.request);
         control = request_control(request, request->wanted.daemon);
         if (control)
-                make_part(request, control);
+                request_make(request, control);
 }
 
 /* May free the entry. */

@@ -1,8 +1,8 @@
 /*
  * Private to mps/supervisor/daemon_*.c: what these files share about one daemon. daemon_run.c runs the state machine
- * and its actions, daemon_start.c starts the process, daemon_shm.c handles its shared memory, daemon_configure.c its
- * settings; daemon_poll.c polls it, daemon_peers.c closes connections that block it, daemon_verify.c checks its
- * settings, daemon_describe.c reports its status.
+ * and its actions, daemon_start.c starts the process, daemon_shm.c handles its shared memory, daemon_settings.c its
+ * settings; daemon_poll.c polls it, daemon_peers.c closes connections that block it, daemon_describe.c reports its
+ * status.
  */
 #pragma once
 
@@ -16,8 +16,7 @@
 #include "mps/supervisor/shm_watch.h"
 
 struct prepare;
-struct configure;
-struct verify;
+struct settings;
 
 struct mps_run {
         struct mps_run_context *context;
@@ -42,15 +41,13 @@ struct mps_run {
         struct mps_control *control;  /* for the state machine; renewed with each process */
         struct mps_control *requests; /* for requests of others; lives as long as this struct */
 
-        struct prepare *prepare;       /* asking NVML before a start */
-        struct configure *configure;   /* the configuration in progress */
-        struct mps_poll *poll;         /* the poll in progress */
-        struct verify *verify;         /* reads the settings */
-        struct namespaces *namespaces; /* then checks the namespaces */
-        unsigned int repairs;          /* settings that were restored, in total */
-        char *drift;                   /* the last one that was restored, while it is reported */
-        unsigned int drift_polls;      /* for how many more polls it is reported */
-        pid_t unresponsive_server;     /* the server whose settings are not checked, since it does not take them */
+        struct prepare *prepare;   /* asking NVML before a start */
+        struct mps_poll *poll;     /* the poll in progress */
+        struct settings *settings; /* the configuration or the check in progress */
+        unsigned int repairs;      /* settings that were restored, in total */
+        char *drift;               /* the last one that was restored, while it is reported */
+        unsigned int drift_polls;  /* for how many more polls it is reported */
+        pid_t unresponsive_server; /* the server whose settings are not checked, since it does not take them */
         struct mps_observation *seen;
         struct mps_journal *journal;
         unsigned int polls;
@@ -141,22 +138,11 @@ void run_find_shm(struct mps_run *run);
 /* The largest number of clients on one unit; 0: unknown. */
 unsigned int run_most_clients(const struct mps_run *run);
 
-/* daemon_verify.c */
+/* daemon_settings.c */
 #define RUN_DRIFT_POLLS 150U /* five minutes with the default interval */
-/* Reads the settings and restores those that differ. */
-void run_verify(struct mps_run *run);
-/* Call it only after |control| is closed, or from a callback of the check itself. */
-void run_stop_verifying(struct mps_run *run);
-/* Somebody changed a setting; it was restored, or could not be. */
-void run_note_drift(struct mps_run *run, const char *difference, bool is_repaired);
-
-/* daemon_namespaces.c */
-/* The same check for the namespaces of containers. */
-void run_verify_namespaces(struct mps_run *run);
-/* Call it only after |control| is closed, or from a callback of the check itself. */
-void run_stop_verifying_namespaces(struct mps_run *run);
-
-/* daemon_configure.c */
+/* Gives the daemon its settings. */
 void run_configure(struct mps_run *run);
-/* Call it only after |control| is closed. */
-void run_stop_configuring(struct mps_run *run);
+/* Reads the settings of a serving daemon and restores those that differ. */
+void run_verify(struct mps_run *run);
+/* Call it only after |control| is closed, or from a callback of the settings themselves. */
+void run_stop_settings(struct mps_run *run);

@@ -105,9 +105,7 @@ static void close_control(struct mps_run *run, struct mps_control *control)
 
 void run_drop_control(struct mps_run *run)
 {
-        run_stop_configuring(run);
-        run_stop_verifying(run);
-        run_stop_verifying_namespaces(run);
+        run_stop_settings(run);
         run->poll = mps_poll_cancel(run->poll);
         close_control(run, TAKE_PTR(run->control));
         uv_timer_stop(&run->turn);

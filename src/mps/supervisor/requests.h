@@ -1,6 +1,6 @@
 /*
- * Private to mps/supervisor/requests.c and mps/supervisor/allocations.c: a request to a control daemon, until its
- * answer is delivered.
+ * Private to requests.c, request_make.c and allocations.c in this folder: a request to a control daemon, until its answer
+ * is delivered.
  */
 #pragma once
 
@@ -38,3 +38,15 @@ void request_end(struct request *request, const struct error *err);
 void request_fail(struct request *request, enum error_kind kind, const char *what, const char *daemon);
 /* The control of the daemon; NULL if it has no process that can be asked, and then the request has ended. */
 struct mps_control *request_control(struct request *request, const char *daemon);
+
+/* request_make.c */
+/* Creates what the request asks for. It ends with an error, or by supervisor_allocations_made(). */
+void request_make(struct request *request, struct mps_control *control);
+/* Ends by supervisor_allocations_removed(). */
+void request_remove(struct request *request, const struct mps_record_allocation *value, struct mps_control *control);
+
+/* allocations.c */
+/* |process| has created request->allocation. Ends the request. */
+void supervisor_allocations_made(struct request *request, const struct mps_record_daemon *process);
+/* |err| NULL: it is gone. Ends the request. */
+void supervisor_allocations_removed(struct request *request, const struct error *err);

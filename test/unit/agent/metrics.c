@@ -158,7 +158,7 @@ static const char *const expected[] = {
         "warpshare_events_dropped_total 2",
 };
 
-static void test_the_page_tells_all_of_the_node(void **state UNUSED)
+static void test_the_page_has_everything_about_the_node(void **state UNUSED)
 {
         const struct agent_metrics metrics = node();
         _free_ char *text = agent_metrics_write(&metrics);
@@ -167,7 +167,7 @@ static void test_the_page_tells_all_of_the_node(void **state UNUSED)
 }
 
 /* A pod has several containers on the unit, and of some its name is not known. */
-static void test_a_pod_is_told_once_while_its_daemon_is_at_fault(void **state UNUSED)
+static void test_a_pod_is_listed_once_while_its_daemon_is_at_fault(void **state UNUSED)
 {
         struct agent_metrics_resource all = resources[0];
         struct agent_metrics metrics = node();
@@ -184,7 +184,7 @@ static void test_a_pod_is_told_once_while_its_daemon_is_at_fault(void **state UN
 }
 
 /* Two threads in the same call are one series: that of the one that has been there for longer. */
-static void test_calls_that_hang_are_told_with_their_gpu(void **state UNUSED)
+static void test_calls_that_hang_have_metrics_with_their_gpu(void **state UNUSED)
 {
         const struct gpu_hang hangs[] = {
                 {.call = {.call = "nvmlDeviceGetMemoryInfo",
@@ -233,7 +233,7 @@ static const struct ledger_claim_state waiting_states[] = {{&one_claim, false}};
 
 #define CLAIM "namespace=\"team-a\",claim=\"train\",uid=\"u1\","
 
-static void test_dra_is_told_with_what_claims_hold(void **state UNUSED)
+static void test_dra_has_metrics_of_what_claims_hold(void **state UNUSED)
 {
         struct agent_metrics metrics = node();
         static const char *const lines[] = {"warpshare_dra_registered 1", "warpshare_dra_slices_ready 0",
@@ -305,11 +305,11 @@ static void test_prometheus_finds_no_fault_with_it(void **state UNUSED)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(test_the_page_tells_all_of_the_node, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_the_page_has_everything_about_the_node, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_a_pod_is_told_once_while_its_daemon_is_at_fault, set_up, tear_down),
-                cmocka_unit_test(test_calls_that_hang_are_told_with_their_gpu),
-                cmocka_unit_test(test_dra_is_told_with_what_claims_hold),
+                        test_a_pod_is_listed_once_while_its_daemon_is_at_fault, set_up, tear_down),
+                cmocka_unit_test(test_calls_that_hang_have_metrics_with_their_gpu),
+                cmocka_unit_test(test_dra_has_metrics_of_what_claims_hold),
                 cmocka_unit_test(test_nothing_is_a_page_too),
                 cmocka_unit_test_setup_teardown(test_prometheus_finds_no_fault_with_it, set_up, tear_down),
         };

@@ -63,6 +63,21 @@ static void test_an_arena_is_usable_again_after_done(void **state UNUSED)
         arena_done(&arena);
 }
 
+static void test_a_path_has_one_slash_below_its_root(void **state UNUSED)
+{
+        static const struct {
+                const char *root;
+                const char *path;
+                const char *expected;
+        } cases[] = {{"/a", "b", "/a/b"}, {"/a/", "/b", "/a/b"}, {"/a//", "b/c", "/a/b/c"}, {"/", "/b", "/b"},
+                {"", "b", "/b"}};
+        struct arena arena = ARENA_INIT;
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+                assert_string_equal(arena_path(&arena, cases[i].root, cases[i].path), cases[i].expected);
+        arena_done(&arena);
+}
+
 static void test_taking_a_pointer_empties_the_variable(void **state UNUSED)
 {
         char *text = xasprintf("%s", "x");
@@ -80,6 +95,7 @@ int main(void)
                 cmocka_unit_test(test_an_empty_array_can_be_the_first_object),
                 cmocka_unit_test(test_a_copy_of_nothing_is_nothing),
                 cmocka_unit_test(test_an_arena_is_usable_again_after_done),
+                cmocka_unit_test(test_a_path_has_one_slash_below_its_root),
                 cmocka_unit_test(test_taking_a_pointer_empties_the_variable),
         };
 

@@ -222,7 +222,7 @@ static void test_a_block_is_whole_in_json_however_long_it_is(void **state UNUSED
 }
 
 /* A line that lost its end is not the beginning of the next, and a notice in a JSON log is JSON. */
-static void test_what_was_lost_is_told_in_the_form_of_the_log(void **state UNUSED)
+static void test_lost_bytes_are_reported_in_the_form_of_the_log(void **state UNUSED)
 {
         static char block[8000];
         int ends[2];
@@ -273,7 +273,7 @@ int main(void)
                 cmocka_unit_test(test_a_long_line_is_cut_and_still_ends),
                 cmocka_unit_test(test_a_json_line_is_json_wherever_it_is_cut),
                 cmocka_unit_test(test_a_block_is_whole_in_json_however_long_it_is),
-                cmocka_unit_test(test_what_was_lost_is_told_in_the_form_of_the_log),
+                cmocka_unit_test(test_lost_bytes_are_reported_in_the_form_of_the_log),
                 cmocka_unit_test(test_a_reader_that_stalls_costs_lines_not_time),
         };
 

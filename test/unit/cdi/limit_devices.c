@@ -65,7 +65,7 @@ static void test_each_number_of_replicas_has_a_device_with_its_limits(void **sta
         tree_assert_golden(tree, "mps", "mps");
 }
 
-static void test_a_share_that_nobody_can_have_has_no_device(void **state)
+static void test_a_share_that_no_container_can_have_has_no_device(void **state)
 {
         static const struct {
                 unsigned int most;
@@ -108,7 +108,7 @@ static void test_other_daemons_have_a_device_for_their_pipe_alone(void **state)
         assert_string_equal(variables(tree, "nvidia.com_gpu"), "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe");
 }
 
-static void test_a_unit_that_does_not_tell_its_memory_has_the_other_limits(void **state)
+static void test_a_unit_of_unknown_memory_has_the_other_limits(void **state)
 {
         struct tree *tree = *state;
 
@@ -268,9 +268,9 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TREE_TEST(test_each_number_of_replicas_has_a_device_with_its_limits),
-                TREE_TEST(test_a_share_that_nobody_can_have_has_no_device),
+                TREE_TEST(test_a_share_that_no_container_can_have_has_no_device),
                 TREE_TEST(test_other_daemons_have_a_device_for_their_pipe_alone),
-                TREE_TEST(test_a_unit_that_does_not_tell_its_memory_has_the_other_limits),
+                TREE_TEST(test_a_unit_of_unknown_memory_has_the_other_limits),
                 TREE_TEST(test_without_mps_there_is_no_file_and_no_device),
                 TREE_TEST(test_more_devices_than_a_file_may_have_are_left_to_variables),
                 TREE_TEST(test_a_name_that_the_format_does_not_allow_is_left_to_variables),

@@ -60,7 +60,7 @@ static void crash_twice(const struct keeper_crashes *crashes)
         _exit(crashes->signal == SIGKILL ? 40 + (int)crashes->total : 1);
 }
 
-static void test_what_a_signal_ends_is_started_again_and_told_so(void **state UNUSED)
+static void test_a_child_that_a_signal_ended_is_started_again_and_gets_the_reason(void **state UNUSED)
 {
         assert_int_equal(keep(crash_twice), 42);
 }
@@ -85,7 +85,7 @@ static void die_when_reported(const struct keeper_crashes *crashes)
                 pause();
 }
 
-static void test_one_that_was_told_to_stop_is_not_started_again(void **state UNUSED)
+static void test_a_child_that_is_to_stop_is_not_started_again(void **state UNUSED)
 {
         assert_int_equal(keep(die_when_reported), 128 + SIGTERM);
 }
@@ -123,9 +123,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_crash_is_followed_by_a_start_at_once_and_a_loop_of_them_by_ever_longer_waits),
                 cmocka_unit_test(test_a_parent_is_wanted_in_a_container_or_where_it_is_asked_for),
-                cmocka_unit_test(test_what_a_signal_ends_is_started_again_and_told_so),
+                cmocka_unit_test(test_a_child_that_a_signal_ended_is_started_again_and_gets_the_reason),
                 cmocka_unit_test(test_an_exit_status_ends_it),
-                cmocka_unit_test(test_one_that_was_told_to_stop_is_not_started_again),
+                cmocka_unit_test(test_a_child_that_is_to_stop_is_not_started_again),
                 cmocka_unit_test(test_a_hang_up_is_passed_on),
         };
 

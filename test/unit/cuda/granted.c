@@ -179,7 +179,7 @@ static void no_mps_and_no_pipe(struct scene *scene)
         scene->facts.mps = 0;
         scene->granted.pipe[0] = '\0';
 }
-static void untold_without_socket(struct scene *scene)
+static void unknown_without_socket(struct scene *scene)
 {
         scene->facts.mps = -1;
         scene->measured.socket = false;
@@ -218,7 +218,7 @@ static void test_each_broken_promise_is_named(void **state UNUSED)
                 {no_mps_and_no_pipe,
                         "MPS: not in use, so no limit is in force (CUDA continues without it where no control daemon "
                         "answers: CUDA_MPS_PIPE_DIRECTORY is not set)"},
-                {untold_without_socket, "MPS: there is no control daemon's socket in '/mps/pipe'"},
+                {unknown_without_socket, "MPS: there is no control daemon's socket in '/mps/pipe'"},
                 {too_much_memory, "memory: 11474 MiB could be allocated, the limit is 11411 MiB"},
                 {too_little_memory,
                         "memory: only 10642 of 11411 MiB could be allocated (CUDA's context takes its part, but not "
@@ -291,7 +291,7 @@ static void whole_unknown(struct scene *scene)
 {
         scene->measured.unit_sms = 0;
 }
-static void untold_with_socket(struct scene *scene)
+static void unknown_with_socket(struct scene *scene)
 {
         scene->facts.mps = -1;
 }
@@ -308,7 +308,7 @@ static void test_what_could_not_be_judged_is_a_remark(void **state UNUSED)
                 {whole_unknown,
                         "SMs: how many SMs 35.0 % are is unknown, since NVML is not available to report how many the "
                         "GPU has"},
-                {untold_with_socket,
+                {unknown_with_socket,
                         "MPS: this driver does not report whether it is in use; a control daemon's socket is there"},
         };
 
@@ -325,7 +325,7 @@ static void test_what_could_not_be_judged_is_a_remark(void **state UNUSED)
         }
 }
 
-static void test_all_that_is_broken_is_told(void **state UNUSED)
+static void test_every_broken_limit_is_reported(void **state UNUSED)
 {
         struct scene scene;
 
@@ -350,7 +350,7 @@ int main(void)
                 cmocka_unit_test(test_each_broken_promise_is_named),
                 cmocka_unit_test(test_the_tolerance_is_as_documented),
                 cmocka_unit_test(test_what_could_not_be_judged_is_a_remark),
-                cmocka_unit_test(test_all_that_is_broken_is_told),
+                cmocka_unit_test(test_every_broken_limit_is_reported),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,7 @@ static void test_a_child_that_hangs_is_killed_and_its_step_known(void **state UN
         worker_release(&result);
 }
 
-static void test_a_child_that_dies_is_told_with_its_signal(void **state UNUSED)
+static void test_a_child_that_dies_is_reported_with_its_signal(void **state UNUSED)
 {
         struct worker_result result = run(die, LONG_MS);
 
@@ -91,7 +91,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_the_child_found_out_is_here),
                 cmocka_unit_test(test_a_child_that_hangs_is_killed_and_its_step_known),
-                cmocka_unit_test(test_a_child_that_dies_is_told_with_its_signal),
+                cmocka_unit_test(test_a_child_that_dies_is_reported_with_its_signal),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

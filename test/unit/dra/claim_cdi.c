@@ -159,7 +159,7 @@ static bool is_other(const char *uid, void *data UNUSED)
         return strcmp(uid, "other") == 0;
 }
 
-static void test_files_of_claims_that_nobody_knows_are_swept(void **state UNUSED)
+static void test_files_of_unknown_claims_are_removed(void **state UNUSED)
 {
         static const char *const kept[] = {DRIVER "-claim_other.json", "else." DRIVER "-claim_" UID ".json",
                 DRIVER "-claim_.json", DRIVER "-claim_" UID ".json.new", DRIVER "-claim_a_b.json",
@@ -211,7 +211,7 @@ int main(void)
                 cmocka_unit_test(test_the_same_content_is_not_written_again),
                 cmocka_unit_test(test_other_content_under_the_same_name_is_refused),
                 cmocka_unit_test(test_what_was_removed_can_be_made_anew),
-                cmocka_unit_test(test_files_of_claims_that_nobody_knows_are_swept),
+                cmocka_unit_test(test_files_of_unknown_claims_are_removed),
                 cmocka_unit_test(test_what_no_runtime_would_read_is_not_written),
         };
 

@@ -117,7 +117,7 @@ static void check_change(const char *before, const char *after, const char *step
         json_decref(wanted);
 }
 
-static void test_a_change_takes_few_writes_and_nobody_sees_half_of_it(void **state UNUSED)
+static void test_a_change_takes_few_writes_and_no_reader_sees_half_of_it(void **state UNUSED)
 {
         static const struct {
                 const char *before;
@@ -210,7 +210,7 @@ static void test_a_slice_of_another_owner_is_changed_and_one_of_another_pool_goe
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_a_change_takes_few_writes_and_nobody_sees_half_of_it),
+                cmocka_unit_test(test_a_change_takes_few_writes_and_no_reader_sees_half_of_it),
                 cmocka_unit_test(test_every_change_ends_though_it_is_interrupted_by_another),
                 cmocka_unit_test(test_what_the_server_makes_of_a_slice_is_not_written_again),
                 cmocka_unit_test(test_a_slice_of_another_owner_is_changed_and_one_of_another_pool_goes),

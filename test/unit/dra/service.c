@@ -275,7 +275,7 @@ static void test_two_requests_for_one_claim_share_the_work_and_its_opposite_wait
         rig_done(&rig);
 }
 
-static void test_a_late_claim_gets_an_error_and_who_asks_again_gets_its_result(void **state UNUSED)
+static void test_a_late_claim_gets_an_error_and_the_next_request_gets_its_result(void **state UNUSED)
 {
         struct rig rig;
         struct reply first, second;
@@ -297,7 +297,7 @@ static void test_a_late_claim_gets_an_error_and_who_asks_again_gets_its_result(v
         rig_done(&rig);
 }
 
-static void test_work_that_nobody_waits_for_any_more_does_not_begin(void **state UNUSED)
+static void test_work_without_a_waiting_request_does_not_begin(void **state UNUSED)
 {
         struct rig rig;
         struct reply first, second;
@@ -438,8 +438,8 @@ int main(void)
                 cmocka_unit_test(test_v1beta1_has_no_share_id),
                 cmocka_unit_test(test_a_request_that_is_not_kubelets_is_refused),
                 cmocka_unit_test(test_two_requests_for_one_claim_share_the_work_and_its_opposite_waits),
-                cmocka_unit_test(test_a_late_claim_gets_an_error_and_who_asks_again_gets_its_result),
-                cmocka_unit_test(test_work_that_nobody_waits_for_any_more_does_not_begin),
+                cmocka_unit_test(test_a_late_claim_gets_an_error_and_the_next_request_gets_its_result),
+                cmocka_unit_test(test_work_without_a_waiting_request_does_not_begin),
                 cmocka_unit_test(test_a_result_that_comes_after_the_service_is_closed_is_dropped),
                 cmocka_unit_test(test_work_waits_for_the_lock_of_the_other_instance_and_gives_it_back),
                 cmocka_unit_test(test_the_lock_of_the_other_instance_is_not_waited_for_without_end),

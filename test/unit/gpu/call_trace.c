@@ -74,7 +74,7 @@ static void test_the_timer_runs_only_while_a_call_does(void **state)
         assert_int_equal(fixture->n_ended, 0);
 }
 
-static void test_a_call_that_lasts_is_named_and_its_end_is_told(void **state)
+static void test_a_long_call_is_reported_by_name_and_so_is_its_end(void **state)
 {
         struct fixture *fixture = *state;
         struct call_info info;
@@ -97,7 +97,7 @@ static void test_a_call_that_lasts_is_named_and_its_end_is_told(void **state)
         assert_int_equal(fixture->n_ended, 1);
 }
 
-static void test_who_is_dismissed_makes_no_more_calls(void **state)
+static void test_a_dismissed_thread_makes_no_more_calls(void **state)
 {
         struct fixture *fixture = *state;
 
@@ -139,8 +139,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_the_timer_runs_only_while_a_call_does),
-                TEST(test_a_call_that_lasts_is_named_and_its_end_is_told),
-                TEST(test_who_is_dismissed_makes_no_more_calls),
+                TEST(test_a_long_call_is_reported_by_name_and_so_is_its_end),
+                TEST(test_a_dismissed_thread_makes_no_more_calls),
                 TEST(test_a_call_that_returned_in_time_is_let_be),
                 cmocka_unit_test(test_without_a_trace_every_call_is_made),
         };

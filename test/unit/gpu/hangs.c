@@ -77,7 +77,7 @@ static void test_what_hangs_is_skipped_by_place_and_by_uuid(void **state UNUSED)
                 "nvmlDeviceGetMemoryInfo took too long again and again; this GPU is polled again later");
 }
 
-static void test_who_hangs_again_and_again_is_asked_less_often(void **state UNUSED)
+static void test_a_gpu_that_hangs_again_and_again_is_asked_less_often(void **state UNUSED)
 {
         struct hang_history history = {0};
         struct call_info call = about(CALL_ON_GPU, 1);
@@ -115,7 +115,7 @@ static void test_the_history_forgets_the_oldest(void **state UNUSED)
         }
 }
 
-static void test_a_gpu_that_has_not_told_its_name_is_known_by_its_place(void **state UNUSED)
+static void test_a_gpu_without_a_known_name_is_identified_by_its_place(void **state UNUSED)
 {
         struct inventory *inventory = inventory_new();
         struct call_info call = {.call = "nvmlDeviceGetUUID", .subject = CALL_ON_GPU, .index = 5};
@@ -147,9 +147,9 @@ int main(void)
                 cmocka_unit_test(test_another_thread_goes_on_unless_it_would_hang_as_well),
                 cmocka_unit_test(test_there_are_so_many_threads_and_no_more),
                 cmocka_unit_test(test_what_hangs_is_skipped_by_place_and_by_uuid),
-                cmocka_unit_test(test_who_hangs_again_and_again_is_asked_less_often),
+                cmocka_unit_test(test_a_gpu_that_hangs_again_and_again_is_asked_less_often),
                 cmocka_unit_test(test_the_history_forgets_the_oldest),
-                cmocka_unit_test(test_a_gpu_that_has_not_told_its_name_is_known_by_its_place),
+                cmocka_unit_test(test_a_gpu_without_a_known_name_is_identified_by_its_place),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

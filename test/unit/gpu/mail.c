@@ -81,7 +81,7 @@ static void test_a_new_inventory_replaces_what_it_makes_obsolete(void **state UN
         mail_done(&mail);
 }
 
-static void test_a_reason_leaves_the_older_inventory_to_be_told_first(void **state UNUSED)
+static void test_an_older_inventory_is_delivered_before_a_reason(void **state UNUSED)
 {
         struct mail mail = MAIL_INIT;
         struct mail newer = MAIL_INIT;
@@ -106,7 +106,7 @@ static void test_a_thousand_events_of_one_unit_stay_one_note(void **state UNUSED
         mail_done(&mail);
 }
 
-static void test_a_stale_library_is_told_though_nothing_else_is(void **state UNUSED)
+static void test_a_stale_library_is_reported_even_without_an_inventory(void **state UNUSED)
 {
         struct mail mail = MAIL_INIT;
         struct mail newer = {.is_stale = true};
@@ -128,9 +128,9 @@ int main(void)
                 cmocka_unit_test(test_the_latest_note_on_a_unit_wins),
                 cmocka_unit_test(test_a_reason_that_follows_an_xid_does_not_hide_it),
                 cmocka_unit_test(test_a_new_inventory_replaces_what_it_makes_obsolete),
-                cmocka_unit_test(test_a_reason_leaves_the_older_inventory_to_be_told_first),
+                cmocka_unit_test(test_an_older_inventory_is_delivered_before_a_reason),
                 cmocka_unit_test(test_a_thousand_events_of_one_unit_stay_one_note),
-                cmocka_unit_test(test_a_stale_library_is_told_though_nothing_else_is),
+                cmocka_unit_test(test_a_stale_library_is_reported_even_without_an_inventory),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

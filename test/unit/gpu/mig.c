@@ -163,7 +163,7 @@ static void test_a_mig_device_is_called_by_its_profile(void **state UNUSED)
         }
 }
 
-static void test_a_profile_that_nvml_does_not_tell_fails_nothing(void **state UNUSED)
+static void test_a_profile_that_nvml_does_not_report_is_no_failure(void **state UNUSED)
 {
         static const char *const calls[] = {"nvmlDeviceGetGpuInstanceById", "nvmlGpuInstanceGetInfo",
                 "nvmlGpuInstanceGetComputeInstanceById", "nvmlComputeInstanceGetInfo_v2",
@@ -213,7 +213,7 @@ static void test_what_could_be_made_is_known_before_it_is_made(void **state UNUS
                                              "1g.24gb-me 2g.48gb-me 1g.24gb+me.all 2g.48gb+me.all");
 }
 
-static void test_an_old_driver_tells_profiles_only_while_mig_is_on(void **state UNUSED)
+static void test_an_old_driver_reports_profiles_only_while_mig_is_on(void **state UNUSED)
 {
         _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
                 "driverVersion: 535.261.03\n"
@@ -347,9 +347,9 @@ int main(void)
                 cmocka_unit_test(test_a_geometry_that_may_not_be_read_leaves_the_mig_devices),
                 cmocka_unit_test(test_a_mig_device_has_the_attributes_of_its_instance),
                 cmocka_unit_test(test_a_mig_device_is_called_by_its_profile),
-                cmocka_unit_test(test_a_profile_that_nvml_does_not_tell_fails_nothing),
+                cmocka_unit_test(test_a_profile_that_nvml_does_not_report_is_no_failure),
                 cmocka_unit_test(test_what_could_be_made_is_known_before_it_is_made),
-                cmocka_unit_test(test_an_old_driver_tells_profiles_only_while_mig_is_on),
+                cmocka_unit_test(test_an_old_driver_reports_profiles_only_while_mig_is_on),
                 cmocka_unit_test(test_a_mig_device_that_fails_leaves_the_others_alone),
                 cmocka_unit_test(test_caps_are_those_of_the_gpus_minor),
                 cmocka_unit_test(test_lines_that_make_no_sense_are_passed_over),

@@ -302,7 +302,7 @@ static void test_an_instance_that_is_another_one_by_now_is_not_destroyed(void **
         assert_int_equal(rig.geometry.n_instances, 1);
 }
 
-static void test_who_may_not_change_the_geometry_hears_what_it_takes(void **state UNUSED)
+static void test_without_the_right_to_change_the_geometry_the_error_says_what_is_needed(void **state UNUSED)
 {
         _cleanup_(rig_done) struct rig rig;
         struct error err;
@@ -584,7 +584,7 @@ int main(void)
                 cmocka_unit_test(test_an_instance_that_a_process_uses_stays),
                 cmocka_unit_test(test_all_compute_instances_go_with_their_gpu_instance),
                 cmocka_unit_test(test_an_instance_that_is_another_one_by_now_is_not_destroyed),
-                cmocka_unit_test(test_who_may_not_change_the_geometry_hears_what_it_takes),
+                cmocka_unit_test(test_without_the_right_to_change_the_geometry_the_error_says_what_is_needed),
                 cmocka_unit_test(test_a_gpu_without_mig_has_no_geometry),
                 cmocka_unit_test(test_a_mode_is_in_force_at_once_or_pending),
                 cmocka_unit_test(test_the_mode_of_ampere_needs_a_reset),

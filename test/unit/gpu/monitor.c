@@ -16,7 +16,7 @@ static void test_the_inventory_comes_first_and_all_are_healthy(void **state)
         assert_string_equal(fixture->inventory->gpus[1].uuid, B);
 }
 
-static void test_an_xid_is_told_at_once_and_ends_when_the_cause_does(void **state)
+static void test_an_xid_is_reported_at_once_and_ends_with_its_cause(void **state)
 {
         struct fixture *fixture = *state;
         size_t at;
@@ -36,7 +36,7 @@ static void test_an_xid_is_told_at_once_and_ends_when_the_cause_does(void **stat
 }
 
 /* As with a driver that is slow when a GPU is ill: by then a probe is due, and finds another reason. */
-static void test_an_xid_is_told_though_a_probe_says_more_before_the_loop_turns(void **state)
+static void test_an_xid_is_reported_even_if_a_probe_has_a_newer_result_before_the_loop_turns(void **state)
 {
         struct fixture *fixture = *state;
 
@@ -91,7 +91,7 @@ static void test_an_xid_of_one_mig_device_spares_the_other(void **state)
         expect(fixture, at, "+ " MIG_2);
 }
 
-static void test_a_lost_gpu_takes_nobody_with_it_and_returns(void **state)
+static void test_a_lost_gpu_affects_no_other_and_returns(void **state)
 {
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = quick(fixture);
@@ -136,7 +136,7 @@ static void test_a_rescan_is_answered_though_nothing_changed(void **state)
         expect(fixture, at + 1, "inventory 2");
 }
 
-static void test_an_inventory_is_followed_by_who_is_unhealthy(void **state)
+static void test_an_inventory_is_followed_by_the_unhealthy_units(void **state)
 {
         struct fixture *fixture = *state;
         size_t at;
@@ -213,7 +213,7 @@ static void test_a_gpu_that_failed_at_start_joins_later(void **state)
         expect(fixture, at + 1, "+ " B);
 }
 
-static void test_a_search_tells_each_reason_once_and_finds_what_appears(void **state)
+static void test_a_search_reports_each_reason_once_and_finds_what_appears(void **state)
 {
         struct fixture *fixture = *state;
         size_t at;
@@ -372,18 +372,18 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_the_inventory_comes_first_and_all_are_healthy),
-                TEST(test_an_xid_is_told_at_once_and_ends_when_the_cause_does),
-                TEST(test_an_xid_is_told_though_a_probe_says_more_before_the_loop_turns),
+                TEST(test_an_xid_is_reported_at_once_and_ends_with_its_cause),
+                TEST(test_an_xid_is_reported_even_if_a_probe_has_a_newer_result_before_the_loop_turns),
                 TEST(test_application_faults_and_disabled_xids_change_nothing),
                 TEST(test_an_xid_of_one_mig_device_spares_the_other),
-                TEST(test_a_lost_gpu_takes_nobody_with_it_and_returns),
+                TEST(test_a_lost_gpu_affects_no_other_and_returns),
                 TEST(test_a_rescan_is_answered_though_nothing_changed),
-                TEST(test_an_inventory_is_followed_by_who_is_unhealthy),
+                TEST(test_an_inventory_is_followed_by_the_unhealthy_units),
                 TEST(test_with_checks_disabled_a_waiting_reset_is_no_matter),
                 TEST(test_a_changed_mig_layout_is_a_new_inventory),
                 TEST(test_a_mig_event_makes_the_inventory_be_read),
                 TEST(test_a_gpu_that_failed_at_start_joins_later),
-                TEST(test_a_search_tells_each_reason_once_and_finds_what_appears),
+                TEST(test_a_search_reports_each_reason_once_and_finds_what_appears),
                 TEST(test_a_missing_library_is_searched_for),
                 TEST(test_a_node_without_gpus_is_an_inventory_and_gpus_may_come),
                 TEST(test_a_library_that_fails_for_good_is_opened_again),

@@ -145,7 +145,7 @@ static void test_what_was_unhealthy_before_the_driver_went_still_is_when_it_come
         expect(fixture, at, "+ " B);
 }
 
-static void test_a_rescan_without_a_driver_tells_the_last_inventory_as_unhealthy(void **state)
+static void test_a_rescan_without_a_driver_reports_the_last_inventory_as_unhealthy(void **state)
 {
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = quick(fixture);
@@ -166,7 +166,7 @@ static void test_a_rescan_without_a_driver_tells_the_last_inventory_as_unhealthy
 
 /* ---- another driver ---- */
 
-static void test_a_replaced_library_is_loaded_and_nobody_notices(void **state)
+static void test_a_replaced_library_is_loaded_without_a_change_of_devices(void **state)
 {
         struct fixture *fixture = *state;
         size_t at;
@@ -419,7 +419,7 @@ static bool has_nothing(const char *library UNUSED)
         return false;
 }
 
-static void test_on_wsl_the_one_unit_is_told_and_nothing_is_watched(void **state)
+static void test_on_wsl_one_unit_is_reported_and_nothing_is_watched(void **state)
 {
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = quick(fixture);
@@ -439,7 +439,7 @@ static void test_on_wsl_the_one_unit_is_told_and_nothing_is_watched(void **state
         assert_int_equal(fixture->n_reported, 2);
 }
 
-static void test_tegra_is_told_by_its_file_or_chosen(void **state)
+static void test_tegra_is_recognised_by_its_file_or_chosen(void **state)
 {
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = on_machine(fixture);
@@ -484,8 +484,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_without_a_driver_all_units_are_unhealthy_and_return_with_it),
                 TEST(test_what_was_unhealthy_before_the_driver_went_still_is_when_it_comes_back),
-                TEST(test_a_rescan_without_a_driver_tells_the_last_inventory_as_unhealthy),
-                TEST_ON_MACHINE(test_a_replaced_library_is_loaded_and_nobody_notices),
+                TEST(test_a_rescan_without_a_driver_reports_the_last_inventory_as_unhealthy),
+                TEST_ON_MACHINE(test_a_replaced_library_is_loaded_without_a_change_of_devices),
                 TEST_ON_MACHINE(test_another_kernel_driver_makes_nvml_open_again),
                 TEST_ON_MACHINE(test_a_library_that_does_not_leave_the_process_is_reported_once),
                 TEST_ON_MACHINE(test_another_set_of_gpus_in_the_kernel_makes_nvml_count_again),
@@ -495,8 +495,8 @@ int main(void)
                 TEST_ON_MACHINE(test_a_look_finds_what_changed_long_before_the_next_refresh),
                 TEST(test_a_look_ends_the_wait_of_a_search),
                 TEST(test_mig_devices_come_and_go_with_events_and_without),
-                TEST(test_on_wsl_the_one_unit_is_told_and_nothing_is_watched),
-                TEST_ON_MACHINE(test_tegra_is_told_by_its_file_or_chosen),
+                TEST(test_on_wsl_one_unit_is_reported_and_nothing_is_watched),
+                TEST_ON_MACHINE(test_tegra_is_recognised_by_its_file_or_chosen),
                 TEST(test_an_nvml_of_integrated_gpus_is_tegra_unless_nvml_was_chosen),
         };
 

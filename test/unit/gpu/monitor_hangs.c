@@ -130,7 +130,7 @@ static void test_a_gpu_that_hangs_is_unhealthy_until_its_call_has_returned(void 
         expect_not(fixture, 0, "- " C);
 }
 
-static void test_the_others_are_heard_meanwhile_and_what_came_before_is_not_lost(void **state)
+static void test_the_others_still_report_meanwhile_and_earlier_events_are_not_lost(void **state)
 {
         struct fixture *fixture = *state;
         size_t at;
@@ -261,7 +261,7 @@ static void test_a_call_about_no_gpu_costs_no_event(void **state)
 }
 
 /* It is in the new set by then, which is whole. */
-static void test_an_xid_that_comes_while_the_old_event_set_is_freed_is_heard(void **state)
+static void test_an_xid_that_comes_while_the_old_event_set_is_freed_is_received(void **state)
 {
         static const char *const changed = THREE("", ", name: Another", "") "delays: {nvmlEventSetFree: 600s}\n";
         struct fixture *fixture = *state;
@@ -279,7 +279,7 @@ static void test_an_xid_that_comes_while_the_old_event_set_is_freed_is_heard(voi
 }
 
 /* Either of two may be the one that does not answer. */
-static void test_links_that_hang_blame_nobody_and_stay_as_they_were(void **state)
+static void test_links_that_hang_make_no_gpu_unhealthy_and_stay_as_they_were(void **state)
 {
         struct fixture *fixture = *state;
         size_t at;
@@ -481,15 +481,15 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 HANG_TEST(test_a_gpu_that_hangs_is_unhealthy_until_its_call_has_returned),
-                HANG_TEST(test_the_others_are_heard_meanwhile_and_what_came_before_is_not_lost),
+                HANG_TEST(test_the_others_still_report_meanwhile_and_earlier_events_are_not_lost),
                 HANG_TEST(test_a_look_that_hangs_holds_up_no_xid),
                 HANG_TEST(test_a_gpu_that_hangs_at_start_joins_when_it_answers),
                 HANG_TEST(test_two_gpus_that_hang_leave_the_third),
                 HANG_TEST(test_an_xid_of_the_gpu_that_hangs_counts_when_it_is_back),
                 HANG_TEST(test_a_gpu_that_hangs_again_is_asked_less_often),
                 HANG_TEST(test_a_call_about_no_gpu_costs_no_event),
-                HANG_TEST(test_an_xid_that_comes_while_the_old_event_set_is_freed_is_heard),
-                HANG_TEST(test_links_that_hang_blame_nobody_and_stay_as_they_were),
+                HANG_TEST(test_an_xid_that_comes_while_the_old_event_set_is_freed_is_received),
+                HANG_TEST(test_links_that_hang_make_no_gpu_unhealthy_and_stay_as_they_were),
                 HANG_TEST(test_what_waits_for_a_reset_still_does_after_a_hang),
                 HANG_TEST(test_while_all_hangs_a_rescan_is_answered_with_what_is_known),
                 HANG_TEST(test_a_rescan_that_hangs_itself_is_answered),

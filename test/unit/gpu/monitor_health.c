@@ -146,7 +146,7 @@ static void test_events_that_only_ask_for_a_look_are_judged_by_what_the_driver_s
         strbuf_done(&list);
 }
 
-static void test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy(void **state)
+static void test_a_gpu_that_cannot_report_events_is_not_healthy(void **state)
 {
         static const char *const calls[] = {"nvmlEventSetCreate", "nvmlDeviceRegisterEvents"};
         struct fixture *fixture = *state;
@@ -177,7 +177,7 @@ static void test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy(void **sta
         }
 }
 
-static void test_waits_that_fail_for_good_are_told_and_leave_no_gpu_healthy(void **state)
+static void test_waits_that_keep_failing_are_reported_and_leave_no_gpu_healthy(void **state)
 {
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = quick(fixture);
@@ -364,8 +364,8 @@ int main(void)
                 TEST(test_an_older_driver_that_says_nothing_heals_no_gpu_that_needs_a_reset),
                 TEST(test_a_fault_without_an_event_is_found_by_reading),
                 TEST(test_events_that_only_ask_for_a_look_are_judged_by_what_the_driver_says),
-                TEST(test_a_gpu_of_which_nothing_would_be_heard_is_not_healthy),
-                TEST(test_waits_that_fail_for_good_are_told_and_leave_no_gpu_healthy),
+                TEST(test_a_gpu_that_cannot_report_events_is_not_healthy),
+                TEST(test_waits_that_keep_failing_are_reported_and_leave_no_gpu_healthy),
                 TEST(test_a_driver_or_a_board_without_events_is_no_failure),
                 TEST(test_with_checks_disabled_neither_events_nor_their_absence_matter),
                 TEST(test_a_lost_gpu_takes_all_its_mig_devices_and_no_others),

@@ -83,7 +83,7 @@ static void test_a_missing_library_is_explained(void **state UNUSED)
         assert_null(nvml);
 }
 
-static void test_another_library_is_told_by_what_it_lacks(void **state UNUSED)
+static void test_another_library_is_recognised_by_missing_functions(void **state UNUSED)
 {
         struct nvml *nvml = NULL;
         struct error err;
@@ -176,7 +176,7 @@ int main(void)
                 cmocka_unit_test(test_without_a_driver_root_the_linker_searches),
                 cmocka_unit_test(test_a_library_below_the_driver_root_is_found_through_its_links),
                 cmocka_unit_test(test_a_missing_library_is_explained),
-                cmocka_unit_test(test_another_library_is_told_by_what_it_lacks),
+                cmocka_unit_test(test_another_library_is_recognised_by_missing_functions),
                 cmocka_unit_test(test_a_library_may_need_what_we_never_call),
                 cmocka_unit_test(test_a_file_that_is_no_library_is_named),
                 cmocka_unit_test(test_the_real_library_without_a_driver_is_explained),

@@ -147,7 +147,7 @@ static void test_integrated_gpus_are_known_by_name(void **state UNUSED)
         }
 }
 
-static void test_each_platform_without_nvml_has_one_gpu_that_nobody_knows(void **state UNUSED)
+static void test_each_platform_without_nvml_has_one_gpu_without_details(void **state UNUSED)
 {
         static const struct {
                 enum platform platform;
@@ -184,7 +184,7 @@ int main(void)
                 cmocka_unit_test(test_nvml_is_not_loaded_where_there_is_no_doubt),
                 cmocka_unit_test(test_the_dynamic_linker_has_the_last_word),
                 cmocka_unit_test(test_integrated_gpus_are_known_by_name),
-                cmocka_unit_test(test_each_platform_without_nvml_has_one_gpu_that_nobody_knows),
+                cmocka_unit_test(test_each_platform_without_nvml_has_one_gpu_without_details),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static void test_one_gpu_that_fails_leaves_the_others_alone(void **state UNUSED)
         assert_int_not_equal(inventory->gpus[0].links[2].level, GPU_UNKNOWN_INT);
 }
 
-static void test_a_driver_that_does_not_tell_its_reserve_is_no_failure(void **state UNUSED)
+static void test_a_driver_that_does_not_report_its_reserve_is_no_failure(void **state UNUSED)
 {
         _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
                 "gpus:\n"
@@ -120,7 +120,7 @@ static void test_a_gpu_without_a_uuid_is_reported_unnamed(void **state UNUSED)
         assert_non_null(strstr(inventory->unnamed_failures[1], "GPU_IS_LOST"));
 }
 
-static void test_what_a_board_cannot_tell_is_unknown_and_no_failure(void **state UNUSED)
+static void test_what_a_board_does_not_report_is_unknown_and_no_failure(void **state UNUSED)
 {
         _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
                 "gpus:\n"
@@ -455,9 +455,9 @@ int main(void)
                 cmocka_unit_test(test_the_node_and_its_versions_are_read),
                 cmocka_unit_test(test_each_model_has_its_properties),
                 cmocka_unit_test(test_one_gpu_that_fails_leaves_the_others_alone),
-                cmocka_unit_test(test_a_driver_that_does_not_tell_its_reserve_is_no_failure),
+                cmocka_unit_test(test_a_driver_that_does_not_report_its_reserve_is_no_failure),
                 cmocka_unit_test(test_a_gpu_without_a_uuid_is_reported_unnamed),
-                cmocka_unit_test(test_what_a_board_cannot_tell_is_unknown_and_no_failure),
+                cmocka_unit_test(test_what_a_board_does_not_report_is_unknown_and_no_failure),
                 cmocka_unit_test(test_display_gpus_are_left_out),
                 cmocka_unit_test(test_nvlinks_are_counted_by_their_other_end),
                 cmocka_unit_test(test_behind_a_switch_all_links_lead_to_every_peer),

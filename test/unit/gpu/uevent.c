@@ -12,7 +12,7 @@
 /* As the kernel sends them: text, NUL, and so on, the last NUL included. */
 #define EVENT(text) text, sizeof(text)
 
-static void test_events_of_gpus_are_told_from_others(void **state UNUSED)
+static void test_events_of_gpus_are_distinguished_from_others(void **state UNUSED)
 {
         static const struct {
                 const char *data;
@@ -142,7 +142,7 @@ static void test_only_the_kernel_is_believed(void **state UNUSED)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_events_of_gpus_are_told_from_others),
+                cmocka_unit_test(test_events_of_gpus_are_distinguished_from_others),
                 cmocka_unit_test(test_an_event_that_is_cut_anywhere_is_survived),
                 cmocka_unit_test(test_an_event_beyond_the_limit_is_not_read),
                 cmocka_unit_test(test_only_the_kernel_is_believed),

@@ -37,7 +37,7 @@ static void make_vgpu(unsigned char config[SIZE])
         put(config, 0x95, "r460_00", 7);
 }
 
-static void test_a_vgpu_tells_the_driver_of_its_host(void **state UNUSED)
+static void test_a_vgpu_reports_the_driver_of_its_host(void **state UNUSED)
 {
         unsigned char config[SIZE];
         struct vgpu vgpu;
@@ -178,7 +178,7 @@ static void test_the_machine_is_asked_device_by_device(void **state UNUSED)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_a_vgpu_tells_the_driver_of_its_host),
+                cmocka_unit_test(test_a_vgpu_reports_the_driver_of_its_host),
                 cmocka_unit_test(test_what_a_user_without_rights_sees_says_nothing),
                 cmocka_unit_test(test_other_devices_are_no_vgpus),
                 cmocka_unit_test(test_a_list_in_a_circle_ends),

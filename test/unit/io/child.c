@@ -252,7 +252,7 @@ static void test_what_is_killed_goes_with_all_that_it_started(void **state)
                 assert_true(goes((pid_t)strtol(f->output, NULL, 10)));
 }
 
-static void test_a_cancelled_child_is_killed_and_not_told(void **state)
+static void test_a_cancelled_child_is_killed_without_a_callback(void **state)
 {
         struct fixture *f = *state;
         const char *const argv[] = {"/bin/sleep", "600", NULL};
@@ -354,7 +354,7 @@ int main(void)
                 TEST(test_the_last_words_of_a_large_output_are_there),
                 TEST(test_a_grandchild_that_keeps_the_pipe_open_delays_nothing),
                 TEST(test_what_is_killed_goes_with_all_that_it_started),
-                TEST(test_a_cancelled_child_is_killed_and_not_told),
+                TEST(test_a_cancelled_child_is_killed_without_a_callback),
                 TEST(test_a_program_that_is_not_there_is_named),
                 TEST(test_a_program_that_may_not_be_run_is_named),
                 TEST(test_the_child_has_three_descriptors),

@@ -136,7 +136,7 @@ static void test_a_directory_made_again_is_followed(void **state)
 }
 
 /* As a lock on it does: the kernel then keeps quiet about the directory's end. */
-static void test_a_directory_that_somebody_holds_is_followed_soon_too(void **state)
+static void test_a_directory_that_is_in_use_is_also_followed_soon(void **state)
 {
         struct fixture *f = *state;
         int held;
@@ -182,7 +182,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_directory_that_comes_later_is_watched, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_directory_made_again_is_followed, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_a_directory_that_somebody_holds_is_followed_soon_too, set_up, tear_down),
+                        test_a_directory_that_is_in_use_is_also_followed_soon, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_file_made_again_has_another_identity, set_up, tear_down),
         };
 

@@ -137,7 +137,7 @@ static int tear_down(void **state)
         return 0;
 }
 
-static void test_a_file_written_in_place_and_one_renamed_over_it_are_each_told_once(void **state)
+static void test_a_file_written_in_place_and_one_renamed_over_it_are_each_reported_once(void **state)
 {
         struct fixture *f = *state;
 
@@ -259,7 +259,7 @@ static void test_a_folder_that_is_made_later_is_found(void **state)
         assert_true(change_comes(f, SOON));
 }
 
-static void test_the_swap_of_a_configmap_is_told_again_and_again(void **state)
+static void test_each_swap_of_a_configmap_is_reported(void **state)
 {
         struct fixture *f = *state;
 
@@ -315,7 +315,7 @@ static bool write_often(struct fixture *f)
         return longest_ms < 100;
 }
 
-static void test_many_changes_at_once_are_told_as_one(void **state)
+static void test_many_changes_at_once_are_reported_as_one(void **state)
 {
         struct fixture *f = *state;
         bool kept_pace;
@@ -333,7 +333,7 @@ static void test_many_changes_at_once_are_told_as_one(void **state)
         assert_false(change_comes(f, A_WHILE));
 }
 
-static void test_a_file_that_never_rests_is_told_after_a_second_all_the_same(void **state)
+static void test_a_file_that_changes_all_the_time_is_reported_after_a_second(void **state)
 {
         struct fixture *f = *state;
         uint64_t start_ms = uv_hrtime() / 1000000;
@@ -365,7 +365,7 @@ static void test_a_missing_file_changes_nothing_and_one_that_comes_back_only_wit
         assert_true(change_comes(f, SOON));
 }
 
-static void test_a_file_that_was_not_there_at_first_is_told(void **state)
+static void test_a_file_that_was_not_there_at_first_is_reported(void **state)
 {
         struct fixture *f = *state;
 
@@ -374,7 +374,7 @@ static void test_a_file_that_was_not_there_at_first_is_told(void **state)
         assert_true(change_comes(f, SOON));
 }
 
-static void test_a_file_that_is_too_large_is_a_change_and_told_once(void **state)
+static void test_a_file_that_is_too_large_is_a_change_and_reported_once(void **state)
 {
         struct fixture *f = *state;
         char large[LIMIT + 2];
@@ -404,7 +404,7 @@ static void test_a_pipe_in_the_place_of_the_file_is_no_file(void **state)
         assert_false(change_comes(f, A_WHILE));
 }
 
-static void test_what_is_accepted_is_not_told(void **state)
+static void test_an_accepted_content_is_not_reported(void **state)
 {
         struct fixture *f = *state;
 
@@ -418,7 +418,7 @@ static void test_what_is_accepted_is_not_told(void **state)
 }
 
 /* A link among the folders above is nobody's entry that is watched. */
-static void test_the_timer_sees_what_no_event_tells(void **state)
+static void test_the_timer_finds_changes_without_an_event(void **state)
 {
         struct fixture *f = *state;
 
@@ -450,7 +450,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(
-                        test_a_file_written_in_place_and_one_renamed_over_it_are_each_told_once, set_up, tear_down),
+                        test_a_file_written_in_place_and_one_renamed_over_it_are_each_reported_once, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_the_same_bytes_again_are_no_change, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_other_files_of_the_folder_do_not_matter, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_what_is_written_to_other_files_wakes_nobody, set_up, tear_down),
@@ -460,22 +460,21 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_a_folder_above_that_is_a_link_is_followed_by_event, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_folder_that_is_made_later_is_found, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(
-                        test_the_swap_of_a_configmap_is_told_again_and_again, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_each_swap_of_a_configmap_is_reported, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_link_into_a_configmap_is_followed_wherever_it_leads, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_many_changes_at_once_are_told_as_one, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_many_changes_at_once_are_reported_as_one, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_a_file_that_never_rests_is_told_after_a_second_all_the_same, set_up, tear_down),
+                        test_a_file_that_changes_all_the_time_is_reported_after_a_second, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_missing_file_changes_nothing_and_one_that_comes_back_only_with_other_bytes, set_up,
                         tear_down),
-                cmocka_unit_test_setup_teardown(test_a_file_that_was_not_there_at_first_is_told, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_file_that_was_not_there_at_first_is_reported, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_a_file_that_is_too_large_is_a_change_and_told_once, set_up, tear_down),
+                        test_a_file_that_is_too_large_is_a_change_and_reported_once, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_pipe_in_the_place_of_the_file_is_no_file, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_what_is_accepted_is_not_told, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_the_timer_sees_what_no_event_tells, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_an_accepted_content_is_not_reported, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_the_timer_finds_changes_without_an_event, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_links_in_a_circle_are_a_missing_file, set_up, tear_down),
         };
 

@@ -186,7 +186,7 @@ static void test_a_line_without_an_end_is_not_waited_for_beyond_the_limit(void *
         assert_string_equal(rig.there.reason.text, "a line of more than 100000 bytes");
 }
 
-static void test_the_end_of_the_peer_is_told_once_and_half_a_line_is_lost(void **state UNUSED)
+static void test_the_end_of_the_peer_is_reported_once_and_half_a_line_is_lost(void **state UNUSED)
 {
         connect_both();
         say(&rig.here, "whole\nhalf");
@@ -224,7 +224,7 @@ static void test_a_peer_that_does_not_read_is_given_up(void **state UNUSED)
         assert_string_equal(rig.here.reason.text, "the peer does not read: 200000 bytes wait for it");
 }
 
-static void test_what_was_held_up_is_told_to_be_sent(void **state UNUSED)
+static void test_the_end_of_a_delayed_write_is_reported(void **state UNUSED)
 {
         _free_ char *line = make_line(LIMIT);
 
@@ -253,7 +253,7 @@ static void test_the_socket_has_its_mode_from_birth(void **state UNUSED)
         assert_int_equal(status.st_mode & 0777, 0600 & ~mask);
 }
 
-static void test_nobody_there_is_an_error_that_names_the_socket(void **state UNUSED)
+static void test_a_socket_without_a_listener_is_an_error_that_names_it(void **state UNUSED)
 {
         const struct lines_options options = options_of(&rig.here);
         char text[200];
@@ -310,13 +310,14 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_a_line_without_an_end_is_not_waited_for_beyond_the_limit, start, stop),
                 cmocka_unit_test_setup_teardown(
-                        test_the_end_of_the_peer_is_told_once_and_half_a_line_is_lost, start, stop),
+                        test_the_end_of_the_peer_is_reported_once_and_half_a_line_is_lost, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_callback_may_close_in_the_middle_of_what_came, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_peer_that_does_not_read_is_given_up, start, stop),
-                cmocka_unit_test_setup_teardown(test_what_was_held_up_is_told_to_be_sent, start, stop),
+                cmocka_unit_test_setup_teardown(test_the_end_of_a_delayed_write_is_reported, start, stop),
                 cmocka_unit_test_setup_teardown(test_the_peer_is_known, start, stop),
                 cmocka_unit_test_setup_teardown(test_the_socket_has_its_mode_from_birth, start, stop),
-                cmocka_unit_test_setup_teardown(test_nobody_there_is_an_error_that_names_the_socket, start, stop),
+                cmocka_unit_test_setup_teardown(
+                        test_a_socket_without_a_listener_is_an_error_that_names_it, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_path_that_is_too_long_is_refused, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_socket_that_was_left_is_replaced, start, stop),
         };

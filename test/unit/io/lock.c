@@ -63,7 +63,7 @@ static void test_a_lock_that_a_killed_process_left_to_its_child_is_waited_for(vo
 }
 
 /* Of the events of a directory that libuv asks for. */
-static void test_who_waits_is_told_that_the_lock_is_free(void **state UNUSED)
+static void test_a_waiter_learns_that_the_lock_is_free(void **state UNUSED)
 {
         struct lock first = LOCK_INIT;
         struct lock second = LOCK_INIT;
@@ -134,7 +134,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_directory_is_locked_once),
                 cmocka_unit_test(test_a_lock_that_a_killed_process_left_to_its_child_is_waited_for),
-                cmocka_unit_test(test_who_waits_is_told_that_the_lock_is_free),
+                cmocka_unit_test(test_a_waiter_learns_that_the_lock_is_free),
                 cmocka_unit_test(test_a_process_that_dies_gives_the_lock_back),
                 cmocka_unit_test(test_a_directory_made_again_is_not_the_locked_one),
                 cmocka_unit_test(test_a_missing_directory_is_named),

@@ -228,7 +228,7 @@ static void test_one_that_is_never_taken_while_others_are_is_given_up(void **sta
         assert_true(event_queue_is_well(queue));
 }
 
-static void test_one_that_failed_begins_anew_when_it_is_told_again(void **state UNUSED)
+static void test_an_event_that_failed_is_sent_again_when_it_is_reported_again(void **state UNUSED)
 {
         report("a", NOW);
         next();
@@ -318,7 +318,7 @@ static void test_one_object_does_not_use_up_anothers_tokens_but_all_share_a_buck
         assert_int_equal(flood("n9", 0, 3, NOW + EVENT_TOTAL_REFILL_MS), 1);
 }
 
-static void test_a_repetition_without_a_token_is_counted_and_told_with_the_next(void **state UNUSED)
+static void test_a_repetition_without_a_token_is_counted_and_sent_with_the_next(void **state UNUSED)
 {
         flood("n1", 0, EVENT_OBJECT_BURST - 1, NOW);
         report("Xid 79", NOW);
@@ -351,7 +351,7 @@ static void report_one_of_many(unsigned int i, int64_t now_ms)
         event_queue_add(queue, &event, now_ms);
 }
 
-static void test_the_oldest_that_nobody_was_told_of_goes_when_the_book_is_full(void **state UNUSED)
+static void test_the_oldest_event_that_was_not_sent_is_dropped_when_the_queue_is_full(void **state UNUSED)
 {
         unsigned int serial = 0;
         int64_t now = NOW;
@@ -369,7 +369,7 @@ static void test_the_oldest_that_nobody_was_told_of_goes_when_the_book_is_full(v
         assert_sends("event 2", true, 1);
 }
 
-static void test_the_one_on_its_way_stays_when_the_book_is_full(void **state UNUSED)
+static void test_the_event_that_is_being_sent_stays_when_the_queue_is_full(void **state UNUSED)
 {
         const struct event_entry *entry;
         unsigned int serial = 0;
@@ -438,7 +438,7 @@ static void test_a_message_is_cut_between_characters(void **state UNUSED)
         }
 }
 
-static void test_a_message_that_is_no_utf8_is_mended(void **state UNUSED)
+static void test_invalid_utf8_in_a_message_is_replaced(void **state UNUSED)
 {
         report("GPU \xff fell", NOW);
         assert_sends("GPU ? fell", true, 1);
@@ -459,18 +459,18 @@ int main(void)
                 TEST(test_one_that_failed_waits_and_lets_others_have_their_turn),
                 TEST(test_what_comes_new_does_not_wait_for_one_that_fails_all_the_time),
                 TEST(test_one_that_is_never_taken_while_others_are_is_given_up),
-                TEST(test_one_that_failed_begins_anew_when_it_is_told_again),
+                TEST(test_an_event_that_failed_is_sent_again_when_it_is_reported_again),
                 TEST(test_one_that_the_server_has_lost_is_made_again_with_its_count),
                 TEST(test_one_that_is_refused_is_dropped_and_counted),
                 TEST(test_an_object_has_tokens_that_come_back),
                 TEST(test_one_object_does_not_use_up_anothers_tokens_but_all_share_a_bucket),
-                TEST(test_a_repetition_without_a_token_is_counted_and_told_with_the_next),
+                TEST(test_a_repetition_without_a_token_is_counted_and_sent_with_the_next),
                 TEST(test_a_clock_that_goes_back_lets_nothing_through_twice),
-                TEST(test_the_oldest_that_nobody_was_told_of_goes_when_the_book_is_full),
-                TEST(test_the_one_on_its_way_stays_when_the_book_is_full),
+                TEST(test_the_oldest_event_that_was_not_sent_is_dropped_when_the_queue_is_full),
+                TEST(test_the_event_that_is_being_sent_stays_when_the_queue_is_full),
                 TEST(test_names_are_the_objects_and_differ),
                 TEST(test_a_message_is_cut_between_characters),
-                TEST(test_a_message_that_is_no_utf8_is_mended),
+                TEST(test_invalid_utf8_in_a_message_is_replaced),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static void test_a_version_that_is_too_old_is_an_event(void **state UNUSED)
         watch_lines_done(&lines);
 }
 
-static void test_failures_are_told_in_the_servers_words(void **state UNUSED)
+static void test_failures_are_reported_with_the_servers_text(void **state UNUSED)
 {
         static const struct {
                 const char *name;
@@ -157,7 +157,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_watch_is_read_however_it_is_cut),
                 cmocka_unit_test(test_a_version_that_is_too_old_is_an_event),
-                cmocka_unit_test(test_failures_are_told_in_the_servers_words),
+                cmocka_unit_test(test_failures_are_reported_with_the_servers_text),
                 cmocka_unit_test(test_successes_are_objects),
                 cmocka_unit_test(test_a_success_that_is_no_object_is_a_failure),
         };

@@ -407,7 +407,7 @@ static void remove_directory(const struct fixture *f)
 }
 
 /* The lock is on the directory: in a new one, another agent may be faster. */
-static void test_who_loses_the_directory_to_another_serves_nothing_until_that_one_ends(void **state)
+static void test_an_agent_that_loses_the_directory_serves_nothing_until_the_other_ends(void **state)
 {
         struct fixture *f = *state;
         struct node node = node_new(2);
@@ -768,7 +768,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_who_loses_the_directory_to_another_serves_nothing_until_that_one_ends, set_up, tear_down),
+                        test_an_agent_that_loses_the_directory_serves_nothing_until_the_other_ends, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_directory_that_is_away_and_comes_back_leaves_the_turn_where_it_was, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(

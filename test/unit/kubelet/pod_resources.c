@@ -135,7 +135,7 @@ static void test_resources_of_others_are_left_out_where_that_is_wanted(void **st
 }
 
 /* A device of two NUMA nodes has two entries. */
-static void test_a_device_that_is_told_twice_is_held_once(void **state UNUSED)
+static void test_a_device_that_is_listed_twice_is_held_once(void **state UNUSED)
 {
         static const struct held held[] = {
                 {"pod", "main", {"nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-1"}},
@@ -260,7 +260,7 @@ static char *replay(const struct strbuf *recording, size_t cut)
         return heard.first;
 }
 
-static void test_a_recorded_list_says_who_holds_what_wherever_it_is_cut(void **state UNUSED)
+static void test_a_recorded_list_is_read_wherever_it_is_cut(void **state UNUSED)
 {
         struct strbuf recording = STRBUF_INIT;
         struct error err;
@@ -648,11 +648,11 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_containers_without_devices_are_left_out),
                 cmocka_unit_test(test_resources_of_others_are_left_out_where_that_is_wanted),
-                cmocka_unit_test(test_a_device_that_is_told_twice_is_held_once),
+                cmocka_unit_test(test_a_device_that_is_listed_twice_is_held_once),
                 cmocka_unit_test(test_a_device_in_two_containers_is_with_the_later),
                 cmocka_unit_test(test_an_answer_that_is_cut_is_refused_or_read_but_never_beyond),
                 cmocka_unit_test(test_an_answer_made_to_cost_memory_is_refused),
-                cmocka_unit_test(test_a_recorded_list_says_who_holds_what_wherever_it_is_cut),
+                cmocka_unit_test(test_a_recorded_list_is_read_wherever_it_is_cut),
                 cmocka_unit_test_setup_teardown(test_a_question_is_answered_over_one_connection, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_ten_thousand_devices_fit_into_an_answer, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_an_answer_beyond_16_mib_is_an_error, set_up, tear_down),

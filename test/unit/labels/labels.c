@@ -181,7 +181,7 @@ static void test_the_family_follows_the_compute_capability(void **state UNUSED)
         assert_string_equal(get(&bench, "nvidia.com/gpu.compute.major"), "(none)");
 }
 
-static void test_without_gpus_only_time_and_vgpu_are_told(void **state UNUSED)
+static void test_without_gpus_there_are_only_labels_of_time_and_vgpu(void **state UNUSED)
 {
         _cleanup_(bench_done) struct bench bench;
 
@@ -201,7 +201,7 @@ static void test_without_gpus_only_time_and_vgpu_are_told(void **state UNUSED)
         assert_int_equal(bench.labels.count, 0);
 }
 
-static void test_a_vgpu_tells_its_host_driver_where_it_has_it(void **state UNUSED)
+static void test_a_vgpu_has_a_label_of_its_host_driver_if_that_is_known(void **state UNUSED)
 {
         _cleanup_(bench_done) struct bench bench;
 
@@ -235,7 +235,7 @@ static void test_tegra_and_wsl_have_a_count_and_no_product(void **state UNUSED)
         }
 }
 
-static void test_a_gpu_that_never_told_its_name_has_no_labels(void **state UNUSED)
+static void test_a_gpu_without_a_known_name_has_no_labels(void **state UNUSED)
 {
         _cleanup_(bench_done) struct bench bench;
 
@@ -281,10 +281,10 @@ int main(void)
                 cmocka_unit_test(test_the_driver_version_has_two_or_three_parts),
                 cmocka_unit_test(test_the_mode_is_that_of_all_gpus),
                 cmocka_unit_test(test_the_family_follows_the_compute_capability),
-                cmocka_unit_test(test_without_gpus_only_time_and_vgpu_are_told),
-                cmocka_unit_test(test_a_vgpu_tells_its_host_driver_where_it_has_it),
+                cmocka_unit_test(test_without_gpus_there_are_only_labels_of_time_and_vgpu),
+                cmocka_unit_test(test_a_vgpu_has_a_label_of_its_host_driver_if_that_is_known),
                 cmocka_unit_test(test_tegra_and_wsl_have_a_count_and_no_product),
-                cmocka_unit_test(test_a_gpu_that_never_told_its_name_has_no_labels),
+                cmocka_unit_test(test_a_gpu_without_a_known_name_has_no_labels),
                 cmocka_unit_test(test_a_key_that_is_too_long_is_left_out),
                 cmocka_unit_test(test_labels_compare_by_key_and_value),
         };

@@ -48,7 +48,7 @@ static void test_ids_that_the_plan_does_not_have_are_answered_without_an_allocat
         assert_string_equal(rig_allocations(), "");
 }
 
-static void test_a_unit_whose_daemon_is_not_ready_gets_nobody(void **state UNUSED)
+static void test_a_unit_whose_daemon_is_not_ready_gets_no_container(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         supervisor.unit_at_fault = "GPU-0";
@@ -68,7 +68,7 @@ static void test_a_unit_whose_daemon_is_not_ready_gets_nobody(void **state UNUSE
 }
 
 /* Its daemon may be ready all the same, and say so at any moment. */
-static void test_a_gpu_that_is_unhealthy_gets_nobody_until_it_is_healthy_again(void **state UNUSED)
+static void test_an_unhealthy_gpu_gets_no_container_until_it_is_healthy_again(void **state UNUSED)
 {
         size_t changes = rig.n_changes;
 
@@ -104,7 +104,7 @@ static void fill_gpus(void)
         rig_pass(GRACE_MS);
 }
 
-static void test_where_there_is_no_room_kubelet_is_asked_who_has_ended(void **state UNUSED)
+static void test_where_there_is_no_room_kubelet_is_asked_for_ended_containers(void **state UNUSED)
 {
         const struct fake_container *third;
 
@@ -125,7 +125,7 @@ static void test_where_there_is_no_room_kubelet_is_asked_who_has_ended(void **st
         "no unit of resource 'nvidia.com/gpu' has 2 free replicas: the most is 1; 0 of 2 units are not healthy (with " \
         "reserve: strict no pod is admitted that finds no unit)"
 
-static void test_where_nobody_has_ended_the_request_is_refused(void **state UNUSED)
+static void test_where_no_container_has_ended_the_request_is_refused(void **state UNUSED)
 {
         const struct fake_container *third;
 
@@ -266,11 +266,11 @@ int main(void)
                 RIG_TEST(test_ids_of_two_gpus_go_where_there_is_room_for_all),
                 RIG_TEST(test_a_request_that_can_never_be_met_is_refused_without_asking_kubelet),
                 RIG_TEST(test_ids_that_the_plan_does_not_have_are_answered_without_an_allocation),
-                RIG_TEST(test_a_unit_whose_daemon_is_not_ready_gets_nobody),
-                RIG_TEST(test_a_gpu_that_is_unhealthy_gets_nobody_until_it_is_healthy_again),
+                RIG_TEST(test_a_unit_whose_daemon_is_not_ready_gets_no_container),
+                RIG_TEST(test_an_unhealthy_gpu_gets_no_container_until_it_is_healthy_again),
                 RIG_TEST_WITH(test_what_is_reserved_counts_healthy_units_only, RIG_STRICT),
-                RIG_TEST(test_where_there_is_no_room_kubelet_is_asked_who_has_ended),
-                RIG_TEST(test_where_nobody_has_ended_the_request_is_refused),
+                RIG_TEST(test_where_there_is_no_room_kubelet_is_asked_for_ended_containers),
+                RIG_TEST(test_where_no_container_has_ended_the_request_is_refused),
                 RIG_TEST(test_a_request_waits_a_moment_for_kubelets_record),
                 RIG_TEST(test_and_is_refused_where_the_record_does_not_change),
                 RIG_TEST_WITH(test_a_partition_is_made_before_the_answer, RIG_PARTITIONS),

@@ -118,7 +118,7 @@ static void test_a_share_is_given_when_its_daemon_is_ready(void **state UNUSED)
         assert_string_equal(claims(), "u1 held");
 }
 
-static void test_whoever_waits_too_long_hears_what_for(void **state UNUSED)
+static void test_a_claim_that_waits_too_long_fails_with_what_it_waits_for(void **state UNUSED)
 {
         struct outcome outcome;
 
@@ -133,7 +133,7 @@ static void test_whoever_waits_too_long_hears_what_for(void **state UNUSED)
         assert_refused(&outcome, ERROR_UNAVAILABLE, "the MPS supervisor (warpshare mps) does not answer");
 }
 
-static void test_a_daemon_that_the_supervisor_has_not_heard_of_is_not_ready(void **state UNUSED)
+static void test_a_daemon_that_the_supervisor_does_not_know_yet_is_not_ready(void **state UNUSED)
 {
         struct outcome outcome;
 
@@ -263,7 +263,7 @@ static void test_without_a_namespace_the_containers_own_variables_are_its_limits
         assert_string_equal(outcome.claimed[0].pipe, "GPU-1/pipe");
 }
 
-static void test_who_lost_the_supervisor_hears_so_and_asks_again(void **state UNUSED)
+static void test_a_claim_that_loses_the_supervisor_fails_and_can_be_tried_again(void **state UNUSED)
 {
         struct outcome outcome;
 
@@ -278,7 +278,7 @@ static void test_who_lost_the_supervisor_hears_so_and_asks_again(void **state UN
         assert_int_equal(supervisor.made.count, 1);
 }
 
-static void test_whoever_is_released_before_the_answer_hears_nothing(void **state UNUSED)
+static void test_a_claim_that_is_released_before_the_answer_gets_none(void **state UNUSED)
 {
         struct outcome outcome;
 
@@ -327,8 +327,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST_WITH(test_a_unit_has_a_daemon_as_long_as_claims_have_shares_of_it, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_share_is_given_when_its_daemon_is_ready, RIG_CLAIMS),
-                RIG_TEST_WITH(test_whoever_waits_too_long_hears_what_for, RIG_CLAIMS),
-                RIG_TEST_WITH(test_a_daemon_that_the_supervisor_has_not_heard_of_is_not_ready, RIG_CLAIMS),
+                RIG_TEST_WITH(test_a_claim_that_waits_too_long_fails_with_what_it_waits_for, RIG_CLAIMS),
+                RIG_TEST_WITH(test_a_daemon_that_the_supervisor_does_not_know_yet_is_not_ready, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_whole_unit_is_given_when_its_daemon_has_ended, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_daemon_that_does_not_end_keeps_the_whole_unit_from_being_given, RIG_CLAIMS),
                 RIG_TEST_WITH(test_the_supervisor_hears_which_claims_have_shares, RIG_CLAIMS),
@@ -337,8 +337,9 @@ int main(void)
                 RIG_TEST_WITH(test_a_namespace_is_made_before_the_answer, RIG_CLAIM_NAMESPACES),
                 RIG_TEST_WITH(
                         test_without_a_namespace_the_containers_own_variables_are_its_limits, RIG_CLAIM_NAMESPACES),
-                RIG_TEST_WITH(test_who_lost_the_supervisor_hears_so_and_asks_again, RIG_CLAIM_NAMESPACES),
-                RIG_TEST_WITH(test_whoever_is_released_before_the_answer_hears_nothing, RIG_CLAIM_NAMESPACES),
+                RIG_TEST_WITH(
+                        test_a_claim_that_loses_the_supervisor_fails_and_can_be_tried_again, RIG_CLAIM_NAMESPACES),
+                RIG_TEST_WITH(test_a_claim_that_is_released_before_the_answer_gets_none, RIG_CLAIM_NAMESPACES),
                 RIG_TEST_WITH(test_what_was_prepared_before_a_restart_keeps_its_daemon_and_its_namespace,
                         RIG_CLAIM_NAMESPACES),
                 RIG_TEST_WITH(test_as_long_as_claims_are_unknown_nothing_made_is_taken_back, RIG_CLAIM_NAMESPACES),

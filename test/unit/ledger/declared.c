@@ -156,7 +156,7 @@ static void test_an_init_container_with_the_ids_of_the_next_has_what_it_declares
         assert_starts(main, "0=1024M -");
 }
 
-static void test_a_value_that_cannot_be_used_counts_for_nothing_and_the_pod_is_told(void **state UNUSED)
+static void test_a_value_that_cannot_be_used_is_ignored_with_an_event_on_the_pod(void **state UNUSED)
 {
         struct fake_container *train = rig_run("train", "GPU-0::0");
 
@@ -352,7 +352,7 @@ static void test_a_start_that_waits_when_another_agent_takes_over_is_refused(voi
 
 /* ---- what the limit monitor holds it to ---- */
 
-static void test_who_has_more_than_its_replicas_but_not_more_than_it_declares_is_let_be(void **state UNUSED)
+static void test_more_than_its_replicas_but_not_more_than_declared_is_no_violation(void **state UNUSED)
 {
         fake_api_pod("train", "'warpshare.dev/memory': '20Gi'", "");
         assert_starts(rig_run("train", "GPU-0::0"), "0=20480M -");
@@ -361,7 +361,7 @@ static void test_who_has_more_than_its_replicas_but_not_more_than_it_declares_is
         assert_true(is_ended("uid-train", 23000));
 }
 
-static void test_who_declares_less_than_its_replicas_is_held_to_that(void **state UNUSED)
+static void test_a_container_that_declares_less_than_its_replicas_is_held_to_that(void **state UNUSED)
 {
         fake_api_pod("train", "'warpshare.dev/memory': '1Gi'", "");
         assert_starts(rig_run("train", "GPU-0::0"), "0=1024M -");
@@ -444,7 +444,7 @@ static void test_one_pod_at_a_time_is_read(void **state UNUSED)
 }
 
 /* They run with what they had: nothing is made for them, and nobody is told. */
-static void test_who_runs_is_not_touched_by_the_reading(void **state UNUSED)
+static void test_reading_pods_again_does_not_change_running_containers(void **state UNUSED)
 {
         struct fake_container *train = rig_run("train", "GPU-0::0");
 
@@ -593,7 +593,7 @@ static void test_a_container_for_which_there_is_no_room_does_not_start(void **st
         assert_starts(second, "0=3328M -");
 }
 
-static void test_who_did_not_start_takes_nothing(void **state UNUSED)
+static void test_a_container_that_did_not_start_takes_nothing(void **state UNUSED)
 {
         struct fake_container *second;
 
@@ -637,7 +637,7 @@ static void test_a_container_may_start_again_where_its_own_share_is_all_there_is
         assert_starts(train, "0=22528M -");
 }
 
-static void test_who_does_not_start_is_told_how_much_is_left_though_nothing_is(void **state UNUSED)
+static void test_a_refused_start_says_how_much_is_left_even_if_nothing_is(void **state UNUSED)
 {
         assert_starts(run_declaring("first", "GPU-0::0", "20Gi"), "0=20480M -");
         assert_starts(run_declaring("second", "GPU-0::1", "3328Mi"), "0=3328M -");
@@ -658,7 +658,7 @@ static void test_an_init_container_and_the_container_after_it_need_the_memory_in
         assert_string_equal(fake_events_of_node(), "");
 }
 
-static void test_a_container_is_not_in_its_own_way_where_kubelets_list_does_not_tell_whose_it_is(void **state UNUSED)
+static void test_a_container_without_a_name_in_kubelets_list_does_not_block_itself(void **state UNUSED)
 {
         struct fake_container *train = rig_run("train", "GPU-0::0 GPU-0::1 GPU-0::2");
 
@@ -676,7 +676,7 @@ int main(void)
                 RIG_TEST_WITH(test_a_restart_brings_what_the_annotations_say_by_then, RIG_DECLARED),
                 RIG_TEST_WITH(
                         test_an_init_container_with_the_ids_of_the_next_has_what_it_declares_itself, RIG_DECLARED),
-                RIG_TEST_WITH(test_a_value_that_cannot_be_used_counts_for_nothing_and_the_pod_is_told, RIG_DECLARED),
+                RIG_TEST_WITH(test_a_value_that_cannot_be_used_is_ignored_with_an_event_on_the_pod, RIG_DECLARED),
                 RIG_TEST_WITH(test_by_environment_variables_a_container_has_what_its_own_variables_say_alone,
                         RIG_DECLARED_ENVVAR),
                 RIG_TEST_WITH(test_what_cannot_be_read_counts_for_nothing_and_the_container_starts, RIG_DECLARED),
@@ -688,14 +688,13 @@ int main(void)
                 RIG_TEST_WITH(test_without_kubelets_record_a_container_starts_with_its_replicas_worth, RIG_DECLARED),
                 RIG_TEST_WITH(test_starts_that_wait_when_the_agent_stops_are_refused, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_start_that_waits_when_another_agent_takes_over_is_refused, RIG_DECLARED),
-                RIG_TEST_WITH(
-                        test_who_has_more_than_its_replicas_but_not_more_than_it_declares_is_let_be, RIG_DECLARED),
-                RIG_TEST_WITH(test_who_declares_less_than_its_replicas_is_held_to_that, RIG_DECLARED),
+                RIG_TEST_WITH(test_more_than_its_replicas_but_not_more_than_declared_is_no_violation, RIG_DECLARED),
+                RIG_TEST_WITH(test_a_container_that_declares_less_than_its_replicas_is_held_to_that, RIG_DECLARED),
                 RIG_TEST_WITH(test_only_what_is_known_for_certain_ends_anybody, RIG_DECLARED),
                 RIG_TEST_WITH(test_of_whom_nothing_could_be_read_nothing_is_certain, RIG_DECLARED),
                 RIG_TEST_WITH(test_what_they_declare_is_read_when_kubelet_lists_them, RIG_DECLARED),
                 RIG_TEST_WITH(test_one_pod_at_a_time_is_read, RIG_DECLARED),
-                RIG_TEST_WITH(test_who_runs_is_not_touched_by_the_reading, RIG_DECLARED),
+                RIG_TEST_WITH(test_reading_pods_again_does_not_change_running_containers, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_pod_that_could_not_be_read_is_read_again_after_a_minute, RIG_DECLARED),
                 RIG_TEST_WITH(
                         test_of_a_container_that_started_without_its_declaration_only_its_own_variables_count_later,
@@ -706,16 +705,16 @@ int main(void)
                         test_the_node_and_the_pods_have_an_event_once_while_containers_declare_too_much, RIG_DECLARED),
                 RIG_TEST_WITH(test_what_fits_just_so_is_not_too_much, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_container_for_which_there_is_no_room_does_not_start, RIG_DECLARED_FITS),
-                RIG_TEST_WITH(test_who_did_not_start_takes_nothing, RIG_DECLARED_FITS),
+                RIG_TEST_WITH(test_a_container_that_did_not_start_takes_nothing, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_a_container_that_has_not_started_needs_no_memory_yet, RIG_DECLARED),
                 RIG_TEST_WITH(test_a_container_that_has_not_started_needs_no_memory_yet, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_a_container_may_start_again_where_its_own_share_is_all_there_is, RIG_DECLARED_FITS),
-                RIG_TEST_WITH(test_who_does_not_start_is_told_how_much_is_left_though_nothing_is, RIG_DECLARED_FITS),
+                RIG_TEST_WITH(test_a_refused_start_says_how_much_is_left_even_if_nothing_is, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(
                         test_an_init_container_and_the_container_after_it_need_the_memory_in_turn, RIG_DECLARED_FITS),
                 RIG_TEST_WITH(test_an_init_container_and_the_container_after_it_need_the_memory_in_turn, RIG_DECLARED),
-                RIG_TEST_WITH(test_a_container_is_not_in_its_own_way_where_kubelets_list_does_not_tell_whose_it_is,
-                        RIG_DECLARED_FITS),
+                RIG_TEST_WITH(
+                        test_a_container_without_a_name_in_kubelets_list_does_not_block_itself, RIG_DECLARED_FITS),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static struct ledger_allocation find(const char *pod)
         return (struct ledger_allocation){0};
 }
 
-static void test_who_holds_keeps_unit_and_limits_and_who_comes_has_the_new_ones(void **state UNUSED)
+static void test_running_containers_keep_unit_and_limits_and_new_ones_have_the_new_ones(void **state UNUSED)
 {
         uint64_t quarter;
 
@@ -151,7 +151,7 @@ static void test_a_plan_begins_with_the_health_of_its_gpus(void **state UNUSED)
 }
 
 /* What is ready may be the daemon of before, which is about to end. */
-static void test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor_has_heard_of_it(void **state UNUSED)
+static void test_a_daemon_that_changes_is_ready_when_the_supervisor_has_the_change(void **state UNUSED)
 {
         rig_run("train", "GPU-0::3");
         rig_pass(GRACE_MS);
@@ -178,7 +178,8 @@ static void test_a_plan_with_the_same_daemons_leaves_them_ready(void **state UNU
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                RIG_TEST_WITH(test_who_holds_keeps_unit_and_limits_and_who_comes_has_the_new_ones, RIG_NAMESPACES),
+                RIG_TEST_WITH(
+                        test_running_containers_keep_unit_and_limits_and_new_ones_have_the_new_ones, RIG_NAMESPACES),
                 RIG_TEST(test_ids_of_before_are_of_the_unit_that_drains),
                 RIG_TEST(test_the_unit_is_as_wanted_when_its_last_holder_has_ended),
                 RIG_TEST_WITH(test_both_survive_the_agent, RIG_NAMESPACES),
@@ -186,8 +187,7 @@ int main(void)
                 RIG_TEST(test_the_file_is_read_once),
                 RIG_TEST(test_a_gpu_stays_unhealthy_when_the_plan_changes),
                 RIG_TEST(test_a_plan_begins_with_the_health_of_its_gpus),
-                RIG_TEST_WITH(test_a_daemon_that_is_to_be_another_one_is_ready_when_the_supervisor_has_heard_of_it,
-                        RIG_STRICT),
+                RIG_TEST_WITH(test_a_daemon_that_changes_is_ready_when_the_supervisor_has_the_change, RIG_STRICT),
                 RIG_TEST(test_a_plan_with_the_same_daemons_leaves_them_ready),
         };
 

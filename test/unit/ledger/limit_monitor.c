@@ -250,7 +250,7 @@ static void test_a_server_that_allows_more_than_the_allocation_is_found_where_no
 
 /* ---- who should not be there ---- */
 
-static void test_a_pod_without_an_allocation_on_the_unit_is_a_stranger(void **state UNUSED)
+static void test_a_pod_without_an_allocation_on_the_unit_is_external(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
@@ -267,7 +267,7 @@ static void test_a_pod_without_an_allocation_on_the_unit_is_a_stranger(void **st
         assert_ending(&scene, "unallocated! 12 -");
 }
 
-static void test_nobody_is_a_stranger_while_an_owner_is_not_known(void **state UNUSED)
+static void test_no_process_is_external_while_an_owner_is_not_known(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
@@ -281,7 +281,7 @@ static void test_nobody_is_a_stranger_while_an_owner_is_not_known(void **state U
         assert_ending(&scene, "");
 }
 
-static void test_processes_that_cannot_be_seen_are_told_together(void **state UNUSED)
+static void test_processes_that_cannot_be_seen_are_reported_together(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
@@ -308,7 +308,7 @@ static void test_a_process_of_no_pod_is_left_alone(void **state UNUSED)
         assert_ending(&scene, "");
 }
 
-static void test_an_allocation_that_nobody_knows_is_a_claim(void **state UNUSED)
+static void test_an_unknown_allocation_in_the_environment_is_a_claim(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
@@ -321,7 +321,7 @@ static void test_an_allocation_that_nobody_knows_is_a_claim(void **state UNUSED)
 
 /* ---- when it is told, and who is ended ---- */
 
-static void test_a_finding_is_told_once_and_once_more_when_it_is_gone(void **state UNUSED)
+static void test_a_violation_is_reported_once_and_once_more_when_it_has_ended(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
@@ -406,7 +406,7 @@ static void test_the_mode_decides_what_is_done(void **state UNUSED)
         assert_violations(scene.report.gone, scene.report.n_gone, "memory! 11 g1");
 }
 
-static void test_whoever_has_no_container_is_not_ended(void **state UNUSED)
+static void test_a_process_without_a_container_is_not_terminated(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
@@ -419,7 +419,7 @@ static void test_whoever_has_no_container_is_not_ended(void **state UNUSED)
 
 /* ---- what kubelet has to have said ---- */
 
-static void test_nothing_is_told_before_kubelet_has_answered_after_the_process_came(void **state UNUSED)
+static void test_nothing_is_reported_before_kubelet_has_answered_after_the_process_started(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
@@ -441,7 +441,7 @@ static void test_nothing_is_told_before_kubelet_has_answered_after_the_process_c
         assert_ending(&scene, "");
 }
 
-static void test_a_pod_in_kubelets_record_is_no_stranger(void **state UNUSED)
+static void test_a_pod_in_kubelets_checkpoint_is_not_external(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
@@ -456,7 +456,7 @@ static void test_a_pod_in_kubelets_record_is_no_stranger(void **state UNUSED)
         assert_ending(&scene, "");
 }
 
-static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state UNUSED)
+static void test_no_process_is_terminated_before_kubelet_was_asked_once_more(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
 
@@ -486,7 +486,7 @@ static void test_nobody_is_ended_before_kubelet_was_asked_once_more(void **state
         assert_ending(&scene, "memory! 11 g1");
 }
 
-static void test_what_is_gone_when_kubelet_has_answered_ends_nobody(void **state UNUSED)
+static void test_a_violation_that_has_ended_when_kubelet_answers_terminates_no_process(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
         struct limit_monitor_allocation allocations[] = {{"g1", "GPU-a", "p1", NULL, 1000, 500, MPS_TIER_DEFAULT}};
@@ -536,7 +536,8 @@ static void test_a_limit_that_was_rounded_is_no_violation(void **state UNUSED)
 
 /* ---- variables ---- */
 
-static void test_a_program_that_was_started_without_its_thread_variable_is_told_and_never_ended(void **state UNUSED)
+static void test_a_program_that_was_started_without_its_thread_variable_is_reported_and_never_terminated(
+        void **state UNUSED)
 {
         static const struct {
                 enum mps_tier tier;
@@ -603,23 +604,24 @@ int main(void)
                 cmocka_unit_test(test_without_a_claim_the_allocations_of_a_pod_count_together),
                 cmocka_unit_test(test_of_two_containers_on_one_allocation_neither_is_ended),
                 cmocka_unit_test(test_a_server_that_allows_more_than_the_allocation_is_found_where_nothing_else_limits),
-                cmocka_unit_test(test_a_pod_without_an_allocation_on_the_unit_is_a_stranger),
-                cmocka_unit_test(test_nobody_is_a_stranger_while_an_owner_is_not_known),
-                cmocka_unit_test(test_processes_that_cannot_be_seen_are_told_together),
+                cmocka_unit_test(test_a_pod_without_an_allocation_on_the_unit_is_external),
+                cmocka_unit_test(test_no_process_is_external_while_an_owner_is_not_known),
+                cmocka_unit_test(test_processes_that_cannot_be_seen_are_reported_together),
                 cmocka_unit_test(test_a_process_of_no_pod_is_left_alone),
-                cmocka_unit_test(test_an_allocation_that_nobody_knows_is_a_claim),
-                cmocka_unit_test(test_a_finding_is_told_once_and_once_more_when_it_is_gone),
+                cmocka_unit_test(test_an_unknown_allocation_in_the_environment_is_a_claim),
+                cmocka_unit_test(test_a_violation_is_reported_once_and_once_more_when_it_has_ended),
                 cmocka_unit_test(test_what_was_there_at_one_look_only_is_nothing),
                 cmocka_unit_test(test_one_process_is_ended_at_a_time_and_the_next_later),
                 cmocka_unit_test(test_the_mode_decides_what_is_done),
-                cmocka_unit_test(test_whoever_has_no_container_is_not_ended),
-                cmocka_unit_test(test_nothing_is_told_before_kubelet_has_answered_after_the_process_came),
-                cmocka_unit_test(test_a_pod_in_kubelets_record_is_no_stranger),
-                cmocka_unit_test(test_nobody_is_ended_before_kubelet_was_asked_once_more),
-                cmocka_unit_test(test_what_is_gone_when_kubelet_has_answered_ends_nobody),
+                cmocka_unit_test(test_a_process_without_a_container_is_not_terminated),
+                cmocka_unit_test(test_nothing_is_reported_before_kubelet_has_answered_after_the_process_started),
+                cmocka_unit_test(test_a_pod_in_kubelets_checkpoint_is_not_external),
+                cmocka_unit_test(test_no_process_is_terminated_before_kubelet_was_asked_once_more),
+                cmocka_unit_test(test_a_violation_that_has_ended_when_kubelet_answers_terminates_no_process),
                 cmocka_unit_test(test_what_was_granted_is_a_guess_where_its_record_was_lost),
                 cmocka_unit_test(test_a_limit_that_was_rounded_is_no_violation),
-                cmocka_unit_test(test_a_program_that_was_started_without_its_thread_variable_is_told_and_never_ended),
+                cmocka_unit_test(
+                        test_a_program_that_was_started_without_its_thread_variable_is_reported_and_never_terminated),
                 cmocka_unit_test(test_what_a_variable_was_and_should_be_is_said),
         };
 

@@ -381,7 +381,7 @@ static void run(uint64_t seed, unsigned int n_steps)
         rig_end(&state);
 }
 
-static void test_whatever_happens_who_runs_has_what_was_promised(void **state UNUSED)
+static void test_whatever_happens_running_containers_keep_what_was_promised(void **state UNUSED)
 {
         const char *one = getenv("WARPSHARE_SEED");
         unsigned int n_started = 0;
@@ -404,7 +404,7 @@ static void test_whatever_happens_who_runs_has_what_was_promised(void **state UN
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_whatever_happens_who_runs_has_what_was_promised),
+                cmocka_unit_test(test_whatever_happens_running_containers_keep_what_was_promised),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ static void test_an_allocation_ends_with_its_pod(void **state UNUSED)
         assert_string_equal(rig_allocations(), "serve GPU-0[1]");
 }
 
-static void test_what_is_given_back_goes_from_the_file_and_the_plugins_hear_of_it(void **state UNUSED)
+static void test_a_released_allocation_leaves_the_file_and_the_plugins_are_notified(void **state UNUSED)
 {
         const struct fake_container *train = rig_run("train", "GPU-0::0 GPU-0::1");
         _free_ char *before = NULL;
@@ -193,7 +193,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST(test_an_allocation_ends_with_its_pod),
-                RIG_TEST(test_what_is_given_back_goes_from_the_file_and_the_plugins_hear_of_it),
+                RIG_TEST(test_a_released_allocation_leaves_the_file_and_the_plugins_are_notified),
                 RIG_TEST(test_a_new_allocation_stays_though_kubelet_does_not_list_it_yet),
                 RIG_TEST(test_what_kubelet_never_lists_is_given_back),
                 RIG_TEST_WITH(test_what_was_made_goes_with_the_allocation, RIG_NAMESPACES),

@@ -93,7 +93,7 @@ static void test_the_file_is_enough_by_itself(void **state UNUSED)
         assert_kept(containers, 2);
 }
 
-static void test_who_ended_while_no_agent_ran_is_given_back(void **state UNUSED)
+static void test_a_container_that_ended_while_no_agent_ran_is_released(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_run("serve", "GPU-0::1");
@@ -342,7 +342,7 @@ int main(void)
                 RIG_TEST(test_an_allocation_survives_the_agent_at_each_step),
                 RIG_TEST(test_the_file_is_enough_by_itself),
                 RIG_TEST(test_the_file_of_an_older_version_is_read_until_the_new_one_is_written),
-                RIG_TEST(test_who_ended_while_no_agent_ran_is_given_back),
+                RIG_TEST(test_a_container_that_ended_while_no_agent_ran_is_released),
                 RIG_TEST_WITH(test_a_request_that_waited_for_the_agent_leaves_nothing, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_without_a_whole_file_kubelets_record_is_enough, RIG_NAMESPACES),
                 RIG_TEST_WITH(test_without_file_and_record_the_list_is_enough_to_keep_the_room, RIG_NAMESPACES),

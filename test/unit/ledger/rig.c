@@ -12,6 +12,7 @@
 #include "share/cdi_name.h"
 #include "share/mps_limits.h"
 #include "share/sharing_policy.h"
+#include "still.h"
 
 #define GPUS 2
 #define REPLICAS 4
@@ -26,25 +27,9 @@ static struct ledger_time read_clocks(void *data UNUSED)
         return (struct ledger_time){.clock = rig.clock, .date = rig.date};
 }
 
-struct next {
-        uv_timer_t *timer;
-        uint64_t due;
-};
-
-static void read_timer(uv_handle_t *handle, void *data)
-{
-        struct next *next = data;
-        uv_timer_t *timer = (uv_timer_t *)handle;
-
-        if (handle->type == UV_TIMER && uv_is_active(handle) && uv_timer_get_due_in(timer) <= next->due) {
-                next->timer = timer;
-                next->due = uv_timer_get_due_in(timer);
-        }
-}
-
 static void move_time(uint64_t ms)
 {
-        rig.loop.time += ms; /* the loop does not run, so nobody else sets it */
+        rig.loop.time += ms;
         rig.clock += (int64_t)ms;
         rig.date += (int64_t)ms;
 }
@@ -54,18 +39,9 @@ void rig_pass(int64_t ms)
         uint64_t left = (uint64_t)ms;
 
         rig_settle();
-        for (;;) {
-                struct next next = {.due = left};
-
-                uv_walk(&rig.loop, read_timer, &next);
-                if (!next.timer)
-                        break;
+        for (struct still_next next; (next = still_find(&rig.loop, left)).timer; left -= next.due) {
                 move_time(next.due);
-                left -= next.due;
-                uv_timer_stop(next.timer);
-                if (next.timer->repeat)
-                        uv_timer_again(next.timer);
-                next.timer->timer_cb(next.timer);
+                still_fire(next.timer);
                 rig_settle();
         }
         move_time(left);

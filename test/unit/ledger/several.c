@@ -30,7 +30,7 @@ static void test_the_pod_of_a_container_with_two_resources_has_an_event(void **s
         assert_string_equal(fake_events_of_node(), "");
 }
 
-static void test_who_has_one_resource_or_gets_all_has_none(void **state)
+static void test_a_container_with_one_resource_or_with_all_gpus_has_no_event(void **state)
 {
         rig_run("train", "GPU-0::0");
         if (*(const enum rig_shares *)*state == RIG_NODE_EACH)
@@ -89,7 +89,7 @@ static void test_with_a_new_plan_each_has_its_event_anew(void **state UNUSED)
 
 /* ---- the name of the pod ---- */
 
-static void test_kubelets_previous_list_tells_the_name_where_it_has_no_new_one(void **state UNUSED)
+static void test_the_name_is_that_of_kubelets_previous_list_until_there_is_a_new_one(void **state UNUSED)
 {
         run_with_both("train");
         rig_pass(POLL_MS - 1); /* by now it has been asked for another reason */
@@ -116,7 +116,7 @@ static void test_a_pod_whose_name_is_not_known_has_no_event(void **state UNUSED)
         assert_string_equal(fake_events_of_pods(), "");
 }
 
-static void test_where_kubelets_list_is_not_used_nobody_waits_for_it(void **state UNUSED)
+static void test_where_kubelets_list_is_not_used_no_start_waits_for_it(void **state UNUSED)
 {
         rig_stop();
         rig.node.config.pod_resources = "";
@@ -137,7 +137,7 @@ static void test_without_kubelets_record_nothing_is_known(void **state UNUSED)
 
 /* ---- the end ---- */
 
-static void test_an_agent_that_leaves_looks_at_nobody(void **state UNUSED)
+static void test_an_agent_that_stops_serving_reports_no_container(void **state UNUSED)
 {
         run_with_both("train");
         ledger_leave(rig.ledger);
@@ -163,18 +163,19 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST_WITH(test_the_pod_of_a_container_with_two_resources_has_an_event, RIG_ENVVAR_EACH),
-                RIG_TEST_WITH(test_who_has_one_resource_or_gets_all_has_none, RIG_ENVVAR_EACH),
-                RIG_TEST_WITH(test_who_has_one_resource_or_gets_all_has_none, RIG_NODE_EACH),
+                RIG_TEST_WITH(test_a_container_with_one_resource_or_with_all_gpus_has_no_event, RIG_ENVVAR_EACH),
+                RIG_TEST_WITH(test_a_container_with_one_resource_or_with_all_gpus_has_no_event, RIG_NODE_EACH),
                 RIG_TEST_WITH(test_a_container_is_looked_at_a_moment_after_its_first_allocation, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_each_pod_has_its_event_once, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_each_container_of_a_pod_has_an_event, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_with_a_new_plan_each_has_its_event_anew, RIG_ENVVAR_EACH),
-                RIG_TEST_WITH(test_kubelets_previous_list_tells_the_name_where_it_has_no_new_one, RIG_ENVVAR_EACH),
+                RIG_TEST_WITH(
+                        test_the_name_is_that_of_kubelets_previous_list_until_there_is_a_new_one, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_kubelet_is_asked_for_the_name, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_a_pod_whose_name_is_not_known_has_no_event, RIG_ENVVAR_EACH),
-                RIG_TEST_WITH(test_where_kubelets_list_is_not_used_nobody_waits_for_it, RIG_ENVVAR_EACH),
+                RIG_TEST_WITH(test_where_kubelets_list_is_not_used_no_start_waits_for_it, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_without_kubelets_record_nothing_is_known, RIG_ENVVAR_EACH),
-                RIG_TEST_WITH(test_an_agent_that_leaves_looks_at_nobody, RIG_ENVVAR_EACH),
+                RIG_TEST_WITH(test_an_agent_that_stops_serving_reports_no_container, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_an_agent_that_left_while_it_asked_says_nothing, RIG_ENVVAR_EACH),
         };
 

@@ -24,7 +24,7 @@ static void lose_record(void)
 
 /* ---- all that it holds ---- */
 
-static void test_a_container_of_one_share_has_its_limits_and_is_told_what_it_was_given(void **state UNUSED)
+static void test_a_container_of_one_share_has_its_limits_and_variables_that_name_its_share(void **state UNUSED)
 {
         struct fake_container *train = rig_run("train", "GPU-1::0 GPU-1::1 GPU-1::2");
 
@@ -129,7 +129,7 @@ static void test_where_the_ledger_has_lost_an_allocation_the_ids_say_the_gpu(voi
         assert_starts(train, "0=5952M,1=5952M 25");
 }
 
-static void test_who_holds_under_the_previous_sharing_policy_starts_again_as_it_was_promised(void **state UNUSED)
+static void test_a_container_under_the_previous_sharing_policy_restarts_as_it_was_promised(void **state UNUSED)
 {
         struct fake_container *train = rig_run("train", "GPU-0::3");
         struct fake_container *next;
@@ -322,7 +322,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST_WITH(
-                        test_a_container_of_one_share_has_its_limits_and_is_told_what_it_was_given, RIG_NODE_EACH),
+                        test_a_container_of_one_share_has_its_limits_and_variables_that_name_its_share, RIG_NODE_EACH),
                 RIG_TEST_WITH(test_each_device_of_a_container_of_two_resources_has_the_limits_of_both, RIG_NODE_EACH),
                 RIG_TEST_WITH(
                         test_the_limits_stand_in_the_order_of_the_gpus_whichever_was_asked_for_first, RIG_NODE_EACH),
@@ -334,7 +334,7 @@ int main(void)
                 RIG_TEST_WITH(test_the_limits_are_of_the_gpu_to_which_the_ledger_has_bound_the_container, RIG_NODE),
                 RIG_TEST_WITH(test_where_the_ledger_has_lost_an_allocation_the_ids_say_the_gpu, RIG_NODE),
                 RIG_TEST_WITH(
-                        test_who_holds_under_the_previous_sharing_policy_starts_again_as_it_was_promised, RIG_DECLARED),
+                        test_a_container_under_the_previous_sharing_policy_restarts_as_it_was_promised, RIG_DECLARED),
                 RIG_TEST_WITH(
                         test_a_container_that_kubelets_record_lacks_has_the_limits_of_its_allocation, RIG_NODE_EACH),
                 RIG_TEST_WITH(test_without_the_record_it_has_them_too, RIG_NODE_EACH),

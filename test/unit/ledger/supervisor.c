@@ -27,7 +27,7 @@ static void assert_made(size_t count)
         }
 }
 
-static void test_it_is_told_what_containers_hold_and_with_which_limits(void **state UNUSED)
+static void test_it_is_sent_what_containers_hold_and_with_which_limits(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0 GPU-0::1");
         rig_run("serve", "GPU-1::0");
@@ -41,7 +41,7 @@ static void test_it_is_told_what_containers_hold_and_with_which_limits(void **st
 }
 
 /* What the container's own variables limit, nobody makes. */
-static void test_it_hears_nothing_of_containers_for_which_nothing_is_made(void **state UNUSED)
+static void test_it_is_not_sent_containers_that_need_nothing_from_it(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0 GPU-0::1");
         rig_pass(GRACE_MS);
@@ -119,7 +119,7 @@ static void test_also_when_the_agent_was_killed_right_after(void **state UNUSED)
         assert_made(0);
 }
 
-static void test_what_it_did_not_release_it_hears_of_again(void **state UNUSED)
+static void test_what_it_did_not_release_is_sent_to_it_again(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_run("serve", "GPU-0::1");
@@ -172,13 +172,13 @@ static void test_a_daemon_at_fault_changes_nothing_of_what_is_held(void **state 
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                RIG_TEST_WITH(test_it_is_told_what_containers_hold_and_with_which_limits, RIG_NAMESPACES),
-                RIG_TEST(test_it_hears_nothing_of_containers_for_which_nothing_is_made),
+                RIG_TEST_WITH(test_it_is_sent_what_containers_hold_and_with_which_limits, RIG_NAMESPACES),
+                RIG_TEST(test_it_is_not_sent_containers_that_need_nothing_from_it),
                 RIG_TEST_WITH(test_an_allocation_counts_from_its_answer_however_late_that_was, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_an_allocation_is_not_over_while_its_answer_is_awaited, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_what_was_made_without_an_answer_is_taken_back, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_also_when_the_agent_was_killed_right_after, RIG_PARTITIONS),
-                RIG_TEST_WITH(test_what_it_did_not_release_it_hears_of_again, RIG_PARTITIONS),
+                RIG_TEST_WITH(test_what_it_did_not_release_is_sent_to_it_again, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_what_it_has_lost_it_makes_again, RIG_NAMESPACES),
                 RIG_TEST_WITH(test_a_container_that_ends_while_it_starts_leaves_nothing, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_a_daemon_at_fault_changes_nothing_of_what_is_held, RIG_NAMESPACES),

@@ -41,7 +41,7 @@ static struct ledger_measures measure(void)
         return measures;
 }
 
-static void test_who_stays_below_the_limit_is_let_be(void **state UNUSED)
+static void test_a_process_below_its_limit_is_no_violation(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -52,7 +52,7 @@ static void test_who_stays_below_the_limit_is_let_be(void **state UNUSED)
         assert_string_equal(measure().mps->daemons[0].name, "GPU-0");
 }
 
-static void test_who_has_more_memory_than_was_promised_is_ended(void **state UNUSED)
+static void test_a_process_with_more_memory_than_promised_is_terminated(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -69,7 +69,7 @@ static void test_who_has_more_memory_than_was_promised_is_ended(void **state UNU
 }
 
 /* kubelet may have given the memory to it a moment ago. */
-static void test_nobody_is_ended_by_what_was_known_before_the_newest_allocation(void **state UNUSED)
+static void test_no_process_is_terminated_on_facts_from_before_the_newest_allocation(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -87,7 +87,7 @@ static void test_nobody_is_ended_by_what_was_known_before_the_newest_allocation(
         assert_int_equal(supervisor.terminated, 7);
 }
 
-static void test_without_a_word_of_kubelet_nobody_is_ended(void **state UNUSED)
+static void test_without_an_answer_of_kubelet_no_process_is_terminated(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -97,7 +97,7 @@ static void test_without_a_word_of_kubelet_nobody_is_ended(void **state UNUSED)
         assert_int_equal(supervisor.terminated, 0);
 }
 
-static void test_a_pod_that_kubelet_gave_nothing_there_is_a_stranger(void **state UNUSED)
+static void test_a_pod_without_devices_of_the_unit_in_kubelets_list_is_external(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -109,7 +109,7 @@ static void test_a_pod_that_kubelet_gave_nothing_there_is_a_stranger(void **stat
 }
 
 /* An init container is in kubelet's record alone. */
-static void test_an_init_container_is_no_stranger(void **state UNUSED)
+static void test_an_init_container_is_not_external(void **state UNUSED)
 {
         rig_allocate_init("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -120,7 +120,7 @@ static void test_an_init_container_is_no_stranger(void **state UNUSED)
 }
 
 /* While an agent has not heard yet who holds what, that of a container is not known. */
-static void test_a_new_agent_ends_nobody_before_it_knows_who_holds_what(void **state UNUSED)
+static void test_a_new_agent_terminates_no_process_before_it_knows_what_containers_hold(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3");
         rig_pass(GRACE_MS);
@@ -140,13 +140,13 @@ static void test_a_new_agent_ends_nobody_before_it_knows_who_holds_what(void **s
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                RIG_TEST(test_who_stays_below_the_limit_is_let_be),
-                RIG_TEST(test_who_has_more_memory_than_was_promised_is_ended),
-                RIG_TEST(test_nobody_is_ended_by_what_was_known_before_the_newest_allocation),
-                RIG_TEST(test_without_a_word_of_kubelet_nobody_is_ended),
-                RIG_TEST(test_a_pod_that_kubelet_gave_nothing_there_is_a_stranger),
-                RIG_TEST(test_an_init_container_is_no_stranger),
-                RIG_TEST(test_a_new_agent_ends_nobody_before_it_knows_who_holds_what),
+                RIG_TEST(test_a_process_below_its_limit_is_no_violation),
+                RIG_TEST(test_a_process_with_more_memory_than_promised_is_terminated),
+                RIG_TEST(test_no_process_is_terminated_on_facts_from_before_the_newest_allocation),
+                RIG_TEST(test_without_an_answer_of_kubelet_no_process_is_terminated),
+                RIG_TEST(test_a_pod_without_devices_of_the_unit_in_kubelets_list_is_external),
+                RIG_TEST(test_an_init_container_is_not_external),
+                RIG_TEST(test_a_new_agent_terminates_no_process_before_it_knows_what_containers_hold),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static void test_a_list_that_was_asked_for_before_an_allocation_does_not_end_it(
         assert_string_equal(rig_allocations(), "first GPU-0[0], uid-train GPU-0[1]");
 }
 
-static void test_a_kubelet_that_refuses_ends_nobody(void **state UNUSED)
+static void test_a_kubelet_that_refuses_the_list_ends_no_container(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -39,7 +39,7 @@ static void test_a_kubelet_that_refuses_ends_nobody(void **state UNUSED)
         assert_string_equal(rig_allocations(), "");
 }
 
-static void test_where_kubelet_does_not_answer_its_record_says_who_has_ended(void **state UNUSED)
+static void test_where_kubelet_does_not_answer_its_checkpoint_shows_ended_containers(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_run("serve", "GPU-0::1");
@@ -53,7 +53,7 @@ static void test_where_kubelet_does_not_answer_its_record_says_who_has_ended(voi
 
 /* ---- a kubelet that has just started: pods are missing in its list, and nothing ends for it ---- */
 
-static void test_the_list_of_a_young_kubelet_ends_nobody(void **state UNUSED)
+static void test_the_list_of_a_young_kubelet_ends_no_container(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -78,7 +78,7 @@ static void test_with_its_record_neither(void **state UNUSED)
         assert_string_equal(rig_allocations(), "train GPU-0[0]");
 }
 
-static void test_but_when_it_has_grown_up_who_is_missing_has_ended(void **state UNUSED)
+static void test_in_the_list_of_a_kubelet_that_has_run_for_a_while_missing_containers_have_ended(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -112,7 +112,7 @@ static void test_what_was_asked_for_is_held_before_kubelet_has_it(void **state U
 }
 
 /* kubelet asks for the next container, so it has this one by now; the list was asked for before. */
-static void test_a_list_that_is_older_than_the_record_hides_nobody(void **state UNUSED)
+static void test_a_list_that_is_older_than_the_checkpoint_hides_no_container(void **state UNUSED)
 {
         lose_record();
         kubelet.records_late = true;
@@ -139,7 +139,7 @@ static void test_a_request_that_came_to_nothing_is_forgotten(void **state UNUSED
 }
 
 /* kubelet's record keeps it until something else makes kubelet write. */
-static void test_who_was_missing_in_a_list_once_is_over_whatever_the_record_says(void **state UNUSED)
+static void test_a_container_that_was_missing_in_a_list_has_ended_whatever_the_checkpoint_says(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_run("serve", "GPU-0::1");
@@ -168,7 +168,7 @@ static void test_what_is_over_stays_so_for_its_container_only(void **state UNUSE
         assert_string_equal(rig_held(), "told: GPU-0::0");
 }
 
-static void test_after_a_minute_without_an_answer_nobody_may_wait_for_what_the_record_says(void **state UNUSED)
+static void test_after_a_minute_without_an_answer_what_the_checkpoint_says_is_stale(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -197,17 +197,17 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST(test_a_list_that_was_asked_for_before_an_allocation_does_not_end_it),
-                RIG_TEST(test_a_kubelet_that_refuses_ends_nobody),
-                RIG_TEST(test_where_kubelet_does_not_answer_its_record_says_who_has_ended),
-                RIG_TEST(test_the_list_of_a_young_kubelet_ends_nobody),
+                RIG_TEST(test_a_kubelet_that_refuses_the_list_ends_no_container),
+                RIG_TEST(test_where_kubelet_does_not_answer_its_checkpoint_shows_ended_containers),
+                RIG_TEST(test_the_list_of_a_young_kubelet_ends_no_container),
                 RIG_TEST(test_with_its_record_neither),
-                RIG_TEST(test_but_when_it_has_grown_up_who_is_missing_has_ended),
+                RIG_TEST(test_in_the_list_of_a_kubelet_that_has_run_for_a_while_missing_containers_have_ended),
                 RIG_TEST(test_what_was_asked_for_is_held_before_kubelet_has_it),
-                RIG_TEST(test_a_list_that_is_older_than_the_record_hides_nobody),
+                RIG_TEST(test_a_list_that_is_older_than_the_checkpoint_hides_no_container),
                 RIG_TEST(test_a_request_that_came_to_nothing_is_forgotten),
-                RIG_TEST(test_who_was_missing_in_a_list_once_is_over_whatever_the_record_says),
+                RIG_TEST(test_a_container_that_was_missing_in_a_list_has_ended_whatever_the_checkpoint_says),
                 RIG_TEST(test_what_is_over_stays_so_for_its_container_only),
-                RIG_TEST(test_after_a_minute_without_an_answer_nobody_may_wait_for_what_the_record_says),
+                RIG_TEST(test_after_a_minute_without_an_answer_what_the_checkpoint_says_is_stale),
                 RIG_TEST(test_without_list_and_record_nothing_is_known),
         };
 

@@ -375,7 +375,7 @@ static void test_silent_clients_do_not_keep_a_probe_out(void **state UNUSED)
 }
 
 /* Who asked first is not sent away by those who come after and hold more. */
-static void test_who_has_one_connection_keeps_it_before_who_has_many(void **state UNUSED)
+static void test_a_peer_with_one_connection_keeps_it_before_one_with_many(void **state UNUSED)
 {
         static const char *const holders[] = {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"};
         int fds[ARRAY_SIZE(holders) * METRICS_HTTP_PER_PEER];
@@ -535,7 +535,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_client_that_reads_nothing_is_let_go, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_silent_clients_do_not_keep_a_probe_out, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_who_has_one_connection_keeps_it_before_who_has_many, set_up, tear_down),
+                        test_a_peer_with_one_connection_keeps_it_before_one_with_many, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_room_that_is_made_at_once_is_used, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_an_idle_server_costs_no_turn_of_the_loop, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_addresses_have_three_forms, set_up, tear_down),

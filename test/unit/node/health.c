@@ -82,7 +82,7 @@ static void begin(void)
         assert_turn("");
 }
 
-static void test_nothing_is_told_of_a_node_that_is_well(void **state UNUSED)
+static void test_nothing_is_reported_about_a_healthy_node(void **state UNUSED)
 {
         begin();
         set_inventory(&inventory);
@@ -90,7 +90,7 @@ static void test_nothing_is_told_of_a_node_that_is_well(void **state UNUSED)
         assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 
-static void test_each_change_of_health_is_told_once(void **state UNUSED)
+static void test_each_change_of_health_is_reported_once(void **state UNUSED)
 {
         begin();
         set_unit("GPU-1", false, "fell");
@@ -103,7 +103,7 @@ static void test_each_change_of_health_is_told_once(void **state UNUSED)
         assert_turn("");
 }
 
-static void test_what_is_told_again_after_an_inventory_did_not_change(void **state UNUSED)
+static void test_health_that_is_reported_again_after_an_inventory_is_no_change(void **state UNUSED)
 {
         begin();
         set_unit("GPU-1", false, "fell");
@@ -114,7 +114,7 @@ static void test_what_is_told_again_after_an_inventory_did_not_change(void **sta
         assert_verdict(NODE_READY, "SomeUnhealthy", "1 of 4 units are unhealthy; GPU 1 (GPU-1): fell");
 }
 
-static void test_what_is_not_told_after_an_inventory_is_healthy(void **state UNUSED)
+static void test_a_gpu_without_a_report_after_an_inventory_is_healthy(void **state UNUSED)
 {
         begin();
         set_unit("GPU-1", false, "fell");
@@ -137,7 +137,7 @@ static void test_a_gpu_that_is_gone_is_reported_once_and_returns(void **state UN
         assert_turn("GPU-0+");
 }
 
-static void test_what_comes_and_goes_within_a_turn_is_not_told(void **state UNUSED)
+static void test_a_change_that_is_undone_within_a_turn_is_not_reported(void **state UNUSED)
 {
         begin();
         set_unit("GPU-0", false, "fell");
@@ -228,12 +228,12 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, open_health, close_health)
         const struct CMUnitTest tests[] = {
-                TEST(test_nothing_is_told_of_a_node_that_is_well),
-                TEST(test_each_change_of_health_is_told_once),
-                TEST(test_what_is_told_again_after_an_inventory_did_not_change),
-                TEST(test_what_is_not_told_after_an_inventory_is_healthy),
+                TEST(test_nothing_is_reported_about_a_healthy_node),
+                TEST(test_each_change_of_health_is_reported_once),
+                TEST(test_health_that_is_reported_again_after_an_inventory_is_no_change),
+                TEST(test_a_gpu_without_a_report_after_an_inventory_is_healthy),
                 TEST(test_a_gpu_that_is_gone_is_reported_once_and_returns),
-                TEST(test_what_comes_and_goes_within_a_turn_is_not_told),
+                TEST(test_a_change_that_is_undone_within_a_turn_is_not_reported),
                 TEST(test_mig_devices_are_part_of_their_gpu_where_it_changes_as_they_do),
                 TEST(test_names_are_for_people),
                 TEST(test_an_agent_that_has_just_started_says_nothing),

@@ -3,9 +3,6 @@
  */
 #include "unit.h"
 
-#include <string.h>
-
-#include "base/macro.h"
 #include "nodeconfig/report.h"
 
 static void assert_node(const struct config_status *status, const char *expected)
@@ -35,7 +32,7 @@ static const struct config_status small = {.name = "small",
         .generation = 7,
         .verdict = CONFIG_ACCEPTED};
 
-static void test_what_is_in_force_is_told_with_what_became_of_the_newest(void **state UNUSED)
+static void test_the_report_has_the_configuration_in_force_and_the_fate_of_the_newest(void **state UNUSED)
 {
         struct config_status status = small;
 
@@ -45,50 +42,26 @@ static void test_what_is_in_force_is_told_with_what_became_of_the_newest(void **
         assert_node(&status, NODE(SMALL "\"warpshare.dev/config-status\": \"refused: config 'small' line 3: no\""));
 }
 
-static void test_where_none_is_in_force_only_the_status_is_told(void **state UNUSED)
+static void test_without_a_configuration_in_force_only_the_status_is_reported(void **state UNUSED)
 {
         const struct config_status status = {.verdict = CONFIG_WAITING, .why = "the node's label is not known yet"};
 
         assert_node(&status, NODE("\"warpshare.dev/config-status\": \"waiting: the node's label is not known yet\""));
 }
 
-static void test_what_is_not_utf_8_is_told_as_far_as_it_is(void **state UNUSED)
+static void test_a_text_that_is_not_utf_8_is_reported_with_replacements(void **state UNUSED)
 {
         const struct config_status status = {.verdict = CONFIG_REFUSED, .why = "'\xff' is none"};
 
         assert_node(&status, NODE("\"warpshare.dev/config-status\": \"refused: '?' is none\""));
 }
 
-static void test_a_node_that_lacks_a_word_of_the_report_does_not_have_it(void **state UNUSED)
-{
-        static const struct {
-                const char *node;
-                bool is_on;
-        } cases[] = {
-                {NODE(SMALL "\"warpshare.dev/config-status\": \"accepted\", \"mine\": \"too\""), true},
-                {NODE(SMALL "\"warpshare.dev/config-status\": \"refused: x\""), false},
-                {NODE(SMALL "\"mine\": \"too\""), false},
-                {"{\"metadata\": {\"name\": \"n1\"}}", false},
-        };
-        json_t *report = config_report_node("n1", &small);
-
-        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                json_t *node = json_loads(cases[i].node, 0, NULL);
-
-                assert_non_null(node);
-                assert_int_equal(config_report_is_on(node, report), cases[i].is_on);
-                json_decref(node);
-        }
-        json_decref(report);
-}
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_a_node_that_lacks_a_word_of_the_report_does_not_have_it),
-                cmocka_unit_test(test_what_is_in_force_is_told_with_what_became_of_the_newest),
-                cmocka_unit_test(test_where_none_is_in_force_only_the_status_is_told),
-                cmocka_unit_test(test_what_is_not_utf_8_is_told_as_far_as_it_is),
+                cmocka_unit_test(test_the_report_has_the_configuration_in_force_and_the_fate_of_the_newest),
+                cmocka_unit_test(test_without_a_configuration_in_force_only_the_status_is_reported),
+                cmocka_unit_test(test_a_text_that_is_not_utf_8_is_reported_with_replacements),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,7 +182,7 @@ static void test_resets_become_statuses(void **state UNUSED)
         }
 }
 
-static void test_the_deadline_is_told(void **state UNUSED)
+static void test_the_deadline_is_sent(void **state UNUSED)
 {
         struct subject subject;
 
@@ -301,7 +301,7 @@ int main(void)
                 cmocka_unit_test(test_informational_heads_come_before_the_answer),
                 cmocka_unit_test(test_a_second_head_is_an_error),
                 cmocka_unit_test(test_resets_become_statuses),
-                cmocka_unit_test(test_the_deadline_is_told),
+                cmocka_unit_test(test_the_deadline_is_sent),
                 cmocka_unit_test(test_an_answer_before_the_request_is_out_stops_it),
                 cmocka_unit_test(test_goaway_refuses_what_the_server_has_not_seen),
                 cmocka_unit_test(test_goaway_lets_what_is_open_go_on),

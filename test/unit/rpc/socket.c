@@ -688,7 +688,7 @@ static void test_a_deadline_passes(void **state UNUSED)
         stage_done(&stage);
 }
 
-static void test_a_cancelled_call_is_told_to_the_server_at_once(void **state UNUSED)
+static void test_the_server_learns_of_a_cancelled_call_at_once(void **state UNUSED)
 {
         struct outcome outcome = {0};
         struct rpc_client *client;
@@ -880,7 +880,7 @@ int main(void)
                 cmocka_unit_test(test_grace_ends),
                 cmocka_unit_test(test_a_server_that_is_not_there_fails_the_calls),
                 cmocka_unit_test(test_a_deadline_passes),
-                cmocka_unit_test(test_a_cancelled_call_is_told_to_the_server_at_once),
+                cmocka_unit_test(test_the_server_learns_of_a_cancelled_call_at_once),
                 cmocka_unit_test(test_closing_a_client_ends_its_calls),
                 cmocka_unit_test(test_a_client_may_be_closed_from_within_its_callbacks),
                 cmocka_unit_test(test_a_handler_may_flush_and_a_caller_may_ignore_the_message),

@@ -391,7 +391,7 @@ static void test_what_the_ledger_have_lost_is_entered_as_it_was_answered(void **
         assert_true(allocations_get(fixture.allocations, 2)->is_guess);
 }
 
-static void test_a_time_of_day_that_was_set_back_keeps_nobody_in_the_ledger(void **state UNUSED)
+static void test_a_time_of_day_that_was_set_back_keeps_no_allocation_in_the_ledger(void **state UNUSED)
 {
         _cleanup_(fixture_done) struct fixture fixture;
         const char *const ids[] = {"A::0"};
@@ -649,7 +649,7 @@ static void test_what_is_no_record_changes_nothing(void **state UNUSED)
         assert_allocations(&fixture, "A:g1=A::0");
 }
 
-static void test_what_nobody_says_is_over_does_not_pile_up(void **state UNUSED)
+static void test_allocations_without_an_end_do_not_pile_up(void **state UNUSED)
 {
         struct fixture fixture;
 
@@ -673,7 +673,7 @@ int main(void)
                 cmocka_unit_test(test_a_mixed_request_is_bound_to_one_unit_whatever_its_ids_say),
                 cmocka_unit_test(test_among_units_with_as_many_of_the_ids_it_fits_tightest),
                 cmocka_unit_test(test_an_id_that_is_there_twice_counts_once),
-                cmocka_unit_test(test_what_nobody_says_is_over_does_not_pile_up),
+                cmocka_unit_test(test_allocations_without_an_end_do_not_pile_up),
                 cmocka_unit_test(test_without_a_guarantee_each_id_counts_for_its_own_unit),
                 cmocka_unit_test(test_requests_that_can_never_be_met_are_refused_for_good),
                 cmocka_unit_test(test_where_the_ledger_have_no_room_kubelet_is_to_be_asked),
@@ -683,7 +683,7 @@ int main(void)
                 cmocka_unit_test(test_what_kubelet_does_not_list_is_over),
                 cmocka_unit_test(test_a_list_says_nothing_about_what_was_granted_since),
                 cmocka_unit_test(test_what_the_ledger_have_lost_is_entered_as_it_was_answered),
-                cmocka_unit_test(test_a_time_of_day_that_was_set_back_keeps_nobody_in_the_ledger),
+                cmocka_unit_test(test_a_time_of_day_that_was_set_back_keeps_no_allocation_in_the_ledger),
                 cmocka_unit_test(test_an_entry_about_an_id_that_was_granted_since_is_out_of_date),
                 cmocka_unit_test(test_allocations_that_the_ledger_lost_are_entered),
                 cmocka_unit_test(test_the_rest_is_reserved_and_stays_reserved_while_that_is_enough),

@@ -636,7 +636,7 @@ static void run(uint64_t seed, unsigned int n_steps, struct world *total)
         free(world);
 }
 
-static void test_whoever_was_promised_replicas_gets_them_on_one_unit(void **state UNUSED)
+static void test_admitted_requests_get_their_replicas_on_one_unit(void **state UNUSED)
 {
         const char *seed = getenv("WARPSHARE_SEED");
         struct world *total = xcalloc(1, sizeof(*total));
@@ -746,7 +746,7 @@ static void test_one_more_than_the_bound_strands_a_request_and_the_bound_does_no
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_whoever_was_promised_replicas_gets_them_on_one_unit),
+                cmocka_unit_test(test_admitted_requests_get_their_replicas_on_one_unit),
                 cmocka_unit_test(test_one_more_than_the_bound_strands_a_request_and_the_bound_does_not),
         };
 

@@ -65,7 +65,7 @@ static void test_what_is_usable_is_the_total_less_the_reserve(void **state UNUSE
 }
 
 /* With 64 MiB for the server. */
-static void test_what_the_driver_tells_of_its_reserve_replaces_the_estimate(void **state UNUSED)
+static void test_the_reserve_that_the_driver_reports_replaces_the_estimate(void **state UNUSED)
 {
         static const struct {
                 enum provisioning provisioning;
@@ -114,7 +114,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_is_usable_is_the_total_less_the_reserve),
-                cmocka_unit_test(test_what_the_driver_tells_of_its_reserve_replaces_the_estimate),
+                cmocka_unit_test(test_the_reserve_that_the_driver_reports_replaces_the_estimate),
                 cmocka_unit_test(test_shares_add_up_to_what_is_usable),
         };
 

@@ -175,7 +175,7 @@ static void test_what_is_declared_counts_up_to_the_ceilings_and_the_replicas_for
         }
 }
 
-static void test_a_start_tells_what_nothing_else_does(void **state UNUSED)
+static void test_the_start_sets_only_what_allocate_did_not_set(void **state UNUSED)
 {
         static const struct {
                 struct declared said;
@@ -203,7 +203,7 @@ int main(void)
                 cmocka_unit_test(test_what_cannot_be_used_is_named_with_its_place),
                 cmocka_unit_test(test_a_pod_of_any_shape_says_nothing_rather_than_harm),
                 cmocka_unit_test(test_what_is_declared_counts_up_to_the_ceilings_and_the_replicas_for_the_rest),
-                cmocka_unit_test(test_a_start_tells_what_nothing_else_does),
+                cmocka_unit_test(test_the_start_sets_only_what_allocate_did_not_set),
         };
 
         return cmocka_run_group_tests_name("share/declared", tests, NULL, NULL);

@@ -350,7 +350,7 @@ static void make_tier_differ(struct node *node)
         node->section.tier_limit = MPS_TIER_VERIFIED;
 }
 
-static void test_a_resource_is_the_same_if_nobody_can_tell(void **state UNUSED)
+static void test_a_resource_is_the_same_if_pods_see_no_difference(void **state UNUSED)
 {
         static const struct {
                 void (*change)(struct node *node);
@@ -410,7 +410,7 @@ static void test_shares_of_another_size_make_another_resource(void **state UNUSE
         }
 }
 
-static void test_a_mig_resource_is_the_same_if_nobody_can_tell(void **state UNUSED)
+static void test_a_mig_resource_is_the_same_if_pods_see_no_difference(void **state UNUSED)
 {
         for (unsigned int i = 0; i <= 6; i++) {
                 _cleanup_(node_done) struct node a = node_new(1);
@@ -614,9 +614,9 @@ int main(void)
                 cmocka_unit_test(test_the_number_of_resources_is_bounded),
                 cmocka_unit_test(test_resources_are_in_order),
                 cmocka_unit_test(test_mps_replicas_of_a_mig_device_shrink_with_it),
-                cmocka_unit_test(test_a_resource_is_the_same_if_nobody_can_tell),
+                cmocka_unit_test(test_a_resource_is_the_same_if_pods_see_no_difference),
                 cmocka_unit_test(test_shares_of_another_size_make_another_resource),
-                cmocka_unit_test(test_a_mig_resource_is_the_same_if_nobody_can_tell),
+                cmocka_unit_test(test_a_mig_resource_is_the_same_if_pods_see_no_difference),
                 cmocka_unit_test(test_units_of_one_resource_may_be_shared_differently),
                 cmocka_unit_test(test_each_unit_can_be_a_resource_of_its_own),
                 cmocka_unit_test(test_a_mig_device_of_its_own_has_both_indices_in_its_name),

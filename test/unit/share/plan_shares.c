@@ -21,7 +21,7 @@ static void share(struct node *node, enum provisioning provisioning, unsigned in
         node->section.provisioning = provisioning;
 }
 
-static void test_a_share_that_nobody_could_use_is_refused_with_the_bound(void **state UNUSED)
+static void test_a_share_too_small_for_any_program_is_refused_with_the_bound(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(1);
 
@@ -92,7 +92,7 @@ static void test_shares_by_sms_have_whole_chunks_or_are_refused(void **state UNU
         }
 }
 
-static void test_sms_that_nobody_knows_cannot_be_shared(void **state UNUSED)
+static void test_sms_of_unknown_number_cannot_be_shared(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = make_node(0);
 
@@ -140,9 +140,9 @@ static void test_a_mig_device_has_no_partitions(void **state UNUSED)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_a_share_that_nobody_could_use_is_refused_with_the_bound),
+                cmocka_unit_test(test_a_share_too_small_for_any_program_is_refused_with_the_bound),
                 cmocka_unit_test(test_shares_by_sms_have_whole_chunks_or_are_refused),
-                cmocka_unit_test(test_sms_that_nobody_knows_cannot_be_shared),
+                cmocka_unit_test(test_sms_of_unknown_number_cannot_be_shared),
                 cmocka_unit_test(test_sms_by_percentage_are_warned_about_with_their_tier),
                 cmocka_unit_test(test_a_mig_device_has_no_partitions),
         };

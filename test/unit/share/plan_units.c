@@ -131,7 +131,7 @@ static void test_dra_that_is_off_or_cannot_be_takes_no_gpu(void **state UNUSED)
         assert_string_equal(describe(&tegra), "nvidia.com/gpu none: GPU-0");
 }
 
-static void test_single_refuses_what_pods_could_not_tell_apart(void **state UNUSED)
+static void test_single_refuses_devices_that_pods_could_not_tell_apart(void **state UNUSED)
 {
         static const struct node_case table[] = {
                 {SINGLE, {"1g.5gb", "-"},
@@ -362,7 +362,7 @@ int main(void)
                 cmocka_unit_test(test_units_follow_the_mig_strategy),
                 cmocka_unit_test(test_gpus_for_dra_and_their_mig_devices_are_no_units),
                 cmocka_unit_test(test_dra_that_is_off_or_cannot_be_takes_no_gpu),
-                cmocka_unit_test(test_single_refuses_what_pods_could_not_tell_apart),
+                cmocka_unit_test(test_single_refuses_devices_that_pods_could_not_tell_apart),
                 cmocka_unit_test(test_single_compares_every_attribute),
                 cmocka_unit_test(test_a_failing_gpu_stops_no_other),
                 cmocka_unit_test(test_a_mig_device_brings_what_requests_need),

@@ -256,7 +256,7 @@ static void test_several_changes_on_top_of_each_other_keep_each_holders_terms(vo
                 node_done(&nodes[i]);
 }
 
-static void test_before_kubelet_has_told_daemons_stay_as_they_are(void **state UNUSED)
+static void test_daemons_stay_unchanged_until_kubelets_list_is_known(void **state UNUSED)
 {
         const struct share_text first = MPS(4);
         const struct share_text second = MPS(2);
@@ -360,7 +360,7 @@ int main(void)
                 cmocka_unit_test(test_without_holders_every_change_is_at_once),
                 cmocka_unit_test(test_going_back_finds_the_old_terms_as_they_were),
                 cmocka_unit_test(test_several_changes_on_top_of_each_other_keep_each_holders_terms),
-                cmocka_unit_test(test_before_kubelet_has_told_daemons_stay_as_they_are),
+                cmocka_unit_test(test_daemons_stay_unchanged_until_kubelets_list_is_known),
                 cmocka_unit_test(test_without_a_record_what_is_held_under_mps_is_taken_for_what_is_wanted),
                 cmocka_unit_test(test_a_gpu_and_its_mig_devices_wait_for_one_another),
                 cmocka_unit_test(test_a_gpu_that_goes_to_dra_waits_for_its_containers),

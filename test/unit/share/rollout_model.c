@@ -359,7 +359,7 @@ static void check_end(struct model *model)
         assert_int_equal(model->rig.rollout->n_pending, 0);
 }
 
-static void test_whatever_happens_nobody_loses_and_nothing_is_given_twice(void **state UNUSED)
+static void test_whatever_happens_no_container_loses_its_share_and_nothing_is_given_twice(void **state UNUSED)
 {
         for (unsigned int seed = 0; seed < SEEDS; seed++) {
                 struct model model = {.random = seed * UINT64_C(7919) + 1};
@@ -391,7 +391,7 @@ static void test_whatever_happens_nobody_loses_and_nothing_is_given_twice(void *
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_whatever_happens_nobody_loses_and_nothing_is_given_twice),
+                cmocka_unit_test(test_whatever_happens_no_container_loses_its_share_and_nothing_is_given_twice),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

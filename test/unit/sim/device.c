@@ -288,7 +288,7 @@ static void test_processes_come_from_a_directory_too(void **state)
         rmdir(folder);
 }
 
-static void test_topology_follows_numa_unless_told(void **state)
+static void test_topology_follows_numa_unless_the_scenario_sets_it(void **state)
 {
         struct sim *sim = *state;
         nvmlGpuTopologyLevel_t level;
@@ -373,7 +373,7 @@ static void test_health_fields_say_what_the_scenario_says(void **state)
         assert_int_equal(count, 5);
 }
 
-static void test_the_fabric_tells_cluster_and_clique(void **state)
+static void test_the_fabric_reports_cluster_and_clique(void **state)
 {
         struct sim *sim = *state;
         nvmlGpuFabricInfo_v3_t info = {.version = NVML_GPU_FABRIC_INFO_V3};
@@ -401,10 +401,10 @@ int main(void)
                 SIM_TEST(test_memory_limits_belong_to_the_folder_of_a_cgroup_from_driver_615_on),
                 SIM_TEST(test_process_lists_ask_for_room),
                 SIM_TEST(test_processes_come_from_a_directory_too),
-                SIM_TEST(test_topology_follows_numa_unless_told),
+                SIM_TEST(test_topology_follows_numa_unless_the_scenario_sets_it),
                 SIM_TEST(test_nvlinks_go_round_the_peers),
                 SIM_TEST(test_health_fields_say_what_the_scenario_says),
-                SIM_TEST(test_the_fabric_tells_cluster_and_clique),
+                SIM_TEST(test_the_fabric_reports_cluster_and_clique),
         };
 
         return cmocka_run_group_tests_name("sim/device", tests, sim_setup, sim_teardown);

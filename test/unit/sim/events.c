@@ -21,7 +21,7 @@ static nvmlEventSet_t new_set(struct sim *sim, unsigned int gpus)
         return set;
 }
 
-static void test_what_was_told_before_is_not_told_again(void **state)
+static void test_an_event_is_not_reported_twice(void **state)
 {
         struct sim *sim = *state;
         nvmlEventData_t event;
@@ -240,7 +240,7 @@ static void test_threads_may_ask_wait_and_edit_at_once(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                SIM_TEST(test_what_was_told_before_is_not_told_again),
+                SIM_TEST(test_an_event_is_not_reported_twice),
                 SIM_TEST(test_an_appended_xid_comes_once_to_every_set),
                 SIM_TEST(test_only_what_is_registered_comes),
                 SIM_TEST(test_a_shorter_list_starts_anew_where_it_differs),

@@ -305,7 +305,7 @@ static void test_of_each_key_the_first_value_counts_and_all_keys_are_there(void 
         assert_true(was_first[0] && was_first[1]); /* in any order */
 }
 
-static void test_a_plugin_that_asks_for_it_is_told_of_the_start_with_the_containers_ids_of_its_resource(void **state)
+static void test_a_plugin_with_that_option_is_called_at_the_start_with_the_containers_ids_of_its_resource(void **state)
 {
         struct fixture *f = *state;
 
@@ -400,7 +400,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_of_each_key_the_first_value_counts_and_all_keys_are_there, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_a_plugin_that_asks_for_it_is_told_of_the_start_with_the_containers_ids_of_its_resource,
+                        test_a_plugin_with_that_option_is_called_at_the_start_with_the_containers_ids_of_its_resource,
                         set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_the_record_has_all_that_the_container_holds_before_it_starts, set_up, tear_down),

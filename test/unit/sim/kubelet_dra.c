@@ -182,7 +182,7 @@ static void test_a_driver_is_found_and_prepares_and_unprepares(void **state)
         assert_string_equal(f->drivers[0].heard, " prepare team/train/u-1 unprepare team/train/u-1");
 }
 
-static void test_a_driver_that_is_not_there_and_a_refusal_are_told(void **state)
+static void test_a_missing_driver_and_a_refusal_are_errors(void **state)
 {
         struct fixture *f = *state;
 
@@ -266,8 +266,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_a_driver_is_found_and_prepares_and_unprepares, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(
-                        test_a_driver_that_is_not_there_and_a_refusal_are_told, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_missing_driver_and_a_refusal_are_errors, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_of_two_instances_the_one_that_came_last_is_called, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(

@@ -93,7 +93,7 @@ static void test_the_driver_is_the_one_that_was_initialised_until_shutdown(void 
         assert_string_equal(text, "580.95.05");
 }
 
-static void test_init_fails_as_told_and_as_often(void **state)
+static void test_init_fails_as_often_as_the_scenario_says(void **state)
 {
         struct sim *sim = *state;
 
@@ -105,7 +105,7 @@ static void test_init_fails_as_told_and_as_often(void **state)
         assert_nvml(NVML_SUCCESS, sim->nvmlInit_v2());
 }
 
-static void test_a_foreign_handle_is_refused_not_followed(void **state)
+static void test_an_unknown_handle_is_refused_not_followed(void **state)
 {
         struct sim *sim = *state;
         char text[80];
@@ -127,8 +127,8 @@ int main(void)
                 SIM_TEST(test_nothing_answers_before_init),
                 SIM_TEST(test_versions_are_the_scenarios),
                 SIM_TEST(test_the_driver_is_the_one_that_was_initialised_until_shutdown),
-                SIM_TEST(test_init_fails_as_told_and_as_often),
-                SIM_TEST(test_a_foreign_handle_is_refused_not_followed),
+                SIM_TEST(test_init_fails_as_often_as_the_scenario_says),
+                SIM_TEST(test_an_unknown_handle_is_refused_not_followed),
         };
 
         return cmocka_run_group_tests_name("sim/library", tests, sim_setup, sim_teardown);

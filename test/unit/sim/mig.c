@@ -6,7 +6,7 @@ static const char split[] = "gpus:\n- model: A100-40GB\n  mig:\n    devices:\n  
                             "    - {profile: 2c.3g.20gb, gi: 2}\n    - {profile: 1g.5gb, uuid: MIG-mine}\n"
                             "  processes: [{pid: 5, memory: 1GiB, gi: 2, ci: 1}]\n";
 
-static void test_a_mig_device_tells_its_share(void **state)
+static void test_a_mig_device_reports_its_share(void **state)
 {
         struct sim *sim = *state;
         nvmlDeviceAttributes_t attributes;
@@ -181,7 +181,7 @@ static void test_profiles_end_and_have_gaps(void **state)
         assert_int_equal(placements[2].size, 2);
 }
 
-static void test_an_old_driver_tells_profiles_only_while_mig_is_on(void **state)
+static void test_an_old_driver_reports_profiles_only_while_mig_is_on(void **state)
 {
         struct sim *sim = *state;
         nvmlGpuInstanceProfileInfo_t info;
@@ -298,14 +298,14 @@ static void test_ampere_needs_a_reset_for_mig_and_hopper_none(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                SIM_TEST(test_a_mig_device_tells_its_share),
+                SIM_TEST(test_a_mig_device_reports_its_share),
                 SIM_TEST(test_a_mig_device_refuses_what_only_a_gpu_has),
                 SIM_TEST(test_processes_belong_to_their_compute_instance),
                 SIM_TEST(test_seven_small_instances_fill_a_gpu_from_its_odd_end),
                 SIM_TEST(test_a_badly_placed_small_instance_keeps_a_large_one_out),
                 SIM_TEST(test_a_compute_instance_is_a_mig_device),
                 SIM_TEST(test_profiles_end_and_have_gaps),
-                SIM_TEST(test_an_old_driver_tells_profiles_only_while_mig_is_on),
+                SIM_TEST(test_an_old_driver_reports_profiles_only_while_mig_is_on),
                 SIM_TEST(test_all_media_engines_in_one_instance_leave_none_for_others),
                 SIM_TEST(test_the_profile_with_twice_the_memory_has_a_compute_profile_of_its_own),
                 SIM_TEST(test_mode_and_layout_follow_the_file),

@@ -314,7 +314,7 @@ static nvmlReturn_t initialise(struct sim *sim)
         return sim->nvmlInit_v2();
 }
 
-static void test_a_geometry_file_without_a_folder_is_told_until_there_is_one(void **state)
+static void test_a_geometry_file_without_a_folder_is_an_error_until_there_is_one(void **state)
 {
         struct sim *sim = *state;
         _free_ char *folder = xasprintf("%s/folder", sim->folder);
@@ -347,7 +347,7 @@ int main(void)
                 SIM_TEST(test_processes_that_create_at_once_share_no_placement),
                 SIM_TEST(test_a_reset_happens_once_to_all_processes),
                 SIM_TEST(test_an_edit_of_the_scenario_counts_for_all_processes),
-                SIM_TEST(test_a_geometry_file_without_a_folder_is_told_until_there_is_one),
+                SIM_TEST(test_a_geometry_file_without_a_folder_is_an_error_until_there_is_one),
         };
 
         return cmocka_run_group_tests_name("sim/mig_geometry", tests, sim_setup, sim_teardown);

@@ -92,7 +92,7 @@ static void test_an_empty_file_is_no_scenario(void **state)
         assert_string_equal(complaint(sim, ""), ": must be a map\n");
 }
 
-static void test_a_bad_edit_keeps_the_last_good_and_is_told_once(void **state)
+static void test_a_bad_edit_keeps_the_last_good_scenario_and_is_reported_once(void **state)
 {
         struct sim *sim = *state;
         unsigned int number;
@@ -340,7 +340,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 SIM_TEST(test_a_bad_scenario_is_refused_with_line_path_and_reason),
                 SIM_TEST(test_an_empty_file_is_no_scenario),
-                SIM_TEST(test_a_bad_edit_keeps_the_last_good_and_is_told_once),
+                SIM_TEST(test_a_bad_edit_keeps_the_last_good_scenario_and_is_reported_once),
                 SIM_TEST(test_a_gpu_keeps_handle_and_mode_when_the_file_changes),
                 SIM_TEST(test_gpus_are_counted_when_the_library_is_initialised),
                 SIM_TEST(test_mig_devices_that_stay_keep_their_handles),

@@ -75,7 +75,7 @@ def test_it_listens_to_one_front_end_at_a_time(sim):
     assert sim.ask('get_server_list') == ''
 
 
-def test_it_waits_for_whoever_connects_and_says_nothing(sim):
+def test_it_waits_for_a_peer_that_sends_nothing(sim):
     sim.start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
         silent.connect(str(sim.pipe / 'control'))
@@ -101,7 +101,7 @@ def test_it_breaks_down_where_the_real_one_does_not_check_what_comes(sim, how):
     assert sim.daemon.wait(30) == -signal.SIGSEGV
 
 
-def test_nobody_answers_without_a_daemon_and_says_so(sim):
+def test_without_a_daemon_the_front_end_says_so(sim):
     sim.scenario()
     result = sim.control(input=b'ps\n')
     assert (result.returncode, result.stdout, result.stderr) == (1, b'', b'Cannot find MPS control daemon process\n')
@@ -159,7 +159,7 @@ def test_a_pipe_directory_that_cannot_be_is_refused(sim):
     assert sim.control('-f', env={'CUDA_MPS_PIPE_DIRECTORY': str(sim.folder / ('x' * 100))}).returncode == 1
 
 
-def test_a_scenario_that_is_wrong_is_told_with_its_line(sim):
+def test_a_wrong_scenario_is_an_error_with_its_line(sim):
     sim.scenario('servr: works')
     result = sim.control('-f')
     assert result.returncode == 2
@@ -167,7 +167,7 @@ def test_a_scenario_that_is_wrong_is_told_with_its_line(sim):
 
 
 @pytest.mark.parametrize('gpus', ['V100', 'V100-32GB', 'V100-32GB 17', 'V100-32GB x'])
-def test_gpus_of_a_model_that_is_not_known_or_too_many_are_told(sim, gpus):
+def test_gpus_of_an_unknown_model_or_too_many_are_an_error(sim, gpus):
     sim.replace('gpus: %s\n' % gpus)
     result = sim.control('-f')
     assert result.returncode == 2 and 'line 1: not understood: gpus: ' + gpus in result.stderr.decode()
@@ -375,7 +375,7 @@ def test_a_client_that_is_killed_takes_others_along_if_the_scenario_says_so(sim,
         assert other.leave() == 0
 
 
-def test_a_server_stays_in_fault_until_told_otherwise(sim):
+def test_a_server_stays_in_fault_until_the_scenario_changes(sim):
     sim.start()
     client = sim.client().wait('connected')
     server = sim.server()
@@ -496,7 +496,7 @@ def test_a_gpu_that_is_not_there_or_lost_stops_the_server_from_starting(sim, vis
     assert sim.count('no CUDA-capable device is detected') == 5
 
 
-def test_a_server_that_hangs_at_its_start_is_busy_and_goes_on_when_told(sim):
+def test_a_server_that_hangs_at_its_start_is_busy_and_goes_on_when_the_scenario_changes(sim):
     sim.scenario('server: hangs')
     sim.start()
     client = sim.client()
@@ -570,7 +570,7 @@ def test_a_deaf_daemon_is_there_and_never_answers(sim):
         front_end.kill()
 
 
-def test_nonsense_on_the_sockets_hurts_nobody(sim):
+def test_nonsense_on_the_sockets_affects_no_client(sim):
     sim.start()
     for text in (b'', b'x', b'CMD', b'CLIENT' + b' devices=' + b'9,' * 5000, b'SERVER', b'MODULE', b'END', b'\0\xff' * 999,
                  b'UI'):

@@ -60,7 +60,7 @@ static void test_labels_of_containers_are_known(void **state UNUSED)
         assert_false(facts_is_container_label(""));
 }
 
-static void test_sockets_of_nvidias_plugins_are_told_from_others(void **state UNUSED)
+static void test_sockets_of_nvidias_plugins_are_distinguished_from_others(void **state UNUSED)
 {
         assert_true(facts_is_nvidia_socket("nvidia-gpu.sock"));
         assert_true(facts_is_nvidia_socket("nvidia-mig-1g.5gb.sock"));
@@ -77,7 +77,7 @@ int main(void)
                 cmocka_unit_test(test_mounts_on_one_path_are_counted),
                 cmocka_unit_test(test_only_the_first_pid_namespace_is_the_hosts),
                 cmocka_unit_test(test_labels_of_containers_are_known),
-                cmocka_unit_test(test_sockets_of_nvidias_plugins_are_told_from_others),
+                cmocka_unit_test(test_sockets_of_nvidias_plugins_are_distinguished_from_others),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,7 +132,7 @@ static const struct mps_allocation_request request = {"g1", "GPU-1", "GPU-1", 35
 
 /* ---- with a supervisor ---- */
 
-static void test_the_status_is_told_at_once_and_at_each_change(void **state UNUSED)
+static void test_the_status_is_delivered_at_once_and_at_each_change(void **state UNUSED)
 {
         fakes.status.generation = 1;
         listen_with(NULL);
@@ -229,7 +229,7 @@ static void test_a_refused_plan_does_not_end_the_connection(void **state UNUSED)
 }
 
 /* Who waits until the supervisor has heard of what is wanted would wait for ever. */
-static void test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard(void **state UNUSED)
+static void test_a_supervisor_with_a_plan_of_its_own_counts_as_up_to_date(void **state UNUSED)
 {
         size_t n_reported;
 
@@ -341,7 +341,7 @@ static void on_stranger(uv_stream_t *stream, int status)
         assert_int_equal(uv_try_write((uv_stream_t *)pipe, &buffer, 1), sizeof(text) - 1);
 }
 
-static void test_a_stranger_on_the_socket_is_left(void **state UNUSED)
+static void test_the_client_leaves_a_server_that_is_no_supervisor(void **state UNUSED)
 {
         uv_pipe_t listener;
         uv_pipe_t pipe = {.type = UV_UNKNOWN_HANDLE};
@@ -423,7 +423,7 @@ static void test_an_answer_that_is_none_is_a_fault(void **state UNUSED)
         assert_non_null(strstr(rig.fault, "Insufficient privileges"));
 }
 
-static void test_where_nobody_answers_it_is_said_once(void **state UNUSED)
+static void test_a_missing_supervisor_is_logged_once(void **state UNUSED)
 {
         struct error err;
         char reason[300];
@@ -446,7 +446,7 @@ static void test_where_nobody_answers_it_is_said_once(void **state UNUSED)
         assert_int_equal(rig.n_reported, 0);
 }
 
-static void test_a_program_that_is_missing_is_told(void **state UNUSED)
+static void test_a_missing_program_is_reported(void **state UNUSED)
 {
         fakes.is_missing = true;
         mps_link_apply(rig.link, &wanted, 4);
@@ -498,7 +498,7 @@ static void test_a_directory_that_is_too_long_is_refused(void **state UNUSED)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(test_the_status_is_told_at_once_and_at_each_change, start, stop),
+                cmocka_unit_test_setup_teardown(test_the_status_is_delivered_at_once_and_at_each_change, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_what_is_wanted_is_said_and_said_again_to_the_next_supervisor, start, stop),
                 cmocka_unit_test_setup_teardown(
@@ -507,19 +507,19 @@ int main(void)
                         test_who_holds_what_is_said_when_it_changes_and_again_to_the_next_supervisor, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_refused_plan_does_not_end_the_connection, start, stop),
                 cmocka_unit_test_setup_teardown(
-                        test_a_supervisor_with_a_plan_of_its_own_counts_as_having_heard, start, stop),
+                        test_a_supervisor_with_a_plan_of_its_own_counts_as_up_to_date, start, stop),
                 cmocka_unit_test_setup_teardown(test_an_allocation_comes_back, start, stop),
                 cmocka_unit_test_setup_teardown(test_release_and_terminate_come_back, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_what_was_asked_fails_when_the_supervisor_goes_and_it_is_said, start, stop),
                 cmocka_unit_test_setup_teardown(test_without_a_supervisor_a_request_fails_from_the_loop, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_link_that_closes_answers_what_is_open, start, stop),
-                cmocka_unit_test_setup_teardown(test_a_stranger_on_the_socket_is_left, start, stop),
+                cmocka_unit_test_setup_teardown(test_the_client_leaves_a_server_that_is_no_supervisor, start, stop),
                 cmocka_unit_test_setup_teardown(test_nvidias_daemons_are_asked_where_there_is_no_socket, start, stop),
                 cmocka_unit_test_setup_teardown(test_nvidias_daemons_have_limits_for_all_and_no_more, start, stop),
                 cmocka_unit_test_setup_teardown(test_an_answer_that_is_none_is_a_fault, start, stop),
-                cmocka_unit_test_setup_teardown(test_where_nobody_answers_it_is_said_once, start, stop),
-                cmocka_unit_test_setup_teardown(test_a_program_that_is_missing_is_told, start, stop),
+                cmocka_unit_test_setup_teardown(test_a_missing_supervisor_is_logged_once, start, stop),
+                cmocka_unit_test_setup_teardown(test_a_missing_program_is_reported, start, stop),
                 cmocka_unit_test_setup_teardown(test_our_own_supervisor_takes_over_from_nvidias, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_socket_without_a_supervisor_is_not_nvidias, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_directory_that_is_too_long_is_refused, start, stop),

@@ -103,7 +103,7 @@ static void finds_without_a_path(const struct fixture *f, const char *expected)
         assert_string_equal(found, full_expected);
 }
 
-static void test_who_names_no_path_has_that_of_the_process_if_it_has_one(void **state)
+static void test_without_a_path_the_one_in_the_environment_is_used_if_there_is_one(void **state)
 {
         struct fixture *f = *state;
         _free_ char *before = xstrdup(getenv("PATH"));
@@ -147,7 +147,7 @@ static void test_a_program_that_may_not_be_executed_is_named(void **state)
         assert_fails(mps_control_find(&found, path, "", f->root, &err), &err, ERROR_DENIED, expected);
 }
 
-static void test_a_missing_program_is_told_with_the_places(void **state)
+static void test_a_missing_program_is_an_error_that_lists_the_places(void **state)
 {
         struct fixture *f = *state;
         _free_ char *found = NULL;
@@ -373,7 +373,7 @@ static void on_slow(void *data)
         strbuf_puts(&f->said, "slow ");
 }
 
-static void test_an_answer_that_takes_its_time_is_told_once(void **state)
+static void test_a_slow_answer_is_reported_once(void **state)
 {
         struct fixture *f = *state;
 
@@ -419,7 +419,7 @@ static void test_a_command_that_has_an_answer_needs_no_second_one(void **state)
         answers(f, "refused (33.3)");
 }
 
-static void test_behind_a_quit_nobody_is_asked(void **state)
+static void test_after_a_quit_no_further_command_is_sent(void **state)
 {
         struct fixture *f = *state;
 
@@ -447,7 +447,7 @@ static void test_a_daemon_that_never_listens_costs_the_deadline(void **state)
         answers(f, "[unavailable: 'ps': the MPS control daemon in '/run/mps/pipe' has another front end]");
 }
 
-static void test_another_status_is_told_with_what_was_said(void **state)
+static void test_an_unexpected_exit_status_is_reported_with_the_output(void **state)
 {
         struct fixture *f = *state;
 
@@ -533,7 +533,7 @@ static void test_closing_from_an_answer_ends_the_rest(void **state)
         assert_int_equal(f->closed, 1);
 }
 
-static void test_closing_kills_what_runs_and_calls_nobody_back(void **state)
+static void test_closing_kills_what_runs_without_a_callback(void **state)
 {
         struct fixture *f = *state;
 
@@ -606,10 +606,10 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_the_program_is_found_where_distributions_have_it),
                 TEST(test_the_path_comes_before_the_usual_places),
-                TEST(test_who_names_no_path_has_that_of_the_process_if_it_has_one),
+                TEST(test_without_a_path_the_one_in_the_environment_is_used_if_there_is_one),
                 TEST(test_what_is_no_program_is_passed_over_when_there_is_one),
                 TEST(test_a_program_that_may_not_be_executed_is_named),
-                TEST(test_a_missing_program_is_told_with_the_places),
+                TEST(test_a_missing_program_is_an_error_that_lists_the_places),
                 TEST(test_a_control_program_without_its_server_is_refused),
                 TEST(test_a_server_beside_a_program_with_a_path_of_its_own_is_enough),
                 cmocka_unit_test(test_the_search_path_of_a_daemon_has_all_places),
@@ -622,19 +622,19 @@ int main(void)
                 TEST(test_a_daemon_that_is_not_there_is_said_to_be_so),
                 TEST(test_the_words_for_a_missing_daemon_in_an_answer_are_only_words),
                 TEST(test_a_daemon_that_hangs_costs_the_deadline_and_the_next_command_is_asked),
-                TEST(test_an_answer_that_takes_its_time_is_told_once),
+                TEST(test_a_slow_answer_is_reported_once),
                 TEST(test_what_the_daemon_does_not_listen_to_is_asked_again),
                 TEST(test_a_command_that_has_an_answer_needs_no_second_one),
-                TEST(test_behind_a_quit_nobody_is_asked),
+                TEST(test_after_a_quit_no_further_command_is_sent),
                 TEST(test_an_answer_of_a_daemon_that_then_breaks_off_counts),
                 TEST(test_a_daemon_that_never_listens_costs_the_deadline),
-                TEST(test_another_status_is_told_with_what_was_said),
+                TEST(test_an_unexpected_exit_status_is_reported_with_the_output),
                 TEST(test_an_answer_without_end_is_refused),
                 TEST(test_a_program_that_went_away_is_an_error_of_each_command),
                 TEST(test_a_command_of_two_lines_is_refused),
                 TEST(test_an_answer_may_be_followed_by_a_question),
                 TEST(test_closing_from_an_answer_ends_the_rest),
-                TEST(test_closing_kills_what_runs_and_calls_nobody_back),
+                TEST(test_closing_kills_what_runs_without_a_callback),
                 TEST(test_a_pipe_directory_whose_sockets_do_not_fit_is_refused),
         };
 

@@ -242,7 +242,7 @@ static void test_the_probe_proves_what_the_branch_is_known_for(void **state)
         quit(f);
 }
 
-static void test_nobody_is_there_before_and_after(void **state)
+static void test_no_daemon_answers_before_and_after(void **state)
 {
         struct fixture *f = *state;
 
@@ -368,7 +368,7 @@ static void test_options_of_newer_releases_are_known_to_be_unknown(void **state)
 }
 
 /* As without a GPU, or where the driver's files are not what they should be: nothing but the log tells. */
-static void test_a_server_that_cannot_start_is_told_in_the_log_alone(void **state)
+static void test_a_server_that_cannot_start_is_reported_only_in_the_log(void **state)
 {
         struct fixture *f = *state;
         _free_ char *command = xasprintf("start_server -uid %u", getuid());
@@ -462,13 +462,13 @@ static int test_version(char *fetched)
                 TEST(test_its_answers_are_those_on_record),
                 TEST(test_what_is_set_is_read_back),
                 TEST(test_the_probe_proves_what_the_branch_is_known_for),
-                TEST(test_nobody_is_there_before_and_after),
+                TEST(test_no_daemon_answers_before_and_after),
                 TEST(test_a_killed_daemon_is_known_by_its_silence_and_another_starts_over_its_files),
                 TEST(test_a_daemon_that_does_not_answer_costs_the_deadline),
                 TEST(test_a_second_daemon_in_one_directory_is_refused),
                 TEST(test_the_longest_pipe_directory_works_and_one_byte_more_does_not),
                 TEST(test_options_of_newer_releases_are_known_to_be_unknown),
-                TEST(test_a_server_that_cannot_start_is_told_in_the_log_alone),
+                TEST(test_a_server_that_cannot_start_is_reported_only_in_the_log),
         };
 
         return cmocka_run_group_tests_name(fetched, tests, NULL, NULL);

@@ -38,7 +38,7 @@ static void expect_repair(struct rig *rig, const char *difference, const char *q
         assert_true(rig_status(rig, GPU_A)->since == since);
 }
 
-static void test_a_default_percentage_is_set_back_and_told(void **state)
+static void test_a_changed_default_percentage_is_set_back_and_reported(void **state)
 {
         struct rig *rig = *state;
 
@@ -50,7 +50,7 @@ static void test_a_default_percentage_is_set_back_and_told(void **state)
                 "get_default_active_thread_percentage", "25.0\n");
 }
 
-static void test_a_default_memory_limit_is_set_back_and_told(void **state)
+static void test_a_changed_default_memory_limit_is_set_back_and_reported(void **state)
 {
         struct rig *rig = *state;
 
@@ -196,7 +196,7 @@ static bool has_notice(struct rig *rig, const void *data)
         return status->notice && strstr(status->notice, data);
 }
 
-static void test_a_namespace_that_does_not_follow_is_told_and_the_others_are_served(void **state)
+static void test_a_namespace_that_keeps_its_old_limit_is_reported_and_the_others_are_served(void **state)
 {
         struct rig *rig = *state;
 
@@ -215,14 +215,14 @@ static void test_a_namespace_that_does_not_follow_is_told_and_the_others_are_ser
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(test_a_default_percentage_is_set_back_and_told),
-                TEST(test_a_default_memory_limit_is_set_back_and_told),
+                TEST(test_a_changed_default_percentage_is_set_back_and_reported),
+                TEST(test_a_changed_default_memory_limit_is_set_back_and_reported),
                 TEST(test_what_a_live_server_allows_is_set_back),
                 TEST(test_a_server_that_does_not_follow_is_left_alone),
                 TEST(test_a_default_that_cannot_be_set_back_ends_the_serving),
                 TEST(test_a_server_of_interface_3_is_set_back),
                 TEST(test_the_limits_of_a_namespace_are_set_back),
-                TEST(test_a_namespace_that_does_not_follow_is_told_and_the_others_are_served),
+                TEST(test_a_namespace_that_keeps_its_old_limit_is_reported_and_the_others_are_served),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,7 +124,7 @@ static void say(const struct peer *peer, const struct mps_request *request)
         lines_send(peer->lines, text, strlen(text));
 }
 
-static void test_who_watches_hears_the_status_at_once_and_at_each_change(void **state UNUSED)
+static void test_a_watcher_gets_the_status_at_once_and_at_each_change(void **state UNUSED)
 {
         const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
         struct peer *peer = connect_peer(0);
@@ -176,7 +176,7 @@ static void read_statuses(int fd, struct strbuf *text)
         uv_run(&rig.loop, UV_RUN_NOWAIT);
 }
 
-static void test_who_reads_slowly_gets_the_newest_status_and_few_others(void **state UNUSED)
+static void test_a_slow_reader_gets_the_newest_status_and_few_others(void **state UNUSED)
 {
         static const char watch[] = "{\"do\":\"watch\"}\n";
         struct strbuf text = STRBUF_INIT;
@@ -220,7 +220,7 @@ static void test_what_is_wanted_is_put_in_force_or_refused(void **state UNUSED)
         assert_string_equal(peer->last.error.text, "two daemons are named 'a'");
 }
 
-static void test_with_a_plan_of_its_own_nobody_says_what_is_wanted(void **state UNUSED)
+static void test_with_a_plan_of_its_own_the_supervisor_takes_no_requests(void **state UNUSED)
 {
         const struct mps_request apply = {.kind = MPS_REQUEST_APPLY, .id = 7};
         struct peer *peer;
@@ -275,7 +275,7 @@ static void test_release_and_terminate_are_answered(void **state UNUSED)
         assert_string_equal(peer->last.error.text, "no client 4711");
 }
 
-static void test_an_answer_for_somebody_who_left_goes_nowhere(void **state UNUSED)
+static void test_an_answer_for_a_closed_connection_is_dropped(void **state UNUSED)
 {
         const struct mps_request release = {.kind = MPS_REQUEST_RELEASE, .id = 9, .allocation = {.id = "g1"}};
         const struct mps_request ping = {.kind = MPS_REQUEST_PING, .id = 1};
@@ -349,7 +349,7 @@ static void test_what_is_no_request_ends_the_connection(void **state UNUSED)
         assert_int_equal(peer->n_answers, 0);
 }
 
-static void test_only_root_and_our_own_user_are_heard(void **state UNUSED)
+static void test_only_root_and_our_own_user_may_connect(void **state UNUSED)
 {
         static const char ping[] = "{\"do\":\"ping\",\"id\":1}\n";
         int status = -1;
@@ -411,20 +411,19 @@ static void test_a_root_that_is_not_there_is_named(void **state UNUSED)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(
-                        test_who_watches_hears_the_status_at_once_and_at_each_change, start, stop),
-                cmocka_unit_test_setup_teardown(
-                        test_who_reads_slowly_gets_the_newest_status_and_few_others, start, stop),
+                cmocka_unit_test_setup_teardown(test_a_watcher_gets_the_status_at_once_and_at_each_change, start, stop),
+                cmocka_unit_test_setup_teardown(test_a_slow_reader_gets_the_newest_status_and_few_others, start, stop),
                 cmocka_unit_test_setup_teardown(test_what_is_wanted_is_put_in_force_or_refused, start, stop),
-                cmocka_unit_test_setup_teardown(test_with_a_plan_of_its_own_nobody_says_what_is_wanted, start, stop),
+                cmocka_unit_test_setup_teardown(
+                        test_with_a_plan_of_its_own_the_supervisor_takes_no_requests, start, stop),
                 cmocka_unit_test_setup_teardown(test_an_allocation_is_answered_when_it_is_made, start, stop),
                 cmocka_unit_test_setup_teardown(test_release_and_terminate_are_answered, start, stop),
-                cmocka_unit_test_setup_teardown(test_an_answer_for_somebody_who_left_goes_nowhere, start, stop),
+                cmocka_unit_test_setup_teardown(test_an_answer_for_a_closed_connection_is_dropped, start, stop),
                 cmocka_unit_test_setup_teardown(test_an_answer_after_the_end_of_the_listener_goes_nowhere, start, stop),
                 cmocka_unit_test_setup_teardown(test_open_requests_are_bounded, start, stop),
                 cmocka_unit_test_setup_teardown(test_connections_are_bounded, start, stop),
                 cmocka_unit_test_setup_teardown(test_what_is_no_request_ends_the_connection, start, stop),
-                cmocka_unit_test_setup_teardown(test_only_root_and_our_own_user_are_heard, start, stop),
+                cmocka_unit_test_setup_teardown(test_only_root_and_our_own_user_may_connect, start, stop),
                 cmocka_unit_test_setup_teardown(test_the_socket_is_ours_alone_and_goes_with_us, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_socket_that_is_not_ours_any_more_stays, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_root_that_is_not_there_is_named, start, stop),

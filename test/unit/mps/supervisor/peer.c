@@ -172,7 +172,7 @@ static void test_an_owner_that_was_disconnected_is_given_less_time_for_a_minute_
         assert_int_equal(patience_with(f, getuid(), 64500), 500);
 }
 
-static void test_whoever_keeps_it_waiting_for_too_long_is_disconnected_and_named(void **state)
+static void test_a_peer_that_blocks_the_daemon_for_too_long_is_disconnected_and_named(void **state)
 {
         struct fixture *f = *state;
         char *who = NULL;
@@ -269,7 +269,7 @@ static int tear_down(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(test_whoever_keeps_it_waiting_for_too_long_is_disconnected_and_named),
+                TEST(test_a_peer_that_blocks_the_daemon_for_too_long_is_disconnected_and_named),
                 TEST(test_an_owner_that_was_disconnected_is_given_less_time_for_a_minute_and_no_one_else_is),
                 TEST(test_its_own_server_may_take_its_time),
                 TEST(test_our_children_may_take_their_time),

@@ -271,7 +271,7 @@ static void test_the_thread_variable_is_read_as_cuda_reads_it(void **state)
         threads_are(f, "", 0, false, 0); /* not to be read is not the same as not there */
 }
 
-static void test_an_allocation_is_a_word_of_its_own_form_or_none(void **state)
+static void test_an_allocation_id_has_its_own_form_or_is_none(void **state)
 {
         struct fixture *f = *state;
         char *large = xcalloc(1, PROCESS_ENVIRONMENT_MAX + 64);
@@ -351,7 +351,7 @@ int main(void)
                 TEST(test_what_cannot_be_read_is_unknown),
                 TEST(test_a_process_that_is_not_there_is_not_found),
                 TEST(test_the_thread_variable_is_read_as_cuda_reads_it),
-                TEST(test_an_allocation_is_a_word_of_its_own_form_or_none),
+                TEST(test_an_allocation_id_has_its_own_form_or_is_none),
                 TEST(test_this_process_is_found_as_it_is),
         };
 

@@ -275,7 +275,7 @@ static bool has_partitions(struct rig *rig, const void *data)
 }
 
 /* A release that got lost, as while the supervisor started anew, keeps SMs that nobody can have any more. */
-static void test_a_partition_that_nobody_has_any_more_is_removed(void **state)
+static void test_a_partition_without_a_holder_is_removed(void **state)
 {
         static const char *const ids[] = {"g1", "g2"};
         static const size_t one = 1;
@@ -695,7 +695,7 @@ static void test_a_limit_is_found_after_a_restart_and_taken_away_with_its_alloca
         rig_wait(rig, has_no_limit, NULL, "the limit is taken away");
 }
 
-static void test_a_limit_that_somebody_changes_is_set_again(void **state)
+static void test_a_changed_limit_is_set_again(void **state)
 {
         struct rig *rig = *state;
 
@@ -903,7 +903,7 @@ int main(void)
                 TEST(test_a_mig_device_has_no_partitions),
                 TEST(test_partitions_outlive_the_supervisor),
                 TEST(test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones_void),
-                TEST(test_a_partition_that_nobody_has_any_more_is_removed),
+                TEST(test_a_partition_without_a_holder_is_removed),
                 TEST(test_a_removal_that_fails_is_tried_again),
                 TEST(test_a_namespace_that_is_missing_is_made_and_one_too_many_removed),
                 TEST(test_a_namespace_is_made_again_in_each_process_and_until_it_can_be),
@@ -919,7 +919,7 @@ int main(void)
                 TEST(test_a_client_in_a_namespace_is_terminated),
                 TEST(test_the_memory_of_a_container_is_limited_as_a_whole_until_its_allocation_is_released),
                 TEST(test_a_limit_is_found_after_a_restart_and_taken_away_with_its_allocation),
-                TEST(test_a_limit_that_somebody_changes_is_set_again),
+                TEST(test_a_changed_limit_is_set_again),
                 TEST(test_a_limit_is_forgotten_with_the_folder_of_its_container),
                 TEST(test_a_driver_without_limits_of_containers_serves_and_says_so),
                 TEST(test_a_container_that_names_no_namespace_has_no_limit_as_a_whole),

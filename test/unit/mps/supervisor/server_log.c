@@ -111,7 +111,7 @@ static const char control_log[] =
                 "NEW CLIENT 0 from user 1000: Server already exists\n" CONTROL
                 "Server 4711 exited with status 1\n" CONTROL "Removed Shm file at \n" CONTROL "Exit with status 0\n";
 
-static void test_a_control_log_is_told_as_events(void **state)
+static void test_lines_of_a_control_log_become_events(void **state)
 {
         struct fixture *f = *state;
 
@@ -149,7 +149,7 @@ static const char server_events[] = "4711:version 13000\n"
                                     "4711:fault\n"
                                     "4711:fatal\n";
 
-static void test_a_server_log_is_told_as_events(void **state)
+static void test_lines_of_a_server_log_become_events(void **state)
 {
         struct fixture *f = *state;
 
@@ -168,7 +168,7 @@ static void test_pieces_of_any_size_make_the_same_events(void **state)
         }
 }
 
-static void test_a_client_has_the_limits_that_its_server_told_before_it(void **state)
+static void test_a_client_has_the_limits_that_its_server_logged_before_it(void **state)
 {
         struct fixture *f = *state;
 
@@ -203,7 +203,7 @@ static void test_a_server_that_cannot_start_says_why(void **state)
                    "4711:failed (MPS is only supported on 64-bit Linux platforms, with an SM 3.5 or higher GPU.)\n");
 }
 
-static void test_too_many_clients_are_told_wherever_the_name_stands(void **state)
+static void test_too_many_clients_are_recognised_wherever_the_name_is_in_the_line(void **state)
 {
         struct fixture *f = *state;
 
@@ -367,12 +367,12 @@ static int tear_down(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(test_a_control_log_is_told_as_events),
-                TEST(test_a_server_log_is_told_as_events),
+                TEST(test_lines_of_a_control_log_become_events),
+                TEST(test_lines_of_a_server_log_become_events),
                 TEST(test_pieces_of_any_size_make_the_same_events),
-                TEST(test_a_client_has_the_limits_that_its_server_told_before_it),
+                TEST(test_a_client_has_the_limits_that_its_server_logged_before_it),
                 TEST(test_a_server_that_cannot_start_says_why),
-                TEST(test_too_many_clients_are_told_wherever_the_name_stands),
+                TEST(test_too_many_clients_are_recognised_wherever_the_name_is_in_the_line),
                 TEST(test_lines_that_are_none_are_passed_over),
                 TEST(test_a_line_without_end_costs_its_cap_and_the_next_is_read),
                 TEST(test_a_file_is_followed_through_appends_cuts_and_replacements),

@@ -86,7 +86,7 @@ static void test_a_root_that_is_not_there_is_named(void **state UNUSED)
 
 #define LINE(point, optional) "36 27 0:52 / " point " rw,nosuid" optional " - tmpfs shm rw,size=4k\n"
 
-static void test_what_is_mounted_below_a_private_volume_is_seen_by_nobody(void **state UNUSED)
+static void test_a_mount_below_a_private_volume_is_invisible_elsewhere(void **state UNUSED)
 {
         static const struct {
                 const char *mountinfo;
@@ -285,7 +285,7 @@ int main(void)
                 cmocka_unit_test(test_a_folder_without_a_mount_is_removed),
                 cmocka_unit_test(test_a_file_in_its_place_is_an_error),
                 cmocka_unit_test(test_a_root_that_is_not_there_is_named),
-                cmocka_unit_test(test_what_is_mounted_below_a_private_volume_is_seen_by_nobody),
+                cmocka_unit_test(test_a_mount_below_a_private_volume_is_invisible_elsewhere),
                 cmocka_unit_test(test_files_are_removed_when_no_container_has_them_any_more),
                 cmocka_unit_test(test_what_daemon_or_server_has_open_or_mapped_stays),
                 cmocka_unit_test(test_no_link_is_followed_and_no_depth_is_too_much),

@@ -462,7 +462,7 @@ static void assert_has(const char *text, const char *line)
                 fail_msg("'%s' is not in:\n%s", line, text);
 }
 
-static void test_metrics_tell_the_daemons(void **state UNUSED)
+static void test_metrics_have_the_daemons(void **state UNUSED)
 {
         _free_ char *text = mps_status_metrics(&whole);
 
@@ -525,7 +525,7 @@ int main(void)
                 cmocka_unit_test_teardown(test_an_answer_arrives_as_it_was, empty_arena),
                 cmocka_unit_test_teardown(test_a_tenants_text_cannot_spoil_a_status, empty_arena),
                 cmocka_unit_test_teardown(test_a_wrong_answer_is_refused_with_what_is_wrong, empty_arena),
-                cmocka_unit_test(test_metrics_tell_the_daemons),
+                cmocka_unit_test(test_metrics_have_the_daemons),
                 cmocka_unit_test(test_a_client_without_a_unit_counts_where_the_daemon_has_one),
         };
 

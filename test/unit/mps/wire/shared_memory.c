@@ -55,7 +55,7 @@ static void test_owners_are_kept_while_it_is_full(void **state UNUSED)
         assert_int_equal(empty.nameless, 0);
 }
 
-static void test_what_differs_by_less_than_a_percent_is_not_told_again(void **state UNUSED)
+static void test_a_difference_below_one_percent_is_not_reported_again(void **state UNUSED)
 {
         const struct mps_shm some = {.size = 1000, .used = 501, .files_max = 100, .files = 2};
         struct mps_shm other = some;
@@ -72,7 +72,7 @@ static void test_what_differs_by_less_than_a_percent_is_not_told_again(void **st
         assert_false(mps_shm_is_same(&some, &other));
 }
 
-static void test_the_text_names_who_has_how_much(void **state UNUSED)
+static void test_the_text_names_users_with_their_amounts(void **state UNUSED)
 {
         const struct mps_shm shm = {.size = UINT64_C(100) << 20,
                 .used = UINT64_C(95) << 20,
@@ -94,8 +94,8 @@ int main(void)
                 cmocka_unit_test(test_the_fuller_of_bytes_and_files_counts),
                 cmocka_unit_test(test_it_is_full_until_there_is_room_again),
                 cmocka_unit_test(test_owners_are_kept_while_it_is_full),
-                cmocka_unit_test(test_what_differs_by_less_than_a_percent_is_not_told_again),
-                cmocka_unit_test(test_the_text_names_who_has_how_much),
+                cmocka_unit_test(test_a_difference_below_one_percent_is_not_reported_again),
+                cmocka_unit_test(test_the_text_names_users_with_their_amounts),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,12 @@
+/*
+ * What the agent's page for Prometheus says of DRA (agent/metrics.h): what is offered, what kubelet asked for, and what each
+ * claim holds. Pure.
+ */
+#pragma once
+
+#include "dra/driver.h"
+#include "ledger/claims.h"
+#include "metrics/exposition.h"
+
+void dra_metrics_put(struct exposition *to, const struct dra_measures *dra, const struct ledger_claim_state *claims,
+        size_t n_claims);

@@ -1,0 +1,224 @@
+#include "cmd/mps/own_plan.h"
+
+#include "agent/hangs.h"
+#include "agent/report.h"
+#include "base/log.h"
+#include "gpu/monitor.h"
+#include "io/filewatch.h"
+#include "nodeconfig/settings.h"
+
+struct own_plan {
+        struct mps_process process;
+        const struct own_plan_options *options;
+        const struct config_text *text; /* instead of a file; or NULL */
+        struct settings *settings;
+        struct filewatch *file; /* NULL: no configuration file */
+        struct gpu_monitor *monitor;
+        struct inventory *inventory; /* of the present plan */
+        uint64_t generation;
+        bool was_empty; /* it was logged that no daemon is wanted */
+        struct complaint bad_config;
+        struct complaint bad_plan;
+};
+
+/* ---- the plan ---- */
+
+static void report_wanted(struct own_plan *own, const struct mps_wanted *wanted)
+{
+        bool is_empty = wanted->n_daemons == 0;
+
+        if (is_empty && !own->was_empty)
+                log_info("No devices are configured for MPS sharing; Waiting indefinitely.");
+        own->was_empty = is_empty;
+}
+
+/* The supervisor copies the wanted daemons, so the plan is not needed afterwards. */
+static int own_plan_apply(struct own_plan *own, const struct inventory *inventory, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct mps_wanted wanted;
+        struct plan *plan;
+        int rc;
+
+        if (plan_build(&plan, &arena, own->settings->config, inventory, settings_warn, NULL, err) < 0)
+                return -1;
+        mps_wanted_of(&wanted, &arena, plan);
+        rc = mps_supervisor_apply(own->process.supervisor, &wanted, own->generation + 1, err);
+        if (rc == 0) {
+                own->generation++;
+                report_wanted(own, &wanted);
+                if (own->options->on_plan)
+                        own->options->on_plan(plan, &wanted, own->settings->config->mps_directory);
+        }
+        plan_done(plan);
+        return rc;
+}
+
+static void on_own_inventory(struct inventory *inventory, void *data)
+{
+        struct own_plan *own = data;
+        struct error err;
+
+        if (own->process.is_stopping) {
+                inventory_free(inventory);
+                return;
+        }
+        if (!own->inventory || !inventory_is_same(own->inventory, inventory))
+                report_inventory(inventory);
+        inventory_free(own->inventory);
+        own->inventory = inventory;
+        if (own_plan_apply(own, inventory, &err) < 0)
+                complain(&own->bad_plan,
+                        own->generation ? "change refused, the daemons in force stay"
+                                        : "no plan can be made; waiting for another configuration or other GPUs",
+                        &err);
+        else
+                complaint_settle(&own->bad_plan);
+}
+
+static void on_own_unavailable(const char *reason, void *data)
+{
+        const struct own_plan *own = data;
+
+        if (!own->process.is_stopping)
+                log_warn("NVML cannot be used, will try again", LOG_STR("reason", reason));
+}
+
+static void on_own_hang(const struct gpu_hang *hang, bool has_returned, void *data)
+{
+        const struct own_plan *own = data;
+
+        if (!own->process.is_stopping)
+                agent_hangs_report(hang, has_returned, NULL);
+}
+
+static void on_own_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
+{
+        const struct own_plan *own = data;
+
+        if (!own->process.is_stopping)
+                report_health(uuid, healthy, reason, xid);
+}
+
+/* ---- reload ---- */
+
+static void own_plan_reload(struct own_plan *own)
+{
+        struct settings *settings;
+        struct error err;
+
+        if (own->file)
+                filewatch_accept(own->file);
+        if (settings_new(&settings, own->options->options, own->text, &err) < 0) {
+                complain(&own->bad_config, "configuration refused, the one in force stays", &err);
+                return;
+        }
+        complaint_settle(&own->bad_config);
+        settings_unref(own->settings);
+        own->settings = settings;
+        report_config(settings->config);
+        gpu_monitor_rescan(own->monitor); /* and its inventory leads to the next plan */
+}
+
+static void on_own_file_changed(void *data)
+{
+        struct own_plan *own = data;
+
+        log_info("the configuration file changed", LOG_STR("file", own->settings->config->path));
+        own_plan_reload(own);
+}
+
+static void on_hang_up(void *data)
+{
+        struct own_plan *own = data;
+
+        complaint_settle(&own->bad_config); /* so that a failure is logged again */
+        complaint_settle(&own->bad_plan);
+        own_plan_reload(own);
+}
+
+static void on_stop(void *data)
+{
+        struct own_plan *own = data;
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+
+        own->file = filewatch_close(own->file);
+        own->process.leaves_threads = gpu_monitor_hangs(own->monitor, hangs) > 0;
+        gpu_monitor_close(own->monitor, NULL, NULL);
+}
+
+/* ---- start ---- */
+
+static int watch_file(struct own_plan *own, struct error *err)
+{
+        const struct filewatch_options options = {
+                .path = option_set_get(own->options->options, "config-file"),
+                .limit = CONFIG_FILE_LIMIT,
+                .changed = on_own_file_changed,
+                .data = own,
+        };
+
+        if (!options.path || !*options.path)
+                return 0;
+        return filewatch_new(&own->file, &own->process.loop, &options, err);
+}
+
+static int start_monitor(struct own_plan *own, struct error *err)
+{
+        static const enum platform_choice discoveries[] = {
+                [DISCOVERY_AUTO] = PLATFORM_CHOICE_AUTO,
+                [DISCOVERY_NVML] = PLATFORM_CHOICE_NVML,
+                [DISCOVERY_TEGRA] = PLATFORM_CHOICE_TEGRA,
+        };
+        const struct config *config = own->settings->config;
+        const struct gpu_monitor_options options = {
+                .library = config->nvml_library,
+                .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
+                .discovery = discoveries[config->discovery],
+                .policy = &own->settings->policy,
+                .on_inventory = on_own_inventory,
+                .on_unavailable = on_own_unavailable,
+                .on_health = on_own_health,
+                .on_hang = on_own_hang,
+                .data = own,
+        };
+
+        return gpu_monitor_new(&own->monitor, &own->process.loop, &options, err);
+}
+
+static int own_plan_start(struct own_plan *own, struct mps_process_options process, struct error *err)
+{
+        const struct config *config;
+
+        if (settings_new(&own->settings, own->options->options, own->text, err) < 0)
+                return error_prefix(err, "configuration refused");
+        config = own->settings->config;
+        report_config(config);
+        process.root = config->mps_directory;
+        process.control = config->mps_control;
+        process.driver_root = config->driver_root_ctr;
+        process.nvml_library = config->nvml_library;
+        process.on_hang_up = on_hang_up;
+        process.on_stop = on_stop;
+        process.data = own;
+        if (mps_process_start(&own->process, &process, err) < 0)
+                return -1;
+        own->generation = mps_supervisor_status(own->process.supervisor)->generation;
+        if (watch_file(own, err) < 0)
+                return -1;
+        return start_monitor(own, err);
+}
+
+int own_plan_run(const struct own_plan_options *options, struct error *err)
+{
+        const char *path = option_set_get(options->options, "config-file");
+        struct own_plan own = {.options = options, .text = path && *path ? NULL : options->text};
+        int status;
+
+        if (own_plan_start(&own, options->process, err) < 0)
+                return -1;
+        status = mps_process_run(&own.process);
+        inventory_free(own.inventory);
+        settings_unref(own.settings);
+        return status;
+}

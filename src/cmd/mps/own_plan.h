@@ -1,0 +1,22 @@
+/*
+ * A supervisor that takes its daemons from the configuration and the GPUs of this node, instead of from the agent: NVIDIA's
+ * mps-control-daemon, and `warpshare mps --standalone`. It follows the configuration file, SIGHUP and the GPUs; a configuration that cannot be
+ * used leaves the daemons in force as they are.
+ */
+#pragma once
+
+#include "base/complaint.h"
+#include "cmd/mps/process.h"
+#include "config/option.h"
+#include "share/mps_wanted.h"
+
+struct own_plan_options {
+        const struct option_set *options;
+        const struct config_text *text;     /* the configuration where the options name no file; NULL: their defaults */
+        struct mps_process_options process; /* root, programs, own signals and |data| are set here */
+        /* |plan| is in force; may be NULL. */
+        void (*on_plan)(const struct plan *plan, const struct mps_wanted *wanted, const char *root);
+};
+
+/* Runs until a signal to stop, and returns the exit status; -1: it could not be started. */
+int own_plan_run(const struct own_plan_options *options, struct error *err) MUST_USE;

@@ -1,0 +1,294 @@
+/*
+ * warpshare run: starts a program in a share of a GPU, on a machine where `warpshare mps --standalone` shares them. It chooses a unit, takes
+ * the share (shares.h), and becomes the program, with the variables by which MPS holds it to that.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mps_value.h"
+#include "base/text.h"
+#include "cli/columns.h"
+#include "cmd/commands.h"
+#include "cmd/mps/standalone.h"
+#include "cmd/run/shares.h"
+#include "dra/quantity.h"
+#include "share/mps_limits.h"
+
+enum { EXIT_NO_PROGRAM = 127, EXIT_NOT_STARTED = 126 }; /* as a shell's */
+
+#define WAIT_MAX UINT64_C(604800) /* a week */
+#define AGAIN_MS 200
+#define MIB (UINT64_C(1) << 20)
+
+enum { SHARE, THREADS, MEMORY, GPU, WAIT, SHOW };
+
+static const struct option own[] = {
+        [SHARE] = {.flag = "share",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PART",
+                .help = "how much of one GPU's threads and memory: 0.3 or 30%"},
+        [THREADS] = {.flag = "threads",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PERCENT",
+                .help = "of its threads, instead of what --share says: 30"},
+        [MEMORY] = {.flag = "memory",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "QUANTITY",
+                .help = "of its memory, instead of what --share says: 10Gi"},
+        [GPU] = {.flag = "gpu",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "INDEX|UUID",
+                .help = "this GPU or MIG device (0, 0:1, GPU-…); else that which has the least left and room for it"},
+        [WAIT] = {.flag = "wait",
+                .type = OPTION_STRING,
+                .fallback = "0",
+                .argument = "SECONDS",
+                .help = "how long to wait for room"},
+        [SHOW] = {.flag = "show", .type = OPTION_BOOL, .fallback = "false", .help = "list GPUs and shares, and end"},
+};
+
+static const char *const shared[] = {"mps-directory", NULL};
+
+const struct command_line command_run_line = {
+        .shared = shared,
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare run",
+        .help = "usage: warpshare run --share PART [OPTION...] -- PROGRAM [ARGUMENT...]\n"
+                "       warpshare run --show\n"
+                "\n"
+                "Starts a program in a share of a GPU, on a machine without Kubernetes where 'warpshare mps --standalone'\n"
+                "runs. MPS holds the program to its share, and other shares run beside it on the same GPU. The share is\n"
+                "free again when the program and all that it has started have ended.\n"
+                "\n"
+                "    $ warpshare run --share 0.3 -- python3 train.py\n"
+                "    $ warpshare run --threads 50 --memory 10Gi --wait 3600 -- ./simulate\n"
+                "\n"
+                "Shares that 'warpshare run' gives never add up to more than a GPU has. Who starts programs past it is\n"
+                "not held to anything, so it is for users who want to share (docs/standalone.md).\n"
+                "\n"
+                "The program gets CUDA_VISIBLE_DEVICES, CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and\n"
+                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT. Status 126 or 127: it could not be started; 1: no share; else its own.\n"
+                "\n",
+        .more_help =
+                "\nWithout --mps-directory the folder is " STANDALONE_ROOT ", as for 'warpshare mps --standalone'.\n",
+};
+
+/* ---- what is asked for ---- */
+
+/* "0.3", "30%": above 0 and at most 1, in permille. */
+static bool read_part(const char *text, unsigned int *ret)
+{
+        _free_ char *copy = xstrdup(text);
+        size_t length = strlen(text);
+        char *end;
+        double part;
+
+        if (length && text[length - 1] == '%') {
+                copy[length - 1] = '\0';
+                return mps_value_threads(copy, ret);
+        }
+        errno = 0;
+        part = strtod(text, &end);
+        if (!length || *end || errno || !(part > 0) || part > 1 || text[strspn(text, "0123456789.")])
+                return false;
+        *ret = (unsigned int)lround(part * 1000);
+        return *ret > 0;
+}
+
+static int read_request(struct run_share *ret, uint64_t *ret_wait, const char *const *values, struct error *err)
+{
+        uint64_t bytes;
+
+        *ret = (struct run_share){.unit = *values[GPU] ? values[GPU] : NULL, .pid = getpid()};
+        if (*values[SHARE] && !read_part(values[SHARE], &ret->threads_permille))
+                return error_set(err, ERROR_INVALID,
+                        "share: '%.40s' is no part of a GPU, which is above 0 and at most 1: 0.3, or 30%%",
+                        values[SHARE]);
+        if (*values[THREADS] && !mps_value_threads(values[THREADS], &ret->threads_permille))
+                return error_set(err, ERROR_INVALID,
+                        "threads: '%.40s' is no percentage above 0 and at most 100, as 30 or 33.3", values[THREADS]);
+        if (!ret->threads_permille)
+                return error_set(err, ERROR_INVALID,
+                        "how much of a GPU? --share 0.3 for 30 %% of threads and memory, or --threads and --memory");
+        if (*values[MEMORY] && (!quantity_value(values[MEMORY], &bytes) || bytes < MIB || bytes / MIB > UINT32_MAX))
+                return error_set(err, ERROR_INVALID, "memory: '%.40s' is no quantity of at least 1Mi, as 10Gi or 512Mi",
+                        values[MEMORY]);
+        if (*values[MEMORY])
+                ret->memory_mib = bytes / MIB;
+        if (!text_to_uint(values[WAIT], WAIT_MAX, ret_wait))
+                return error_set(err, ERROR_INVALID, "wait: '%.20s' is no number of seconds from 0 to %" PRIu64,
+                        values[WAIT], WAIT_MAX);
+        return 0;
+}
+
+/* ---- the share ---- */
+
+/* 0: |*ret_unit| has room, and the share is held from now on. */
+static int try_share(const struct run_unit **ret_unit, struct run_share *share, struct arena *arena, const char *root,
+        struct error *err)
+{
+        const struct run_share request = *share;
+        const struct run_share *held;
+        struct lock lock = LOCK_INIT;
+        struct run_units units;
+        size_t n_held;
+        int fd;
+        int rc = -1;
+
+        if (run_units_read(&units, arena, root, err) < 0 || run_shares_lock(&lock, root, err) < 0)
+                return -1;
+        if (run_shares_read(&held, &n_held, arena, root, err) == 0)
+                *ret_unit = run_choose(&units, held, n_held, &request, err);
+        else
+                *ret_unit = NULL;
+        if (*ret_unit) {
+                share->unit = (*ret_unit)->uuid;
+                share->memory_mib = run_memory_mib(*ret_unit, &request);
+                rc = run_shares_hold(&fd, root, share, err);
+        }
+        lock_release(&lock);
+        return rc;
+}
+
+static int take_share(const struct run_unit **ret_unit, struct run_share *share, uint64_t wait, struct arena *arena,
+        const char *root, struct error *err)
+{
+        const struct timespec pause = {.tv_nsec = AGAIN_MS * 1000000L};
+
+        for (uint64_t waited = 0;; waited += AGAIN_MS) {
+                if (try_share(ret_unit, share, arena, root, err) == 0)
+                        return 0;
+                if (err->kind != ERROR_EXHAUSTED || waited >= wait * 1000)
+                        return -1;
+                if (waited == 0)
+                        fprintf(stderr, "warpshare run: %s; waiting\n", err->text);
+                nanosleep(&pause, NULL);
+        }
+}
+
+/* ---- the program ---- */
+
+static void set_environment(
+        const struct run_unit *unit, const struct run_share *share, const char *root, struct arena *arena)
+{
+        setenv("CUDA_VISIBLE_DEVICES", unit->uuid, 1);
+        setenv("CUDA_MPS_PIPE_DIRECTORY", arena_printf(arena, "%s/%s/pipe", root, unit->daemon), 1);
+        setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", mps_limits_threads(arena, share->threads_permille), 1);
+        if (share->memory_mib)
+                setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", mps_limits_memory(arena, &share->memory_mib, 1), 1);
+}
+
+/* ---- --show ---- */
+
+static void show_unit(struct columns *table, const struct run_unit *unit, const struct run_share *held, size_t n_held)
+{
+        unsigned int permille;
+        uint64_t mib;
+
+        run_sum(unit, held, n_held, &permille, &mib);
+        columns_add(table, "%s", unit->index);
+        columns_add(table, "%s", unit->name);
+        columns_add(table, "%u.%u %%", permille / 10, permille % 10);
+        columns_add(table, "%" PRIu64 " of %" PRIu64 " MiB", mib, unit->memory_mib);
+        columns_add(table, "-");
+        columns_add(table, "-");
+        columns_add(table, "-");
+        for (size_t i = 0; i < n_held; i++) {
+                const struct run_share *share = &held[i];
+
+                if (strcmp(share->unit, unit->uuid) != 0)
+                        continue;
+                columns_add(table, " ");
+                columns_add(table, " ");
+                columns_add(table, "%u.%u %%", share->threads_permille / 10, share->threads_permille % 10);
+                columns_add(table, "%" PRIu64 " MiB", share->memory_mib);
+                columns_add(table, "%d", (int)share->pid);
+                columns_add(table, "%u", (unsigned int)share->uid);
+                columns_add(table, "%s", share->program ? share->program : "-");
+        }
+}
+
+static int show(const char *root, struct arena *arena, struct error *err)
+{
+        static const struct column columns[] = {{"GPU", false}, {"NAME", false}, {"THREADS", true}, {"MEMORY", true},
+                {"PID", true}, {"USER", true}, {"PROGRAM", false}};
+        struct lock lock = LOCK_INIT;
+        struct strbuf text = STRBUF_INIT;
+        const struct run_share *held;
+        struct run_units units;
+        struct columns table;
+        size_t n_held;
+        int rc;
+
+        if (run_units_read(&units, arena, root, err) < 0 || run_shares_lock(&lock, root, err) < 0)
+                return -1;
+        rc = run_shares_read(&held, &n_held, arena, root, err);
+        lock_release(&lock);
+        if (rc < 0)
+                return -1;
+        columns_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < units.n_units; i++)
+                show_unit(&table, &units.units[i], held, n_held);
+        columns_print(&text, &table, "", command_line_wants_colours());
+        fputs(text.data, stdout);
+        strbuf_done(&text);
+        columns_done(&table);
+        return 0;
+}
+
+/* ---- the command ---- */
+
+static int run_program(char **program, const char *const *values, const char *root, struct arena *arena)
+{
+        const struct run_unit *unit;
+        struct run_share share;
+        struct error err;
+        uint64_t wait;
+
+        if (read_request(&share, &wait, values, &err) < 0)
+                return command_line_refuse(&command_run_line, &err);
+        if (!program || !*program) {
+                error_raise(&err, ERROR_INVALID, "which program? 'warpshare run --share 0.3 -- PROGRAM'");
+                return command_line_refuse(&command_run_line, &err);
+        }
+        share.program = *program;
+        if (take_share(&unit, &share, wait, arena, root, &err) < 0)
+                return command_line_fail(&command_run_line, &err);
+        set_environment(unit, &share, root, arena);
+        execvp(*program, program);
+        error_raise_errno(&err, errno, "start '%s'", *program);
+        command_line_fail(&command_run_line, &err);
+        return err.kind == ERROR_NOT_FOUND ? EXIT_NO_PROGRAM : EXIT_NOT_STARTED;
+}
+
+int command_run(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct option_set set;
+        struct error err;
+        int n_flags = 0;
+        int status;
+
+        while (n_flags < argc && strcmp(argv[n_flags], "--") != 0)
+                n_flags++;
+        if (!command_line_read(&command_run_line, &set, values, &arena, n_flags, argv, &status))
+                return status;
+        standalone_set_defaults(&set);
+        if (strcmp(values[SHOW], "true") != 0)
+                return run_program(n_flags < argc ? argv + n_flags + 1 : NULL, values,
+                        option_set_get(&set, "mps-directory"), &arena);
+        return show(option_set_get(&set, "mps-directory"), &arena, &err) < 0
+                       ? command_line_fail(&command_run_line, &err)
+                       : 0;
+}

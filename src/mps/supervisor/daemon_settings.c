@@ -1,0 +1,399 @@
+/*
+ * Gives a daemon its settings, and checks later whether it still has them. This is one loop over mps/supervisor/setting.h,
+ * which is entered at "set" for a daemon that is being configured, and at "get" for one that serves:
+ *
+ *     set ──► get ──as it should be──► the next setting ──► set or get
+ *      ▲       └──otherwise──► refused, if it was just set
+ *      └─────────────────────┘
+ *
+ * Every setting is read back, since the program exits 0 and may print nothing when it refuses. The settings of a
+ * serving daemon change because others may change them: with 535 every user may change its defaults, and the user of a
+ * server that server's; with v3 every process that may send commands as the daemon's user. A setting that differs is
+ * set again while the daemon serves. Clients that connected meanwhile keep what they got; the limit monitor handles
+ * those.
+ *
+ * What follows from a refusal differs. A default that is not what it should be ends the daemon's serving, since every
+ * client gets it. A server that does not take its settings is left alone. A namespace that does not take them is
+ * reported and left as it is, since the daemon serves others.
+ *
+ * The limit of a cgroup's memory (memory_limit.c) and a new namespace (mps/control/namespace.h) are set and read back,
+ * too, but apart: the one on NVML's thread, which may wait, the other for a request, which gets the error.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "mps/control/dialogue.h"
+#include "mps/control/dialogue_v3.h"
+#include "mps/supervisor/daemon_parts.h"
+#include "mps/supervisor/setting.h"
+
+/* A daemon with the v3 interface supports all of these. */
+#define V3_CAN (MPS_CAN_SERVER_STATUS | MPS_CAN_TERMINATE)
+
+struct settings {
+        struct arena arena;
+        struct mps_run *run;
+        bool is_first; /* the daemon is being configured */
+        struct mps_setting *items;
+        size_t count;
+        size_t at;
+        char difference[256]; /* of items[at], which is being restored; "": none is */
+        struct dialogue_probe probe;
+};
+
+void run_stop_settings(struct mps_run *run)
+{
+        struct settings *settings = TAKE_PTR(run->settings);
+
+        if (settings) {
+                struct arena arena = settings->arena;
+
+                arena_done(&arena);
+        }
+}
+
+/* ---- commands ---- */
+
+static void on_settings_set(const struct error *err, const char *answer, void *data);
+static void on_settings_get(const struct error *err, const char *answer, void *data);
+
+static bool is_same_command(const struct mps_setting_command *a, const struct mps_setting_command *b)
+{
+        return a->arguments && a->arguments == b->arguments;
+}
+
+static bool has_command(const struct mps_setting_command *command)
+{
+        return command->line || command->arguments;
+}
+
+static void settings_send(const struct settings *settings, bool sets)
+{
+        const struct mps_setting *item = &settings->items[settings->at];
+        const struct mps_setting_command *command = sets ? &item->set : &item->get;
+        mps_answer_fn *done = sets ? on_settings_set : on_settings_get;
+
+        if (command->arguments)
+                mps_control_run(settings->run->control, command->arguments, done, settings->run);
+        else
+                mps_control_ask(settings->run->control, command->line, done, settings->run);
+}
+
+/* Begins with items[at]. */
+static void settings_go_on(struct settings *settings)
+{
+        struct mps_run *run = settings->run;
+        const struct mps_setting *item = &settings->items[settings->at];
+        bool is_first;
+
+        if (settings->at < settings->count) {
+                settings_send(settings,
+                        settings->is_first && !(settings->at > 0 && is_same_command(&item[-1].set, &item->set)));
+                return;
+        }
+        is_first = settings->is_first;
+        run_stop_settings(run);
+        if (is_first)
+                run_report(run, MPS_EVENT_CONFIGURED, NULL);
+}
+
+/* Of a daemon that serves, the next poll finds out what is wrong. */
+static void settings_miss(struct settings *settings, const struct error *err, bool sets)
+{
+        if (!settings->is_first)
+                run_stop_settings(settings->run);
+        else if (run_is_silent(settings->run, err))
+                settings_send(settings, sets);
+}
+
+/* ---- outcome ---- */
+
+static void settings_refuse(struct settings *settings, const struct error *why)
+{
+        struct mps_run *run = settings->run;
+
+        run_stop_settings(run);
+        run_report(run, MPS_EVENT_REFUSED, "%s", why->text);
+}
+
+static void note_drift(struct mps_run *run, const char *difference, bool is_repaired)
+{
+        run->repairs += is_repaired;
+        run_set_text(&run->drift,
+                xasprintf("its settings were changed from outside (configuration drift): %s; %s", difference,
+                        is_repaired ? "they were restored, except for clients that connected meanwhile"
+                                    : "they cannot be restored"));
+        run->drift_polls = RUN_DRIFT_POLLS;
+        run_notify(run, false);
+}
+
+static void note_read_back(struct mps_run *run, const struct mps_setting *item)
+{
+        if (item->kind == MPS_SETTING_THREADS)
+                run->threads_permille = item->get.arguments ? dialogue_v3_threads_set(item->permille) : item->permille;
+        else if (strcmp(item->unit, run->started.units[0].uuid) == 0)
+                run->limit_mib = item->limit_mib;
+}
+
+/* These return false if another answer is awaited, or if all of it has ended. */
+
+static bool settings_end_first(
+        struct settings *settings, const struct mps_setting *item, enum mps_setting_verdict verdict, struct error *err)
+{
+        if (verdict == MPS_SETTING_SAME) {
+                note_read_back(settings->run, item);
+                return true;
+        }
+        if (verdict == MPS_SETTING_UNCLEAR)
+                error_raise_prefix(err, "%s", item->what);
+        settings_refuse(settings, err);
+        return false;
+}
+
+static bool settings_end_refused(struct settings *settings, const struct mps_setting *item, const struct error *err)
+{
+        struct mps_run *run = settings->run;
+
+        if (item->kind == MPS_SETTING_NAMESPACE) {
+                note_drift(run, err->text, false);
+                return true;
+        }
+        if (!item->server) {
+                settings_refuse(settings, err);
+                return false;
+        }
+        log_info("an MPS server does not take its settings, and is left as it is", LOG_STR("name", run->name),
+                LOG_INT("server", item->server), LOG_ERR(err));
+        run->unresponsive_server = item->server;
+        return true;
+}
+
+/* A limit that its answer hides is set again without a report. */
+static bool settings_end_check(struct settings *settings, const struct mps_setting *item,
+        enum mps_setting_verdict verdict, const struct error *err)
+{
+        const bool was_set = settings->difference[0] != '\0';
+
+        if (verdict == MPS_SETTING_OTHER && was_set)
+                return settings_end_refused(settings, item, err);
+        if (verdict == MPS_SETTING_OTHER)
+                snprintf(settings->difference, sizeof(settings->difference), "%.250s", err->text);
+        else if (verdict == MPS_SETTING_SAME && was_set)
+                note_drift(settings->run, settings->difference, true);
+        else if (verdict == MPS_SETTING_UNCLEAR && err->kind != ERROR_NONE)
+                log_debug("a setting is not checked", LOG_STR("name", settings->run->name), LOG_ERR(err));
+        if (verdict == MPS_SETTING_OTHER || (verdict == MPS_SETTING_SAME && !was_set && mps_setting_is_blurred(item))) {
+                settings_send(settings, true);
+                return false;
+        }
+        return true;
+}
+
+/* ---- answers ---- */
+
+/* It is there already, or the next answer shows what there is. */
+static bool is_bearable(const struct settings *settings, const struct error *err)
+{
+        const struct mps_setting *item = &settings->items[settings->at];
+
+        return settings->is_first ? item->may_fail && err->kind == ERROR_UNAVAILABLE
+                                  : item->kind == MPS_SETTING_NAMESPACE && err->kind != ERROR_TIMEOUT;
+}
+
+static void on_settings_set(const struct error *err, const char *answer UNUSED, void *data)
+{
+        struct mps_run *run = data;
+        struct settings *settings = run->settings;
+
+        if (err && !is_bearable(settings, err)) {
+                settings_miss(settings, err, true);
+                return;
+        }
+        run->misses = 0;
+        if (has_command(&settings->items[settings->at].get) && (settings->is_first || settings->difference[0])) {
+                settings_send(settings, false);
+        } else {
+                settings->at++;
+                settings_go_on(settings);
+        }
+}
+
+/* One answer may show several settings. */
+static void on_settings_get(const struct error *err, const char *answer, void *data)
+{
+        struct mps_run *run = data;
+        struct settings *settings = run->settings;
+        const struct mps_setting *item;
+
+        if (err) {
+                settings_miss(settings, err, false);
+                return;
+        }
+        if (!settings->is_first && run->machine.state != MPS_READY) {
+                run_stop_settings(run);
+                return;
+        }
+        run->misses = 0;
+        do {
+                struct error problem;
+                enum mps_setting_verdict verdict;
+
+                item = &settings->items[settings->at];
+                verdict = mps_setting_judge(item, answer, settings->is_first, &problem);
+                if (settings->is_first ? !settings_end_first(settings, item, verdict, &problem)
+                                       : !settings_end_check(settings, item, verdict, &problem))
+                        return;
+                settings->difference[0] = '\0';
+                settings->at++;
+        } while (settings->at < settings->count && is_same_command(&item->get, &item[1].get));
+        settings_go_on(settings);
+}
+
+/* ---- the list ---- */
+
+static struct settings *settings_new(struct mps_run *run, bool is_first, size_t room)
+{
+        struct arena arena = ARENA_INIT;
+        struct settings *settings = ARENA_NEW(&arena, struct settings);
+
+        settings->items = ARENA_ARRAY(&arena, struct mps_setting, room);
+        settings->arena = arena;
+        settings->run = run;
+        settings->is_first = is_first;
+        run->settings = settings;
+        return settings;
+}
+
+static void settings_add(struct settings *settings, struct mps_setting item)
+{
+        settings->items[settings->count++] = item;
+}
+
+/*
+ * With v3 these are the limits of the server for clients that name no server. A container without a namespace gets the
+ * limits of the largest share there, as with a daemon of the older interface.
+ */
+static void add_defaults(struct settings *settings, const char *server)
+{
+        const struct mps_daemon_wanted *wanted = &settings->run->started;
+
+        if (run_is_v3(settings->run)) {
+                mps_setting_v3_default(&settings->items[settings->count], &settings->arena, server,
+                        wanted->threads_permille, &wanted->units[0]);
+                settings->count += wanted->units[0].limit_mib ? 2 : 1;
+                return;
+        }
+        for (size_t i = 0; i < wanted->n_units; i++)
+                settings_add(settings, mps_setting_limit(&settings->arena, 0, i, &wanted->units[i]));
+        settings_add(settings, mps_setting_threads(&settings->arena, 0, wanted->threads_permille));
+}
+
+/* Partitions do not use the percentage, and it is not known what their servers report. */
+static void add_servers(struct settings *settings)
+{
+        const struct mps_run *run = settings->run;
+
+        for (size_t i = 0; run->seen && !(run->options & MPS_CAN_PARTITION) && i < run->seen->n_servers; i++) {
+                const struct mps_server *server = &run->seen->servers[i];
+
+                if (server->pid == run->unresponsive_server ||
+                        (server->status && strcmp(server->status, "ACTIVE") != 0))
+                        continue;
+                settings_add(
+                        settings, mps_setting_threads(&settings->arena, server->pid, run->started.threads_permille));
+                for (size_t j = 0; j < run->started.n_units; j++)
+                        settings_add(
+                                settings, mps_setting_limit(&settings->arena, server->pid, j, &run->started.units[j]));
+        }
+}
+
+/* ---- public ---- */
+
+static void on_probe(const struct error *err, const char *answer, void *data);
+
+/* A new process is probed for its capabilities first. */
+static void settings_probe(struct settings *settings)
+{
+        struct mps_run *run = settings->run;
+        const char *command = dialogue_probe_next(&settings->probe);
+
+        if (command) {
+                mps_control_ask(run->control, command, on_probe, run);
+                return;
+        }
+        run->can = settings->probe.can | run->options;
+        run_notify(run, true); /* for the record, so that the next supervisor does not probe again */
+        settings_go_on(settings);
+}
+
+static void on_probe(const struct error *err, const char *answer, void *data)
+{
+        struct mps_run *run = data;
+
+        if (err && !run_is_silent(run, err))
+                return;
+        if (!err) {
+                run->misses = 0;
+                dialogue_probe_answer(&run->settings->probe, answer);
+        }
+        settings_probe(run->settings);
+}
+
+void run_configure(struct mps_run *run)
+{
+        struct settings *settings;
+        struct error err;
+
+        if (run_renew_control(run, &err) < 0) {
+                run_report(run, MPS_EVENT_SILENT, "%s", err.text);
+                return;
+        }
+        settings = settings_new(run, true, run->started.n_units + 3);
+        if (run_is_v3(run)) {
+                const char *server = dialogue_v3_own_server(&settings->arena, geteuid());
+
+                run->can = V3_CAN | run->options;
+                settings_add(settings, mps_setting_v3_create(&settings->arena, server, run->started.units[0].uuid));
+                add_defaults(settings, server);
+                /* It is polled later. */
+                settings_add(
+                        settings, (struct mps_setting){.set.arguments = dialogue_v3_client_list(&settings->arena)});
+        } else {
+                add_defaults(settings, NULL);
+        }
+        if (run->can) /* a process that was probed before keeps its capabilities */
+                settings_go_on(settings);
+        else
+                settings_probe(settings);
+}
+
+static void verify_v3(struct mps_run *run)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        struct mps_allocation_request *wanted;
+        size_t count = run->context->namespaces(run, &scratch, &wanted, run->context->data);
+        struct settings *settings = settings_new(run, false, count + 2);
+        const char *server = dialogue_v3_own_server(&settings->arena, geteuid());
+        const char *const *list = dialogue_v3_namespace_list(&settings->arena, server);
+
+        add_defaults(settings, server);
+        for (size_t i = 0; i < count; i++)
+                settings_add(settings, mps_setting_v3_namespace(&settings->arena, server, &wanted[i], list));
+}
+
+void run_verify(struct mps_run *run)
+{
+        if (run->settings || run->machine.state != MPS_READY || !run->control)
+                return;
+        if (run_is_v3(run)) {
+                verify_v3(run);
+        } else {
+                add_defaults(settings_new(run, false,
+                                     (run->started.n_units + 1) * ((run->seen ? run->seen->n_servers : 0) + 1)),
+                        NULL);
+                add_servers(run->settings);
+        }
+        settings_go_on(run->settings);
+}

@@ -1,0 +1,189 @@
+/*
+ * What a daemon is asked for one container: to create its SM partition or its MPS namespace, or to remove it. Which there
+ * are to be is decided in allocations.c, which hears the outcome.
+ */
+#include "mps/supervisor/requests.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "mps/control/dialogue.h"
+#include "mps/control/dialogue_v3.h"
+
+/* ---- partitions ---- */
+
+static const struct mps_unit *find_unit(const struct mps_run *run, const char *uuid)
+{
+        const struct mps_daemon_wanted *settings = mps_run_settings(run);
+
+        for (size_t i = 0; i < settings->n_units; i++)
+                if (strcmp(settings->units[i].uuid, uuid) == 0)
+                        return &settings->units[i];
+        return NULL;
+}
+
+static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
+{
+        return unit->chunk_sms && sms > unit->chunk_sms ? sms / unit->chunk_sms : 1;
+}
+
+static void on_partition(const struct error *err, const char *answer, void *data)
+{
+        struct request *request = data;
+        struct mps_run *run = request->run;
+        const struct mps_unit *unit = run ? find_unit(run, request->wanted.unit) : NULL;
+        struct mps_record_daemon process;
+        struct error problem;
+
+        if (err) {
+                request_end(request, err);
+                return;
+        }
+        if (dialogue_read_partition(answer, &request->arena, &request->allocation.partition, &problem) < 0) {
+                request_end(request, &problem);
+                return;
+        }
+        if (!unit || !mps_run_record(run, &process)) {
+                request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
+                return;
+        }
+        request->allocation.tier = MPS_TIER_PARTITION;
+        request->allocation.sms = chunks_of(unit, request->wanted.sms) * unit->chunk_sms;
+        supervisor_allocations_made(request, &process);
+}
+
+static void make_partition(struct request *request, struct mps_control *control)
+{
+        const struct mps_unit *unit = find_unit(request->run, request->wanted.unit);
+        struct strbuf command = STRBUF_INIT;
+
+        if (!unit) {
+                request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", request->wanted.daemon);
+                return;
+        }
+        dialogue_put_partition_add(&command, unit->gpu_uuid, chunks_of(unit, request->wanted.sms));
+        mps_control_ask(control, command.data, on_partition, request);
+        strbuf_done(&command);
+}
+
+/* ---- namespaces ---- */
+
+#define SOCKET "control"
+
+static void on_namespace(const struct error *err, void *data)
+{
+        struct request *request = data;
+        struct mps_record_daemon process;
+
+        if (err) {
+                request_end(request, err);
+        } else if (!request->run || !mps_run_record(request->run, &process)) {
+                request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
+        } else {
+                request->allocation.tier = MPS_TIER_NAMESPACE;
+                supervisor_allocations_made(request, &process);
+        }
+}
+
+static bool fits_address(const struct mps_supervisor *supervisor, const char *pipe)
+{
+        return strlen(supervisor->root) + 1 + strlen(pipe) + 1 + strlen(SOCKET) <
+               sizeof(((struct sockaddr_un *)NULL)->sun_path);
+}
+
+static void make_namespace(struct request *request, struct mps_control *control)
+{
+        struct arena *arena = &request->arena;
+        const char *server = dialogue_v3_own_server(arena, geteuid());
+        const struct mps_allocation_request *wanted = &request->wanted;
+
+        request->allocation.pipe = arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, server, wanted->id);
+        if (!find_unit(request->run, wanted->unit)) {
+                request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", wanted->daemon);
+        } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->supervisor, request->allocation.pipe)) {
+                request_fail(request, ERROR_INVALID, "cannot have a namespace of that name", wanted->daemon);
+        } else if (!wanted->threads_permille && !wanted->limit_mib) {
+                request_fail(request, ERROR_INVALID, "is asked for a namespace without a limit", wanted->daemon);
+        } else {
+                request->name_space = (struct mps_namespace){
+                        .arena = arena,
+                        .control = control,
+                        .server = server,
+                        .name = wanted->id,
+                        .threads_permille = wanted->threads_permille,
+                        .limit_mib = wanted->limit_mib,
+                        .done = on_namespace,
+                        .data = request,
+                };
+                mps_namespace_make(&request->name_space);
+        }
+}
+
+void request_make(struct request *request, struct mps_control *control)
+{
+        if (mps_run_options(request->run) & MPS_CAN_NAMESPACE)
+                make_namespace(request, control);
+        else
+                make_partition(request, control);
+}
+
+/* ---- removing ---- */
+
+static void on_partition_removed(const struct error *err, const char *answer, void *data)
+{
+        struct error problem;
+
+        if (!err && *answer && !strstr(answer, " not found")) {
+                error_raise(&problem, ERROR_UNAVAILABLE, "the SM partition stays: %.200s", answer);
+                err = &problem;
+        }
+        supervisor_allocations_removed(data, err && err->kind == ERROR_NOT_FOUND ? NULL : err);
+}
+
+/* If the deletion failed, the namespace may be gone already: reading its fields shows whether it is. */
+static void on_still_there(const struct error *err, const char *answer UNUSED, void *data)
+{
+        struct request *request = data;
+        struct error problem;
+
+        if (!err) {
+                error_raise(&problem, ERROR_UNAVAILABLE, "the MPS namespace '%s' stays: it has clients",
+                        request->wanted.id);
+                err = &problem;
+        } else if (err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_NOT_FOUND) {
+                err = NULL;
+        }
+        supervisor_allocations_removed(request, err);
+}
+
+static void on_namespace_deleted(const struct error *err, const char *answer UNUSED, void *data)
+{
+        struct request *request = data;
+        struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
+
+        if (err && err->kind == ERROR_UNAVAILABLE && control)
+                mps_control_run(control,
+                        dialogue_v3_namespace_get(&request->arena, dialogue_v3_own_server(&request->arena, geteuid()),
+                                request->wanted.id, DIALOGUE_V3_THREADS),
+                        on_still_there, request);
+        else
+                supervisor_allocations_removed(request, err && err->kind == ERROR_NOT_FOUND ? NULL : err);
+}
+
+void request_remove(struct request *request, const struct mps_record_allocation *value, struct mps_control *control)
+{
+        struct strbuf command = STRBUF_INIT;
+
+        if (value->allocation.tier == MPS_TIER_NAMESPACE) {
+                mps_control_run(control,
+                        dialogue_v3_namespace_delete(&request->arena,
+                                dialogue_v3_own_server(&request->arena, geteuid()), request->wanted.id, false),
+                        on_namespace_deleted, request);
+                return;
+        }
+        dialogue_put_partition_remove(&command, value->request.unit, value->allocation.partition);
+        mps_control_ask(control, command.data, on_partition_removed, request);
+        strbuf_done(&command);
+}

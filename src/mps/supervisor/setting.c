@@ -1,0 +1,204 @@
+#include "mps/supervisor/setting.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mps/control/dialogue.h"
+#include "mps/control/dialogue_v3.h"
+
+#define ROUNDING_PERMILLE 10U
+
+/* ---- the older interface ---- */
+
+struct mps_setting mps_setting_threads(struct arena *arena, pid_t server, unsigned int permille)
+{
+        const char *number = arena_printf(arena, "%u.%u", permille / 10, permille % 10);
+        struct mps_setting setting = {
+                .kind = MPS_SETTING_THREADS,
+                .permille = permille,
+                .server = server,
+                .set.line = arena_printf(arena, "set_default_active_thread_percentage %s", number),
+                .get.line = "get_default_active_thread_percentage",
+                .what = "active thread percentage",
+        };
+
+        if (server) {
+                setting.set.line = arena_printf(arena, "set_active_thread_percentage %d %s", (int)server, number);
+                setting.get.line = arena_printf(arena, "get_active_thread_percentage %d", (int)server);
+                setting.what = arena_printf(arena, "active thread percentage of its server %d", (int)server);
+        }
+        return setting;
+}
+
+struct mps_setting mps_setting_limit(struct arena *arena, pid_t server, size_t ordinal, const struct mps_unit *unit)
+{
+        const char *place = server ? arena_printf(arena, "device_pinned_mem_limit %d %zu", (int)server, ordinal)
+                                   : arena_printf(arena, "default_device_pinned_mem_limit %zu", ordinal);
+
+        return (struct mps_setting){
+                .kind = MPS_SETTING_LIMIT,
+                .limit_mib = unit->limit_mib,
+                .unit = unit->uuid,
+                .server = server,
+                .set.line = arena_printf(arena, "set_%s %" PRIu64 "M", place, unit->limit_mib),
+                .get.line = arena_printf(arena, "get_%s", place),
+                .what = server ? arena_printf(arena, "memory limit of its server %d on %s", (int)server, unit->uuid)
+                               : arena_printf(arena, "memory limit of %s", unit->uuid),
+        };
+}
+
+/* ---- v3 ---- */
+
+struct mps_setting mps_setting_v3_create(struct arena *arena, const char *server, const char *unit)
+{
+        return (struct mps_setting){
+                .set.arguments = dialogue_v3_server_create(arena, server, geteuid(), unit), .may_fail = true};
+}
+
+void mps_setting_v3_default(struct mps_setting ret[2], struct arena *arena, const char *server, unsigned int permille,
+        const struct mps_unit *unit)
+{
+        const char *const *set = dialogue_v3_server_set(arena, server, permille, unit->limit_mib);
+
+        ret[0] = (struct mps_setting){.kind = MPS_SETTING_THREADS,
+                .permille = permille,
+                .set.arguments = set,
+                .get.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_THREADS)};
+        ret[1] = (struct mps_setting){.kind = MPS_SETTING_LIMIT,
+                .limit_mib = unit->limit_mib,
+                .unit = unit->uuid,
+                .set.arguments = set,
+                .get.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_LIMIT)};
+}
+
+struct mps_setting mps_setting_v3_namespace(
+        struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *const *list)
+{
+        return (struct mps_setting){
+                .kind = MPS_SETTING_NAMESPACE,
+                .permille = wanted->threads_permille ? dialogue_v3_threads_set(wanted->threads_permille) : 0,
+                .limit_mib = wanted->limit_mib,
+                .server_name = server,
+                .name = arena_strdup(arena, wanted->id),
+                .set.arguments = dialogue_v3_namespace_set(
+                        arena, server, wanted->id, wanted->threads_permille, wanted->limit_mib),
+                .get.arguments = list,
+        };
+}
+
+/* ---- answers ---- */
+
+static const char *place_of(const struct mps_setting *setting)
+{
+        return setting->server ? "" : "default ";
+}
+
+static enum mps_setting_verdict judge_threads(
+        const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
+{
+        const unsigned int slack = setting->server ? ROUNDING_PERMILLE : 0;
+        const unsigned int expected = setting->permille;
+        unsigned int found;
+
+        if (dialogue_read_percentage(answer, &found, err) < 0)
+                return MPS_SETTING_UNCLEAR;
+        if (found + slack >= expected && found <= expected + slack)
+                return MPS_SETTING_SAME;
+        if (is_first)
+                error_raise(err, ERROR_INVALID, "%s: %u.%u was set, its control daemon reports %u.%u", setting->what,
+                        expected / 10, expected % 10, found / 10, found % 10);
+        else
+                error_raise(err, ERROR_INVALID, "%s%s: %u.%u instead of %u.%u %%", place_of(setting), setting->what,
+                        found / 10, found % 10, expected / 10, expected % 10);
+        return MPS_SETTING_OTHER;
+}
+
+static enum mps_setting_verdict judge_limit(
+        const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
+{
+        const uint64_t expected = setting->limit_mib;
+        uint64_t found;
+
+        if (dialogue_read_limit(answer, &found, err) < 0)
+                return MPS_SETTING_UNCLEAR;
+        if (found == dialogue_limit_shown(expected))
+                return MPS_SETTING_SAME;
+        if (is_first)
+                error_raise(err, ERROR_INVALID,
+                        "%s: %" PRIu64 " MiB were set, its control daemon reports %" PRIu64 " MiB", setting->what,
+                        expected, found);
+        else
+                error_raise(err, ERROR_INVALID, "%s%s: %" PRIu64 " instead of %" PRIu64 " MiB", place_of(setting),
+                        setting->what, found, expected);
+        return MPS_SETTING_OTHER;
+}
+
+static const struct dialogue_v3_namespace *namespace_find(
+        const struct dialogue_v3_namespace *listed, size_t n_listed, const struct mps_setting *setting)
+{
+        for (size_t i = 0; i < n_listed; i++)
+                if (strcmp(listed[i].name, setting->name) == 0 && strcmp(listed[i].server, setting->server_name) == 0)
+                        return &listed[i];
+        return NULL;
+}
+
+/*
+ * One that is missing was released meanwhile. It is not known whether v3 shows limits exactly or rounded as older
+ * daemons do: see dialogue_v3_check_limit().
+ */
+static enum mps_setting_verdict judge_namespace(
+        const struct mps_setting *setting, const char *answer, struct error *err)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        const uint64_t limit = setting->limit_mib;
+        const unsigned int permille = setting->permille;
+        const struct dialogue_v3_namespace *found;
+        struct dialogue_v3_namespace *listed;
+        size_t n_listed;
+
+        if (dialogue_v3_read_namespaces(answer, &scratch, &listed, &n_listed, err) < 0)
+                return MPS_SETTING_UNCLEAR;
+        found = namespace_find(listed, n_listed, setting);
+        if (!found)
+                return MPS_SETTING_UNCLEAR;
+        if (limit && found->limit_mib != limit && found->limit_mib != dialogue_limit_shown(limit))
+                error_raise(err, ERROR_INVALID,
+                        "memory limit of its namespace %s: %" PRIu64 " instead of %" PRIu64 " MiB", setting->name,
+                        found->limit_mib, limit);
+        else if (permille && found->permille != permille)
+                error_raise(err, ERROR_INVALID,
+                        "active thread percentage of its namespace %s: %u.%u instead of %u.%u %%", setting->name,
+                        found->permille / 10, found->permille % 10, permille / 10, permille % 10);
+        else
+                return MPS_SETTING_SAME;
+        return MPS_SETTING_OTHER;
+}
+
+static enum mps_setting_verdict judge_v3(const struct mps_setting *setting, const char *answer, struct error *err)
+{
+        int rc = setting->kind == MPS_SETTING_THREADS ? dialogue_v3_check_threads(answer, setting->permille, err)
+                                                      : dialogue_v3_check_limit(answer, setting->limit_mib, err);
+
+        return rc == 0 ? MPS_SETTING_SAME : MPS_SETTING_OTHER;
+}
+
+enum mps_setting_verdict mps_setting_judge(
+        const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
+{
+        err->kind = ERROR_NONE;
+        if (setting->kind == MPS_SETTING_NAMESPACE)
+                return judge_namespace(setting, answer, err);
+        if (setting->get.arguments)
+                return judge_v3(setting, answer, err);
+        if (setting->server && dialogue_is_not_found(answer))
+                return MPS_SETTING_UNCLEAR;
+        return setting->kind == MPS_SETTING_THREADS ? judge_threads(setting, answer, is_first, err)
+                                                    : judge_limit(setting, answer, is_first, err);
+}
+
+bool mps_setting_is_blurred(const struct mps_setting *setting)
+{
+        return setting->kind == MPS_SETTING_LIMIT && !setting->get.arguments &&
+               dialogue_limit_shown(setting->limit_mib) != setting->limit_mib;
+}

@@ -1,0 +1,143 @@
+/* What answers say of one setting. That they are asked and set is in drift.c and supervisor.c. */
+#include "unit.h"
+
+#include "base/macro.h"
+#include "mps/supervisor/setting.h"
+
+#define GPU "GPU-1"
+
+static const struct mps_unit unit = {.uuid = GPU, .limit_mib = 1630};
+
+static void test_defaults_are_set_by_ordinal_and_those_of_a_server_by_its_pid(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        assert_string_equal(mps_setting_threads(&arena, 0, 333).set.line, "set_default_active_thread_percentage 33.3");
+        assert_string_equal(mps_setting_threads(&arena, 0, 333).get.line, "get_default_active_thread_percentage");
+        assert_string_equal(mps_setting_threads(&arena, 7, 1000).set.line, "set_active_thread_percentage 7 100.0");
+        assert_string_equal(mps_setting_threads(&arena, 7, 1000).get.line, "get_active_thread_percentage 7");
+        assert_string_equal(
+                mps_setting_limit(&arena, 0, 2, &unit).set.line, "set_default_device_pinned_mem_limit 2 1630M");
+        assert_string_equal(mps_setting_limit(&arena, 0, 2, &unit).get.line, "get_default_device_pinned_mem_limit 2");
+        assert_string_equal(mps_setting_limit(&arena, 7, 2, &unit).set.line, "set_device_pinned_mem_limit 7 2 1630M");
+        assert_string_equal(mps_setting_limit(&arena, 7, 2, &unit).get.line, "get_device_pinned_mem_limit 7 2");
+}
+
+static void test_an_answer_shows_whether_a_setting_is_as_it_was_set(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct mps_setting threads = mps_setting_threads(&arena, 0, 250);
+        const struct mps_setting limit = mps_setting_limit(&arena, 0, 0, &unit);
+        const struct mps_setting server_threads = mps_setting_threads(&arena, 7, 250);
+        const struct mps_setting server_limit = mps_setting_limit(&arena, 7, 0, &unit);
+        const struct {
+                const struct mps_setting *setting;
+                const char *answer;
+                enum mps_setting_verdict verdict;
+                const char *first; /* after the first setting */
+                const char *later;
+        } cases[] = {
+                {&threads, "25.0", MPS_SETTING_SAME, NULL, NULL},
+                {&threads, "25.1", MPS_SETTING_OTHER,
+                        "active thread percentage: 25.0 was set, its control daemon reports 25.1",
+                        "default active thread percentage: 25.1 instead of 25.0 %"},
+                {&threads, "many", MPS_SETTING_UNCLEAR, NULL, NULL},
+                {&limit, "1G", MPS_SETTING_SAME, NULL, NULL}, /* as it shows 1630M */
+                {&limit, "2G", MPS_SETTING_OTHER,
+                        "memory limit of " GPU ": 1630 MiB were set, its control daemon reports 2048 MiB",
+                        "default memory limit of " GPU ": 2048 instead of 1630 MiB"},
+                {&limit, "", MPS_SETTING_OTHER,
+                        "memory limit of " GPU ": 1630 MiB were set, its control daemon reports 0 MiB",
+                        "default memory limit of " GPU ": 0 instead of 1630 MiB"},
+                {&limit, "much", MPS_SETTING_UNCLEAR, NULL, NULL},
+                /* A server may round, and may be gone. */
+                {&server_threads, "24.0", MPS_SETTING_SAME, NULL, NULL},
+                {&server_threads, "26.0", MPS_SETTING_SAME, NULL, NULL},
+                {&server_threads, "26.1", MPS_SETTING_OTHER, NULL,
+                        "active thread percentage of its server 7: 26.1 instead of 25.0 %"},
+                {&server_threads, "Server 7 not found", MPS_SETTING_UNCLEAR, NULL, NULL},
+                {&server_limit, "16G", MPS_SETTING_OTHER, NULL,
+                        "memory limit of its server 7 on " GPU ": 16384 instead of 1630 MiB"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                struct error first, later;
+
+                assert_int_equal(mps_setting_judge(cases[i].setting, cases[i].answer, true, &first), cases[i].verdict);
+                assert_int_equal(mps_setting_judge(cases[i].setting, cases[i].answer, false, &later), cases[i].verdict);
+                if (cases[i].first)
+                        assert_string_equal(first.text, cases[i].first);
+                if (cases[i].later)
+                        assert_string_equal(later.text, cases[i].later);
+        }
+}
+
+static void test_only_a_limit_that_is_shown_as_it_is_hides_no_change(void **state UNUSED)
+{
+        static const struct {
+                uint64_t mib;
+                bool is_blurred;
+        } cases[] = {{1000, false}, {1024, false}, {1025, true}, {8192, false}};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct mps_setting threads = mps_setting_threads(&arena, 0, 333);
+
+        assert_false(mps_setting_is_blurred(&threads));
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                const struct mps_unit one = {.uuid = GPU, .limit_mib = cases[i].mib};
+                const struct mps_setting limit = mps_setting_limit(&arena, 0, 0, &one);
+
+                assert_int_equal(mps_setting_is_blurred(&limit), cases[i].is_blurred);
+        }
+}
+
+static void test_one_list_shows_all_namespaces(void **state UNUSED)
+{
+        static const char list[] = "g1,uid_0,Ready,2G,50,-,/x\ng1,other,Ready,9G,90,-,/x\ng2,uid_0,Ready,-,33,-,/x";
+        static const char *const arguments[] = {"namespace", "list", NULL};
+        static const struct {
+                const char *id;
+                unsigned int permille;
+                uint64_t limit_mib;
+                enum mps_setting_verdict verdict;
+                const char *text;
+        } cases[] = {
+                {"g1", 500, 2048, MPS_SETTING_SAME, ""},
+                {"g1", 0, 2048, MPS_SETTING_SAME, ""},
+                {"g1", 500, 0, MPS_SETTING_SAME, ""},
+                {"g1", 500, 2050, MPS_SETTING_SAME, ""}, /* it may be shown as 2G */
+                {"g1", 500, 1024, MPS_SETTING_OTHER, "memory limit of its namespace g1: 2048 instead of 1024 MiB"},
+                {"g1", 400, 2048, MPS_SETTING_OTHER,
+                        "active thread percentage of its namespace g1: 50.0 instead of 40.0 %"},
+                {"g2", 333, 0, MPS_SETTING_SAME, ""}, /* v3 has whole percent */
+                {"g3", 500, 2048, MPS_SETTING_UNCLEAR, ""},
+        };
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                const struct mps_allocation_request wanted = {
+                        .id = cases[i].id, .threads_permille = cases[i].permille, .limit_mib = cases[i].limit_mib};
+                const struct mps_setting setting = mps_setting_v3_namespace(&arena, "uid_0", &wanted, arguments);
+
+                assert_ptr_equal(setting.get.arguments, arguments);
+                assert_int_equal(mps_setting_judge(&setting, list, false, &err), cases[i].verdict);
+                if (*cases[i].text)
+                        assert_string_equal(err.text, cases[i].text);
+                else
+                        assert_int_equal(err.kind, ERROR_NONE);
+                assert_int_equal(mps_setting_judge(&setting, "what?", false, &err), MPS_SETTING_UNCLEAR);
+                assert_int_not_equal(err.kind, ERROR_NONE);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_defaults_are_set_by_ordinal_and_those_of_a_server_by_its_pid),
+                cmocka_unit_test(test_an_answer_shows_whether_a_setting_is_as_it_was_set),
+                cmocka_unit_test(test_only_a_limit_that_is_shown_as_it_is_hides_no_change),
+                cmocka_unit_test(test_one_list_shows_all_namespaces),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
