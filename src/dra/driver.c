@@ -8,8 +8,7 @@
 #include "dra/options.h"
 #include "gpu/nvml_queue.h"
 
-#define CLOSE_GRACE_MS                                                                                                 \
-        UINT64_C(1000) /* for calls of kubelet's that run, and for NVML's thread, which has nothing to do */
+#define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run, and for NVML's idle thread */
 
 /* ---- publish devices ---- */
 
