@@ -1,6 +1,7 @@
 #include "sim/nvml/library.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,6 +90,8 @@ void call_end(struct call *call)
 
         if (call->changes && world_end_change(call->world, call->geometry_lock, &err) < 0)
                 complain(err.text);
+        if (call->kills)
+                (void)raise(SIGKILL);
         if (call->locked)
                 call_pause(call);
 }
@@ -107,6 +110,7 @@ struct visit {
         nvmlReturn_t result; /* the first error */
         unsigned int delay_ms;
         bool blocks;
+        enum fault_kill kills;
 };
 
 /* Counts this call, adds its delay, and keeps the first error. */
@@ -122,6 +126,7 @@ static void faults_visit(const struct fault_list *list, const char *name, struct
                 if (nth < fault->after || (fault->times && nth - fault->after >= fault->times))
                         continue;
                 visit->delay_ms += fault->delay_ms;
+                visit->kills = fault->kills ? fault->kills : visit->kills;
                 visit->blocks = visit->blocks || (fault->delay_ms && fault->blocks);
                 if (visit->result == NVML_SUCCESS)
                         visit->result = fault->result;
@@ -185,6 +190,9 @@ static void apply_faults(struct call *call, const struct gpu *gpu, const char *n
         struct visit visit = {.result = NVML_SUCCESS};
 
         faults_visit(faults_of(call, gpu), name, &visit);
+        if (visit.kills == FAULT_KILLS_BEFORE)
+                (void)raise(SIGKILL);
+        call->kills = call->kills || visit.kills == FAULT_KILLS_AFTER;
         if (visit.delay_ms && !take_time(call, gpu, name, &visit))
                 visit.result = NVML_ERROR_UNINITIALIZED;
         if (visit.result != NVML_SUCCESS)

@@ -20,6 +20,7 @@ struct call {
         nvmlReturn_t result;
         bool locked;
         bool changes;
+        bool kills;        /* this process, when the call has done its work */
         int geometry_lock; /* while it changes the geometry: world_begin_change() */
         struct world *world;
         struct gpu *gpu;

@@ -20,14 +20,17 @@
 #define SCENARIO_MAX_FAULTS 400U
 #define SCENARIO_MAX_DELAY_MS 600000U
 
+enum fault_kill { FAULT_KILLS_NOT, FAULT_KILLS_BEFORE, FAULT_KILLS_AFTER };
+
 /* What a call does instead of, or before, answering. */
 struct fault {
         const char *call; /* "nvmlDeviceGetMemoryInfo" means its _v2, too */
         nvmlReturn_t result;
         unsigned int delay_ms;
-        bool blocks;        /* every other call waits for the end of the delay, too */
-        unsigned int after; /* this many calls pass first */
-        unsigned int times; /* then so many are hit; 0: all */
+        enum fault_kill kills; /* the process that calls */
+        bool blocks;           /* every other call waits for the end of the delay, too */
+        unsigned int after;    /* this many calls pass first */
+        unsigned int times;    /* then so many are hit; 0: all */
         unsigned int seen;
 };
 
@@ -46,6 +49,7 @@ struct scenario_process {
         unsigned int gi; /* NVML_NO_INSTANCE */
         unsigned int ci;
         unsigned int utilization;
+        unsigned int memory_utilization;
 };
 
 struct scenario_gpu {
@@ -86,6 +90,9 @@ struct scenario_gpu {
         unsigned int clock_mhz; /* now */
         uint64_t energy_mj;
         uint64_t clock_reasons;
+        uint64_t throttled_ms[2]; /* by nvmlPerfPolicyType_t */
+        uint64_t pcie_bytes[2];   /* sent, received, as the next */
+        uint64_t nvlink_kib[2];
         bool ecc;
         uint64_t ecc_errors[2][2]; /* [corrected, uncorrected][volatile, aggregate] */
         unsigned int remapped_corrected;

@@ -34,9 +34,24 @@ bool scenario_result(const char *word, nvmlReturn_t *result)
         return true;
 }
 
+static int parse_kill(const struct decode *decode, struct fault *fault, struct error *err)
+{
+        const char *word = "";
+
+        if (decode_text(decode, "kills", 8, &word, err) < 0)
+                return -1;
+        if (strcmp(word, "before") == 0)
+                fault->kills = FAULT_KILLS_BEFORE;
+        else if (strcmp(word, "after") == 0)
+                fault->kills = FAULT_KILLS_AFTER;
+        else if (*word)
+                return decode_fail(decode, "kills", err, "'%s', must be before or after", word);
+        return 0;
+}
+
 static int parse_error(const struct decode *errors, const char *call, struct fault *fault, struct error *err)
 {
-        static const char *const keys[] = {"error", "delay", "after", "times", NULL};
+        static const char *const keys[] = {"error", "delay", "after", "times", "kills", NULL};
         const json_t *value = json_object_get(errors->object, call);
         const char *word = json_string_value(value);
         struct decode decode;
@@ -47,9 +62,12 @@ static int parse_error(const struct decode *errors, const char *call, struct fau
                         decode_text(&decode, "error", 64, &word, err) < 0 ||
                         decode_duration(&decode, "delay", &fault->delay_ms, err) < 0 ||
                         decode_uint32(&decode, "after", 1000000, &fault->after, err) < 0 ||
-                        decode_uint32(&decode, "times", 1000000, &fault->times, err) < 0)
+                        decode_uint32(&decode, "times", 1000000, &fault->times, err) < 0 ||
+                        parse_kill(&decode, fault, err) < 0)
                         return -1;
         }
+        if (!word && fault->kills)
+                return 0;
         if (!word || !scenario_result(word, &fault->result))
                 return decode_fail(errors, call, err, "no NVML error: '%s'", word ? word : "");
         return 0;

@@ -12,6 +12,8 @@ const struct command command_table[] = {
         {"plan", "show what a configuration makes of a node's GPUs, before anything runs", command_plan,
                 &command_plan_line, NULL},
         {"probe", "measure in a container what it really gets of its GPU", command_probe, &command_probe_line, NULL},
+        {"mig", "plan, change and show the MIG geometry of this node's GPUs", command_mig, &command_mig_line,
+                command_mig_table},
         {"run", "start a program in a share of a GPU, on a machine without Kubernetes", command_run, &command_run_line,
                 NULL},
         {"mps", "supervise this node's MPS control daemons", command_mps, &command_mps_line, command_mps_table},
@@ -25,6 +27,10 @@ const struct command command_table[] = {
                 command_config_manager, &command_config_manager_line, NULL},
         {"gpu-feature-discovery", "label the node, as a drop-in for NVIDIA's GPU feature discovery",
                 command_gpu_feature_discovery, &command_gpu_feature_discovery_line, NULL},
+        {"nvidia-mig-manager", "the MIG geometry by the node's label, as a drop-in for NVIDIA's MIG manager",
+                command_nvidia_mig_manager, &command_nvidia_mig_manager_line, NULL},
+        {"nvidia-mig-parted", "the MIG geometry, as a drop-in for NVIDIA's mig-parted", command_nvidia_mig_parted,
+                &command_nvidia_mig_parted_line, command_nvidia_mig_parted_table},
         {0},
 };
 

@@ -96,6 +96,7 @@ static int read_profile(struct arena *arena, const struct mig_gpu *gpu, unsigned
         *profile = (struct mig_gpu_profile){.name = arena_strdup(arena, name),
                 .driver_name = read_driver_name(arena, gpu, index),
                 .id = info.id,
+                .index = index,
                 .slices = info.sliceCount,
                 .max = info.instanceCount,
                 .memory_mib = info.memorySizeMB,
@@ -107,7 +108,12 @@ static int read_profile(struct arena *arena, const struct mig_gpu *gpu, unsigned
                         .encoders = info.encoderCount,
                         .jpegs = info.jpegCount,
                         .ofas = info.ofaCount,
-                        .memory_mib = info.memorySizeMB}};
+                        .memory_mib = info.memorySizeMB},
+                .engines = {.copy = info.copyEngineCount,
+                        .decoders = info.decoderCount,
+                        .encoders = info.encoderCount,
+                        .jpegs = info.jpegCount,
+                        .ofas = info.ofaCount}};
         return read_placements(arena, gpu, profile, err) < 0 ? -1 : 1;
 }
 
@@ -226,6 +232,20 @@ int mig_gpu_open(struct mig_gpu *ret, const struct nvml *nvml, const char *uuid,
         return 0;
 }
 
+/* Where a driver does not know the field: Hopper is the first that needs none. */
+static bool read_mode_needs_reset(const struct mig_gpu *gpu)
+{
+        nvmlFieldValue_t value = {.fieldId = NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED};
+        int major = 0;
+        int minor = 0;
+
+        if (NVML_CALL(gpu->nvml, device_get_field_values, gpu->device, 1, &value) == NVML_SUCCESS &&
+                value.nvmlReturn == NVML_SUCCESS)
+                return value.value.uiVal == 0;
+        return NVML_CALL(gpu->nvml, device_get_compute_capability, gpu->device, &major, &minor) != NVML_SUCCESS ||
+               major < 9;
+}
+
 int mig_instances_read(struct mig_geometry *ret, struct arena *arena, const struct mig_gpu *gpu, struct error *err)
 {
         struct mig_gpu_instance *instances = ARENA_ARRAY(arena, struct mig_gpu_instance, INSTANCES_MAX);
@@ -240,6 +260,7 @@ int mig_instances_read(struct mig_geometry *ret, struct arena *arena, const stru
                 return raise_code(gpu, "read the MIG mode", code, "nvmlDeviceGetMigMode", err);
         geometry.is_enabled = current == NVML_DEVICE_MIG_ENABLE;
         geometry.is_pending_enabled = pending == NVML_DEVICE_MIG_ENABLE;
+        geometry.mode_needs_reset = read_mode_needs_reset(gpu);
         if (read_profiles(&geometry, arena, gpu, err) < 0)
                 return -1;
         for (size_t i = 0; i < geometry.n_profiles && geometry.is_enabled; i++)
@@ -298,12 +319,10 @@ static int find_placement(const struct mig_gpu *gpu, const struct mig_gpu_profil
                 profile->name, start, starts);
 }
 
-/* The compute instance of all slices. */
-static nvmlReturn_t create_compute(
-        const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, nvmlGpuInstance_t instance, const char **call)
+/* A compute instance of |slices|. */
+static nvmlReturn_t create_compute(const struct mig_gpu *gpu, unsigned int slices, nvmlGpuInstance_t instance,
+        nvmlComputeInstance_t *ret, const char **call)
 {
-        nvmlComputeInstance_t compute = NULL;
-
         for (unsigned int i = 0; i < NVML_COMPUTE_INSTANCE_PROFILE_COUNT; i++) {
                 nvmlComputeInstanceProfileInfo_t info = {0};
                 nvmlReturn_t code = NVML_CALL(gpu->nvml, instance_get_compute_profile, instance, i,
@@ -312,21 +331,38 @@ static nvmlReturn_t create_compute(
                 *call = "nvmlGpuInstanceGetComputeInstanceProfileInfo";
                 if (code != NVML_SUCCESS && code != NVML_ERROR_NOT_SUPPORTED && code != NVML_ERROR_INVALID_ARGUMENT)
                         return code;
-                if (code != NVML_SUCCESS || info.sliceCount != profile->slices)
+                if (code != NVML_SUCCESS || info.sliceCount != slices)
                         continue;
                 *call = "nvmlGpuInstanceCreateComputeInstance";
-                return NVML_CALL(gpu->nvml, instance_create_compute, instance, info.id, &compute);
+                return NVML_CALL(gpu->nvml, instance_create_compute, instance, info.id, ret);
         }
         return NVML_ERROR_NOT_FOUND;
 }
 
-int mig_instances_create(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
-        unsigned int *ret_id, struct error *err)
+/* Destroys a GPU instance that could not be completed, with those of its compute instances that could. */
+static nvmlReturn_t take_back(const struct mig_gpu *gpu, nvmlGpuInstance_t instance,
+        const nvmlComputeInstance_t *computes, size_t n_computes, const char **call)
+{
+        *call = "nvmlComputeInstanceDestroy";
+        for (size_t i = 0; i < n_computes; i++) {
+                nvmlReturn_t code = NVML_CALL(gpu->nvml, compute_destroy, computes[i]);
+
+                if (code != NVML_SUCCESS)
+                        return code;
+        }
+        *call = "nvmlGpuInstanceDestroy";
+        return NVML_CALL(gpu->nvml, instance_destroy, instance);
+}
+
+int mig_instances_create_split(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
+        const unsigned int *slices, size_t n_slices, unsigned int *ret_id, struct error *err)
 {
         const char *call = "nvmlDeviceCreateGpuInstanceWithPlacement";
+        nvmlComputeInstance_t computes[INSTANCES_MAX] = {0};
         nvmlGpuInstancePlacement_t placement;
         nvmlGpuInstanceInfo_t info = {0};
         nvmlGpuInstance_t instance = NULL;
+        size_t n_computes = 0;
         char what[WHAT_SIZE];
         struct error cause;
         struct error undo;
@@ -340,20 +376,28 @@ int mig_instances_create(const struct mig_gpu *gpu, const struct mig_gpu_profile
                 return raise_code(gpu, what, code, call, err);
         call = "nvmlGpuInstanceGetInfo";
         code = NVML_CALL(gpu->nvml, instance_get_info, instance, &info);
-        if (code == NVML_SUCCESS)
-                code = create_compute(gpu, profile, instance, &call);
+        while (code == NVML_SUCCESS && n_computes < MIN(n_slices, INSTANCES_MAX)) {
+                code = create_compute(gpu, slices[n_computes], instance, &computes[n_computes], &call);
+                n_computes += code == NVML_SUCCESS;
+        }
         if (code == NVML_SUCCESS) {
                 *ret_id = info.id;
                 return 0;
         }
         (void)raise_code(gpu, what, code, call, &cause);
-        code = NVML_CALL(gpu->nvml, instance_destroy, instance);
+        code = take_back(gpu, instance, computes, n_computes, &call);
         if (code == NVML_SUCCESS)
                 return error_set(err, cause.kind, "%s", cause.text);
-        (void)nvml_fail(gpu->nvml, code, "nvmlGpuInstanceDestroy", &undo);
+        (void)nvml_fail(gpu->nvml, code, call, &undo);
         return error_set(err, cause.kind,
                 "%s; its GPU instance %u is left without a compute instance (%s): 'nvidia-smi mig -dgi' destroys it",
                 cause.text, info.id, undo.text);
+}
+
+int mig_instances_create(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
+        unsigned int *ret_id, struct error *err)
+{
+        return mig_instances_create_split(gpu, profile, start, &profile->slices, 1, ret_id, err);
 }
 
 static int destroy_computes(

@@ -5,8 +5,8 @@
  * (gpu/call_trace.h). Only the thread that owns |nvml| calls them, never the loop's thread. Programs other than ours may
  * change the geometry at any time, and nothing here locks it.
  *
- * What is created is one GPU instance with one compute instance of all its slices. What others created is listed and
- * destroyed as it is. Nothing here asks who holds a MIG device: NVML refuses (IN_USE) only while a process runs on it.
+ * What is created is one GPU instance, with one compute instance of all its slices unless the caller says otherwise. What
+ * others created is listed and destroyed as it is. Nothing here asks who holds a MIG device: NVML refuses (IN_USE) only while a process runs on it.
  *
  * An error names the GPU, profile and placement, NVML's call and code, and the way out. EXHAUSTED: no room at that
  * placement; UNAVAILABLE: among others, a process uses the instance; DENIED: not allowed to change the geometry;
@@ -36,14 +36,25 @@ struct mig_placement {
         unsigned int size;
 };
 
+/* Engines that a GPU has beside its slices. Instances share them out: what one has no other has. */
+struct mig_engines {
+        unsigned int copy;
+        unsigned int decoders;
+        unsigned int encoders;
+        unsigned int jpegs;
+        unsigned int ofas; /* optical flow; the media extension of "+me" has it */
+};
+
 struct mig_gpu_profile {
         const char *name;        /* "1g.10gb+me", as resource names and the inventory have it (gpu/mig_profile.h) */
         const char *driver_name; /* the same in the driver's words, which may differ; NULL: the driver reports none */
         unsigned int id;
+        unsigned int index;  /* NVML_GPU_INSTANCE_PROFILE_*, the same on every GPU */
         unsigned int slices; /* of compute */
         unsigned int max;    /* instances on an empty GPU */
         uint64_t memory_mib;
         struct mig_attributes attributes;       /* of an instance with one MIG device of all its slices */
+        struct mig_engines engines;             /* of one instance */
         const struct mig_placement *placements; /* possible on an empty GPU, as the driver lists them */
         size_t n_placements;
 };
@@ -66,6 +77,7 @@ struct mig_gpu_instance {
 struct mig_geometry {
         bool is_enabled;
         bool is_pending_enabled; /* different from |is_enabled| until the GPU is reset */
+        bool mode_needs_reset; /* to become current: the driver says so, or it says nothing and the GPU is older than Hopper */
         const struct mig_gpu_profile *profiles;
         size_t n_profiles; /* 0: the driver lists none while MIG is disabled (before R550) */
         const struct mig_gpu_instance *instances;
@@ -94,6 +106,10 @@ int mig_instances_read(
  */
 int mig_instances_create(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
         unsigned int *ret_id, struct error *err) MUST_USE;
+
+/* The same with a compute instance for each of |slices|, in this order; none: a GPU instance without one. */
+int mig_instances_create_split(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
+        const unsigned int *slices, size_t n_slices, unsigned int *ret_id, struct error *err) MUST_USE;
 
 /*
  * Destroys the instance with its compute instances, if it still has the profile and placement that were read. After an

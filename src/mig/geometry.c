@@ -68,6 +68,28 @@ static void keep(struct search *search, size_t at, int n_kept, uint64_t used)
         keep(search, at + 1, n_kept, used);
 }
 
+uint64_t geometry_engines(const struct geometry_gpu *gpu, size_t engine)
+{
+        uint64_t most = 0;
+
+        for (size_t i = 0; i < gpu->n_profiles; i++) {
+                uint64_t all = (uint64_t)gpu->profiles[i].count * gpu->profiles[i].engines[engine];
+
+                if (all > most)
+                        most = all;
+        }
+        return most;
+}
+
+static bool has_engines(const struct geometry_gpu *gpu, const unsigned int *wanted, size_t engine)
+{
+        uint64_t needed = 0;
+
+        for (size_t i = 0; i < gpu->n_profiles; i++)
+                needed += (uint64_t)wanted[i] * gpu->profiles[i].engines[engine];
+        return needed <= geometry_engines(gpu, engine);
+}
+
 bool geometry_search(struct geometry_change *ret, const struct geometry_gpu *gpu, const unsigned int *wanted,
         const struct geometry_instance *present, size_t n_present)
 {
@@ -81,6 +103,9 @@ bool geometry_search(struct geometry_change *ret, const struct geometry_gpu *gpu
         }
         if (slices > gpu->slices)
                 return false;
+        for (size_t i = 0; i < GEOMETRY_ENGINES; i++)
+                if (!has_engines(gpu, wanted, i))
+                        return false;
         memcpy(search.missing, wanted, gpu->n_profiles * sizeof(*wanted));
         keep(&search, 0, 0, 0);
         if (search.n_best < 0)

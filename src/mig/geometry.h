@@ -1,6 +1,10 @@
 /*
  * The geometry of one GPU: which of its GPU instances can stay and where the others are made, so that it has what is wanted. Pure and exact:
  * where any arrangement does it, one that keeps the most instances is found. An instance never moves.
+ *
+ * Beside slices, instances share out the GPU's engines (decoders and the like; the media extension of "+me" is one). NVML does not say how
+ * many of a kind a GPU has, only how many an instance of each profile has, and how many such instances fit at most. So a GPU is taken to have
+ * as many as the greatest product of the two; where the driver has fewer for a mixture, it refuses to create the last instance.
  */
 #pragma once
 
@@ -11,11 +15,14 @@
 #define GEOMETRY_MAX_PROFILES ((size_t)32)
 #define GEOMETRY_MAX_INSTANCES ((size_t)32)
 
+enum { GEOMETRY_COPY, GEOMETRY_DECODERS, GEOMETRY_ENCODERS, GEOMETRY_JPEGS, GEOMETRY_OFAS, GEOMETRY_ENGINES };
+
 struct geometry_profile {
-        unsigned int slices; /* compute slices */
-        unsigned int size;   /* memory slices */
-        unsigned int count;  /* most that fit on an empty GPU */
-        uint32_t starts;     /* bit n: may begin at memory slice n */
+        unsigned int slices;                    /* compute slices */
+        unsigned int size;                      /* memory slices */
+        unsigned int count;                     /* most that fit on an empty GPU */
+        uint32_t starts;                        /* bit n: may begin at memory slice n */
+        unsigned int engines[GEOMETRY_ENGINES]; /* of one instance */
 };
 
 struct geometry_gpu {
@@ -34,6 +41,9 @@ struct geometry_change {
         struct geometry_instance made[GEOMETRY_MAX_INSTANCES];
         size_t n_made;
 };
+
+/* How many of a kind of engine the GPU has, as said above; 0: instances have none. */
+uint64_t geometry_engines(const struct geometry_gpu *gpu, size_t engine);
 
 /*
  * |wanted| has a count for each profile; |present| has at most GEOMETRY_MAX_INSTANCES. False: it does not fit, even on the empty GPU, and

@@ -29,5 +29,8 @@ struct mig_node {
         const char *driver_version;
 };
 
-/* Everything that |ret| points to is in |arena|. A GPU that cannot be read is there with its |problem|. */
+/*
+ * Everything that |ret| points to is in |arena|. A GPU that cannot be read is there with its |problem|; texts that NVML does
+ * not report are "".
+ */
 int mig_node_read(struct mig_node *ret, struct arena *arena, const struct nvml *nvml, struct error *err) MUST_USE;

@@ -21,12 +21,14 @@ MORE = [os.path.join(SOURCE, name) for name in ('HACKING.md', 'CHANGELOG.md')] +
     glob.glob(os.path.join(SOURCE, 'docs/decisions/*.md'))
 FOLDER = os.path.dirname(os.environ['WARPSHARE'])
 
-OURS = {'warpshare', 'nvidia-device-plugin', 'mps-control-daemon', 'config-manager', 'gpu-feature-discovery'}
+OURS = {'warpshare', 'nvidia-device-plugin', 'mps-control-daemon', 'config-manager', 'gpu-feature-discovery', 'nvidia-mig-parted'}
 ANYWHERE = OURS | {'cat', 'cut', 'diff', 'echo', 'grep', 'head', 'ls', 'mkdir', 'printf', 'sed', 'sha256sum', 'sort', 'tail', 'wc'}
 # What is looked at and not run: it needs a cluster, a GPU, a registry or root, or changes the machine.
 ELSEWHERE = {'apt-get', 'awk', 'base64', 'buildah', 'chcon', 'chmod', 'crictl', 'ctr', 'curl', 'do', 'docker', 'done', 'export',
              'for', 'git', 'helm', 'journalctl', 'jq', 'kind', 'kubectl', 'make', 'meson', 'modprobe', 'mount', 'nvidia-modprobe', 'nvidia-smi', 'oc', 'podman',
              'skopeo', 'sudo', 'systemctl', 'tar', 'test', 'umount', 'xargs'}
+
+CHANGING = {'apply', 'restore'}  # what changes the GPUs' MIG geometry
 
 CONFIGURATION = {'version', 'flags', 'resources', 'sharing', 'imex', 'health', 'dra'}
 
@@ -70,7 +72,9 @@ def ends_by_itself(words):
     if not set(words).isdisjoint({'--help', '-h', '--version', '-v', '--check', '--print-schema', '--dry-run'}):
         return True
     return words[0] == 'warpshare' and (words[1] in ('plan', 'doctor', 'probe') or words[1:3] == ['mps', 'status'] or
-                                        words[1] == 'labels' and '--remove' not in words)
+                                        words[1] == 'mig' and words[2] not in CHANGING or
+                                        words[1] == 'labels' and '--remove' not in words) or \
+        words[0] == 'nvidia-mig-parted' and words[1] not in CHANGING
 
 
 def can_run(command):
@@ -144,6 +148,15 @@ def config_faults(node, name, text, **environment):
         yield f'{name} as a configuration:\n{done.stdout}'
 
 
+def mig_faults(node, name, text):
+    """Of a file of MIG configurations: each of them can be chosen."""
+    node.write(name, text)
+    for config in read_yaml(text)['mig-configs']:
+        done = run(node, f'warpshare mig assert --valid-config --file {name} --config {config}')
+        if done.returncode:
+            yield f'{config} of {name} as a MIG configuration:\n{done.stdout}'
+
+
 def block_faults(node, block):
     """Of a block of YAML, by what it is."""
     try:
@@ -155,6 +168,8 @@ def block_faults(node, block):
     if set(content) <= CONFIGURATION and ('version' in content or 'sharing' in content and
                                           all('resources' in (one or {}) for one in content['sharing'].values())):
         yield from config_faults(node, block.file_name or 'unnamed.yaml', block.text)
+    elif 'mig-configs' in content:
+        yield from mig_faults(node, block.file_name or 'unnamed.yaml', block.text)
     elif (block.file_name or '').startswith('values'):
         yield from cluster.values_faults(content)
         for name, text in ((content.get('config') or {}).get('map') or {}).items():

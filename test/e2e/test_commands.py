@@ -90,7 +90,7 @@ def test_the_demonstration_that_is_not_there_is_said_to_be(tmp_path):
 def test_help_lists_the_commands():
     done = run('--help')
     assert done.returncode == 0 and not done.stderr
-    for command in ('agent', 'demo', 'doctor', 'plan', 'nvidia-device-plugin'):
+    for command in ('agent', 'demo', 'doctor', 'mig', 'plan', 'nvidia-device-plugin', 'nvidia-mig-parted'):
         assert re.search(r'^  %s +\w' % command, done.stdout, re.MULTILINE)
 
 

@@ -83,6 +83,10 @@ static void test_profiles_are_listed_with_their_placements(void **state UNUSED)
         assert_int_equal(two->slices, 2);
         assert_int_equal(two->max, 3);
         assert_int_equal(two->memory_mib, 20096);
+        assert_int_equal(two->engines.copy, 2);
+        assert_int_equal(two->engines.decoders, 2);
+        assert_int_equal(two->engines.ofas, 0);
+        assert_int_equal(profile(&rig, "7g.80gb")->engines.ofas, 1);
         assert_int_equal(two->n_placements, 3);
         for (unsigned int i = 0; i < 3; i++) {
                 assert_int_equal(two->placements[i].start, 2 * i);
@@ -161,6 +165,66 @@ static void test_an_instance_is_created_where_it_is_to_be_and_has_one_device_of_
                         rig_read(&rig);
                         assert_int_equal(rig.geometry.n_instances, 0);
                 }
+        }
+}
+
+static void assert_slices(const struct mig_gpu_instance *instance, const unsigned int *slices, size_t count)
+{
+        assert_int_equal(instance->n_devices, count);
+        for (size_t i = 0; i < count; i++)
+                assert_int_equal(instance->devices[i].slices, slices[i]);
+}
+
+static void test_an_instance_is_created_with_the_compute_instances_that_are_asked_for(void **state UNUSED)
+{
+        static const unsigned int split[] = {1, 2};
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+        unsigned int id;
+
+        rig_init(&rig, "gpus: [{model: A100-40GB, uuid: " A100 ", mig: {enabled: true}}]", A100);
+        rig_read(&rig);
+        assert_ok(mig_instances_create_split(&rig.gpu, profile(&rig, "3g.20gb"), 4, split, 2, &id, &err), &err);
+        assert_ok(mig_instances_create_split(&rig.gpu, profile(&rig, "2g.10gb"), 0, NULL, 0, &id, &err), &err);
+        rig_read(&rig);
+        assert_int_equal(rig.geometry.n_instances, 2);
+        assert_slices(&rig.geometry.instances[0], NULL, 0);
+        assert_slices(&rig.geometry.instances[1], split, 2);
+}
+
+static void test_an_instance_is_taken_back_with_the_compute_instances_that_it_has_already(void **state UNUSED)
+{
+        static const unsigned int split[] = {1, 2};
+        _cleanup_(rig_done) struct rig rig;
+        struct error err;
+        unsigned int id;
+
+        rig_init(&rig,
+                "gpus:\n- model: A100-40GB\n  uuid: " A100 "\n  mig: {enabled: true}\n"
+                "  errors: {nvmlGpuInstanceCreateComputeInstance: {error: UNKNOWN, after: 1}}\n",
+                A100);
+        rig_read(&rig);
+        assert_int_equal(mig_instances_create_split(&rig.gpu, profile(&rig, "3g.20gb"), 4, split, 2, &id, &err), -1);
+        rig_read(&rig);
+        assert_int_equal(rig.geometry.n_instances, 0);
+}
+
+static void test_a_driver_says_whether_a_mode_needs_a_reset_or_the_architecture_does(void **state UNUSED)
+{
+        static const struct {
+                const char *model;
+                bool needs_reset;
+        } cases[] = {{"A100-40GB", true}, {"A30", true}, {"H100-80GB", false}, {"GB200", false}};
+
+        for (unsigned int i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+                _free_ char *scenario = xasprintf("gpus: [{model: %s, uuid: GPU-%u%s}]", cases[i / 2].model, i,
+                        i % 2 ? ", errors: {nvmlDeviceGetFieldValues: NOT_SUPPORTED}" : "");
+                _free_ char *uuid = xasprintf("GPU-%u", i);
+                _cleanup_(rig_done) struct rig rig;
+
+                rig_init(&rig, scenario, uuid);
+                rig_read(&rig);
+                assert_int_equal(rig.geometry.mode_needs_reset, cases[i / 2].needs_reset);
         }
 }
 
@@ -576,6 +640,9 @@ int main(void)
                 cmocka_unit_test(test_an_old_driver_lists_no_profiles_while_mig_is_disabled),
                 cmocka_unit_test(test_instances_are_listed_with_their_mig_devices),
                 cmocka_unit_test(test_an_instance_is_created_where_it_is_to_be_and_has_one_device_of_all_slices),
+                cmocka_unit_test(test_an_instance_is_created_with_the_compute_instances_that_are_asked_for),
+                cmocka_unit_test(test_an_instance_is_taken_back_with_the_compute_instances_that_it_has_already),
+                cmocka_unit_test(test_a_driver_says_whether_a_mode_needs_a_reset_or_the_architecture_does),
                 cmocka_unit_test(test_a_placement_that_is_taken_is_refused_with_the_way_out),
                 cmocka_unit_test(test_a_start_that_the_profile_does_not_have_is_refused_without_a_call),
                 cmocka_unit_test(test_nothing_is_created_while_mig_is_disabled),

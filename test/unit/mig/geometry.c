@@ -35,6 +35,34 @@ static void compute_slices_run_out_before_memory_slices(void **state)
         assert_true(geometry_search(&change, &fewer, enough, NULL, 0));
 }
 
+/* An RTX PRO 6000: 1g, 1g+me, 1g+me.all, 1g-me; it has four decoders and one media extension. */
+static void engines_run_out_before_slices(void **state)
+{
+        (void)state;
+        enum { ONE, ME, ALL, NONE, N };
+        static const struct geometry_profile kinds[N] = {
+                [ONE] = {1, 1, 4, 0x0f, {[GEOMETRY_DECODERS] = 1}},
+                [ME] = {1, 1, 1, 0x0f, {[GEOMETRY_DECODERS] = 1, [GEOMETRY_OFAS] = 1}},
+                [ALL] = {1, 1, 1, 0x0f, {[GEOMETRY_DECODERS] = 4, [GEOMETRY_OFAS] = 1}},
+                [NONE] = {1, 1, 4, 0x0f, {0}},
+        };
+        static const struct geometry_gpu gpu = {.profiles = kinds, .n_profiles = N, .slices = 4};
+        static const struct {
+                unsigned int wanted[N];
+                bool fits;
+        } cases[] = {
+                {{[ONE] = 3, [ME] = 1}, true},
+                {{[ALL] = 1, [NONE] = 3}, true},
+                {{[ALL] = 1, [ONE] = 1}, false},
+                {{[ALL] = 1, [ME] = 1}, false},
+                {{[ME] = 2}, false},
+        };
+        struct geometry_change change;
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+                assert_int_equal(geometry_search(&change, &gpu, cases[i].wanted, NULL, 0), cases[i].fits);
+}
+
 /* Any way at all to put the wanted ones on |used|, tried instance by instance. */
 static bool fits(unsigned int *wanted, unsigned int used)
 {
@@ -127,6 +155,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_3g_is_made_beside_1gs_that_stay),
                 cmocka_unit_test(compute_slices_run_out_before_memory_slices),
+                cmocka_unit_test(engines_run_out_before_slices),
                 cmocka_unit_test(whatever_is_wanted_of_an_empty_gpu_is_found_where_brute_force_finds_it),
                 cmocka_unit_test(as_many_instances_stay_as_brute_force_can_keep),
         };

@@ -1,6 +1,7 @@
 /* The MIG geometry as programs change it: mode, resets, and what several processes of one node see. */
 #include "sim.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -333,6 +334,27 @@ static void test_a_geometry_file_without_a_folder_is_an_error_until_there_is_one
         assert_int_equal(rmdir(folder), 0);
 }
 
+static void test_a_call_kills_its_process_before_or_after_its_work(void **state)
+{
+        static const char *const words[] = {"before", "after"};
+        struct sim *sim = *state;
+
+        for (unsigned int i = 0; i < ARRAY_SIZE(words); i++) {
+                _free_ char *gpus = xasprintf("gpus:\n- model: A100-40GB\n  mig: {enabled: true}\n"
+                                              "  errors: {nvmlGpuInstanceCreateComputeInstance: {kills: %s}}\n",
+                        words[i]);
+                nvmlDevice_t device;
+                int status;
+
+                start_shared(sim, gpus);
+                assert_int_equal(waitpid(begin_process(sim, make_large), &status, 0) > 0, 1);
+                assert_true(WIFSIGNALED(status));
+                assert_int_equal(WTERMSIG(status), SIGKILL);
+                assert_nvml(i ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND,
+                        sim->nvmlDeviceGetMigDeviceHandleByIndex(sim_gpu(sim, 0), 0, &device));
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -347,6 +369,7 @@ int main(void)
                 SIM_TEST(test_processes_that_create_at_once_share_no_placement),
                 SIM_TEST(test_a_reset_happens_once_to_all_processes),
                 SIM_TEST(test_an_edit_of_the_scenario_counts_for_all_processes),
+                SIM_TEST(test_a_call_kills_its_process_before_or_after_its_work),
                 SIM_TEST(test_a_geometry_file_without_a_folder_is_an_error_until_there_is_one),
         };
 

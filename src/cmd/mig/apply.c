@@ -1,0 +1,184 @@
+/* warpshare mig apply: makes this node's GPUs as a configuration wants them, or leaves them as they are. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/mig/command.h"
+#include "cmd/mig/plan_print.h"
+#include "cmd/mig/source.h"
+#include "cmd/mig/under_way.h"
+#include "mig/checkpoint.h"
+
+enum { EXIT_REBOOT = 3 };
+
+enum { NAMED_FILE, CONFIG, MODE_CHANGE, RESUME, STATE_DIRECTORY, OUTPUT };
+
+static const struct option own[] = {
+        [NAMED_FILE] = MIG_COMMAND_FILE,
+        [CONFIG] = MIG_COMMAND_CONFIG,
+        [MODE_CHANGE] = MIG_COMMAND_MODE_CHANGE,
+        [RESUME] = {.flag = "resume",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "finish a change that was interrupted, or undo it; without one do nothing"},
+        [STATE_DIRECTORY] = MIG_COMMAND_STATE_DIRECTORY,
+        [OUTPUT] = COMMAND_LINE_OUTPUT,
+};
+
+static const char help[] =
+        "usage: warpshare mig apply [OPTION...]\n"
+        "       warpshare mig apply --resume [OPTION...]\n"
+        "\n"
+        "Gives this node's GPUs the MIG geometry that a configuration wants. MIG devices that are wanted and there\n"
+        "stay; GPUs that are not named are not touched. It refuses, before it touches anything, what does not fit and\n"
+        "what a process uses. When a step fails, all is made as it was before; MIG devices that somebody else makes\n"
+        "meanwhile are left. Each step is recorded before it is taken: after a kill or a reboot, --resume goes on.\n"
+        "'warpshare mig plan' shows beforehand what would change.\n"
+        "\n"
+        "  warpshare mig apply --config all-balanced\n"
+        "  warpshare mig apply --file mig.yaml --config mixed --mode-change reset\n"
+        "\n";
+
+static const char more_help[] =
+        "\n"
+        "exit status: 0 the geometry is as wanted; 1 it is not, and is as before, or standard error says what is left\n"
+        "to --resume; 2 wrong usage; 3 a mode is pending until the node is rebooted. It needs root with CAP_SYS_ADMIN.\n";
+
+const struct command_line mig_command_apply_line = {
+        .shared = mig_command_change_shared,
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare mig apply",
+        .help = help,
+        .more_help = more_help,
+};
+
+struct apply {
+        const struct command_line *line;
+        const struct option_set *set;
+        const struct mig_apply_options *options;
+};
+
+/* ---- the change ---- */
+
+/* What is over with |end|; the exit status. */
+static int apply_end(const struct apply *apply, const char *config, enum mig_change_end end)
+{
+        static const char *const results[] = {
+                [MIG_CHANGE_NONE] = "unchanged",
+                [MIG_CHANGE_DONE] = "done",
+                [MIG_CHANGE_UNDONE] = "undone",
+                [MIG_CHANGE_WAITS] = "reboot",
+        };
+        static const char *const sentences[] = {
+                [MIG_CHANGE_NONE] = "there is nothing to change",
+                [MIG_CHANGE_DONE] = "the geometry is as wanted",
+                [MIG_CHANGE_UNDONE] = "the geometry is as before",
+                [MIG_CHANGE_WAITS] = "a MIG mode is pending: reboot the node, then 'warpshare mig apply --resume'",
+        };
+        json_t *json;
+        char *text;
+
+        if (apply->options->is_json) {
+                json = json_pack("{s:s, s:s}", "config", config, "result", results[end]);
+                text = json_dumps(json, JSON_COMPACT);
+                puts(text);
+                free(text);
+                json_decref(json);
+        } else {
+                puts(sentences[end]);
+        }
+        return end == MIG_CHANGE_WAITS ? EXIT_REBOOT : 0;
+}
+
+static int make_plan(struct mig_plan *ret, const char **ret_name, const struct apply *apply, struct mig_source *source,
+        struct error *err)
+{
+        struct mig_checkpoint checkpoint;
+
+        if (apply->options->checkpoint) {
+                *ret_name = "checkpoint";
+                if (mig_source_open_node(source, apply->set, err) < 0 ||
+                        mig_checkpoint_read(&checkpoint, &source->arena, apply->options->checkpoint, err) < 0)
+                        return -1;
+                return mig_checkpoint_plan(ret, &source->arena, &source->node, &checkpoint, false, err);
+        }
+        if (mig_source_open(source, apply->set, apply->options->file, apply->options->config, err) < 0)
+                return -1;
+        *ret_name = source->config->name;
+        mig_plan_build(ret, &source->arena, &source->node, source->wanted);
+        return ret->fits ? 0 : error_set(err, ERROR_INVALID, "%s", mig_plan_reason(ret, &source->arena));
+}
+
+static int apply_wanted(const struct apply *apply, struct mig_under_way *work)
+{
+        struct mig_source source = {.arena = ARENA_INIT};
+        enum mig_change_end end;
+        struct mig_plan plan;
+        struct error err;
+        const char *name;
+        int status;
+
+        if (mig_under_way_settle(work, &err) < 0)
+                return command_line_fail(apply->line, &err);
+        if (make_plan(&plan, &name, apply, &source, &err) < 0) {
+                status = command_line_fail(apply->line, &err);
+        } else {
+                source.nvml = nvml_close(source.nvml); /* nobody may hold a GPU that is reset */
+                status = mig_change_apply(&work->change, &plan, name, &end, &err) < 0
+                                 ? command_line_fail(apply->line, &err)
+                                 : apply_end(apply, name, end);
+        }
+        mig_source_close(&source);
+        return status;
+}
+
+static int apply_resume(const struct apply *apply, struct mig_change *change)
+{
+        enum mig_change_end end;
+        struct error err;
+
+        if (mig_change_resume(change, &end, &err) < 0)
+                return command_line_fail(apply->line, &err);
+        return apply_end(apply, "", end);
+}
+
+int mig_apply(const struct command_line *line, const struct option_set *set, const struct mig_apply_options *options)
+{
+        const struct apply apply = {line, set, options};
+        struct mig_under_way work;
+        struct error err;
+        int status;
+
+        if (mig_under_way_open(&work, set, options->state_directory, options->mode_change,
+                    options->is_json ? stderr : stdout, &err) < 0)
+                return command_line_fail(line, &err);
+        status = options->resumes ? apply_resume(&apply, &work.change) : apply_wanted(&apply, &work);
+        mig_under_way_close(&work);
+        return status;
+}
+
+int mig_command_apply(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct mig_apply_options options;
+        struct option_set set;
+        struct error err;
+        int status;
+
+        if (!command_line_read(&mig_command_apply_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        options = (struct mig_apply_options){.file = values[NAMED_FILE],
+                .config = values[CONFIG],
+                .mode_change = option_position(&own[MODE_CHANGE], values[MODE_CHANGE]),
+                .state_directory = values[STATE_DIRECTORY],
+                .resumes = strcmp(values[RESUME], "true") == 0,
+                .is_json = strcmp(values[OUTPUT], "json") == 0};
+        if (options.resumes && (*options.file || *options.config)) {
+                error_raise(
+                        &err, ERROR_INVALID, "--resume goes without --file and --config: what was wanted is recorded");
+                return command_line_refuse(&mig_command_apply_line, &err);
+        }
+        return mig_apply(&mig_command_apply_line, &set, &options);
+}

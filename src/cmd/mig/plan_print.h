@@ -1,0 +1,25 @@
+/*
+ * What people and programs see of a plan of MIG geometry. Pure.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/strbuf.h"
+#include "mig/plan.h"
+
+/* Each GPU with its memory slices, before and after. */
+void mig_plan_print(struct strbuf *text, const struct mig_plan *plan, const char *config, bool has_colours);
+
+/* The object that `warpshare mig plan --output json` prints; for json_decref(). */
+json_t *mig_plan_json(const struct mig_plan *plan, const char *config);
+
+/* Several configurations, each with its plan. */
+struct mig_plan_choice {
+        const char *config;
+        struct mig_plan plan;
+        const char *problem; /* why there is no plan; NULL: there is one */
+};
+
+void mig_plan_print_choices(
+        struct strbuf *text, const struct mig_plan_choice *choices, size_t n_choices, bool has_colours);

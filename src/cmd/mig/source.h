@@ -1,0 +1,32 @@
+/*
+ * What the commands of `warpshare mig` begin with: the GPUs of this node, and what a configuration wants of them.
+ */
+#pragma once
+
+#include "cli/command_line.h"
+#include "gpu/nvml.h"
+#include "mig/node.h"
+#include "mig/parted.h"
+#include "mig/wanted.h"
+
+struct mig_source {
+        struct arena arena;
+        struct nvml *nvml;
+        struct mig_node node;
+        struct mig_parted parted; /* of the file; without one those that are generated */
+        const struct mig_parted_config *config;
+        const struct mig_wanted *wanted; /* of each GPU of |node| */
+};
+
+/* NVML and the GPUs alone; |set| has where NVML is. The source is to be closed, whatever it returns. */
+int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err) MUST_USE;
+
+/* And the configurations of |file|: cmd/mig/command.h has what "" means. Warnings go to standard error. */
+int mig_source_open_file(
+        struct mig_source *ret, const struct option_set *set, const char *file, struct error *err) MUST_USE;
+
+/* And the configuration |name| of them. */
+int mig_source_open(struct mig_source *ret, const struct option_set *set, const char *file, const char *name,
+        struct error *err) MUST_USE;
+
+void mig_source_close(struct mig_source *source);

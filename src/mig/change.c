@@ -1,0 +1,726 @@
+#include "mig/change.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "mig/profile_text.h"
+#include "mig/users.h"
+
+/* A change under way. */
+struct work {
+        struct mig_change *change;
+        struct mig_record *record;
+        struct error *err;
+};
+
+/* A GPU of the record as it is now, and which of its instances is which item. */
+struct view {
+        struct mig_record_gpu *record;
+        struct mig_gpu gpu;
+        struct mig_geometry geometry;
+        const struct mig_gpu_instance *instances[MIG_RECORD_ITEMS_MAX]; /* of each item, or NULL */
+        bool is_met[MIG_RECORD_ITEMS_MAX];       /* somebody else made just what is to be there */
+        const struct mig_gpu_instance *external; /* the first that is nobody's; NULL: none */
+};
+
+static void PRINTF_LIKE(2, 3) change_report(const struct work *work, const char *format, ...)
+{
+        _free_ char *text = NULL;
+        va_list args;
+
+        if (!work->change->options->report)
+                return;
+        va_start(args, format);
+        if (vasprintf(&text, format, args) < 0)
+                abort();
+        va_end(args);
+        work->change->options->report(text, work->change->options->data);
+}
+
+/* Before a step forward the record has to be on the disk. What is undone goes on without: better undone than recorded. */
+static int change_save(const struct work *work)
+{
+        struct error err;
+
+        if (mig_record_write(work->record, work->change->path, &err) == 0)
+                return 0;
+        if (work->record->goal == MIG_RECORD_BEFORE) {
+                change_report(work, "undone without a record: %s", err.text);
+                return 0;
+        }
+        *work->err = err;
+        return -1;
+}
+
+/* ---- what is there ---- */
+
+static bool is_goal(const struct work *work, const struct mig_record_item *item)
+{
+        return work->record->goal == MIG_RECORD_AFTER ? item->is_after : item->is_before;
+}
+
+static bool mode_goal(const struct work *work, const struct mig_record_gpu *gpu)
+{
+        return work->record->goal == MIG_RECORD_AFTER ? gpu->is_enabled_after : gpu->is_enabled_before;
+}
+
+static bool has_device(const struct mig_record_item *item, const char *uuid)
+{
+        for (size_t i = 0; i < item->n_devices; i++)
+                if (strcmp(item->devices[i].uuid, uuid) == 0)
+                        return true;
+        return false;
+}
+
+/* All of the instance's MIG devices are the item's. */
+static bool has_devices(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
+{
+        for (size_t i = 0; i < instance->n_devices; i++)
+                if (!has_device(item, instance->devices[i].uuid))
+                        return false;
+        return true;
+}
+
+static int compare_slices(const void *a, const void *b)
+{
+        unsigned int left = *(const unsigned int *)a;
+        unsigned int right = *(const unsigned int *)b;
+
+        return (left > right) - (left < right);
+}
+
+/* It has the compute instances that the item has, in whatever order. */
+static bool is_complete(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
+{
+        unsigned int is[MIG_RECORD_DEVICES_MAX] = {0};
+        unsigned int wanted[MIG_RECORD_DEVICES_MAX] = {0};
+
+        if (instance->n_devices != item->n_devices)
+                return false;
+        for (size_t i = 0; i < item->n_devices; i++) {
+                is[i] = instance->devices[i].slices;
+                wanted[i] = item->devices[i].slices;
+        }
+        qsort(is, item->n_devices, sizeof(*is), compare_slices);
+        qsort(wanted, item->n_devices, sizeof(*wanted), compare_slices);
+        return memcmp(is, wanted, sizeof(is)) == 0;
+}
+
+static bool is_item(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
+{
+        if (item->start != instance->placement.start || strcmp(item->profile, instance->profile->name) != 0)
+                return false;
+        switch (item->state) {
+        case MIG_RECORD_PRESENT:
+                return instance->n_devices == item->n_devices && has_devices(item, instance);
+        case MIG_RECORD_REMOVING:
+                return has_devices(item, instance);
+        case MIG_RECORD_MAKING:
+                return true;
+        case MIG_RECORD_ABSENT:
+                break;
+        }
+        return false;
+}
+
+static void view_match(struct view *view, const struct work *work, const struct mig_gpu_instance *instance)
+{
+        struct mig_record_gpu *gpu = view->record;
+
+        for (size_t i = 0; i < gpu->n_items; i++) {
+                if (!view->instances[i] && is_item(&gpu->items[i], instance)) {
+                        view->instances[i] = instance;
+                        return;
+                }
+        }
+        for (size_t i = 0; i < gpu->n_items; i++) {
+                const struct mig_record_item *item = &gpu->items[i];
+
+                if (item->state == MIG_RECORD_ABSENT && is_goal(work, item) &&
+                        item->start == instance->placement.start &&
+                        strcmp(item->profile, instance->profile->name) == 0 && is_complete(item, instance)) {
+                        view->is_met[i] = true;
+                        return;
+                }
+        }
+        if (!view->external)
+                view->external = instance;
+}
+
+static void forget_devices(struct mig_record_item *item)
+{
+        for (size_t i = 0; i < item->n_devices; i++)
+                item->devices[i].uuid = "";
+}
+
+/* What was under way when the record was written is decided by what is there. */
+static void view_settle(const struct view *view, struct arena *arena)
+{
+        for (size_t i = 0; i < view->record->n_items; i++) {
+                struct mig_record_item *item = &view->record->items[i];
+                const struct mig_gpu_instance *instance = view->instances[i];
+
+                if (!instance) {
+                        item->state = MIG_RECORD_ABSENT;
+                        forget_devices(item);
+                        continue;
+                }
+                if (!is_complete(item, instance))
+                        continue; /* half made, or half destroyed: it has to go */
+                item->state = MIG_RECORD_PRESENT;
+                for (size_t j = 0; j < item->n_devices; j++)
+                        item->devices[j] = (struct mig_record_device){
+                                .uuid = arena_strdup(arena, instance->devices[j].uuid),
+                                .slices = instance->devices[j].slices,
+                        };
+        }
+}
+
+static int view_read(struct view *ret, const struct work *work, struct mig_record_gpu *gpu)
+{
+        struct arena *arena = &work->change->arena;
+
+        *ret = (struct view){.record = gpu};
+        if (mig_gpu_open(&ret->gpu, work->change->nvml, gpu->uuid, work->err) < 0 ||
+                mig_instances_read(&ret->geometry, arena, &ret->gpu, work->err) < 0)
+                return -1;
+        for (size_t i = 0; i < ret->geometry.n_instances; i++)
+                view_match(ret, work, &ret->geometry.instances[i]);
+        view_settle(ret, arena);
+        return 0;
+}
+
+/* What is undone cannot be undone on a GPU that the node does not have any more, and need not be. */
+static bool is_gone(const struct work *work, const struct mig_record_gpu *gpu)
+{
+        struct mig_gpu opened;
+        struct error err;
+
+        if (work->record->goal == MIG_RECORD_AFTER || mig_gpu_open(&opened, work->change->nvml, gpu->uuid, &err) == 0 ||
+                err.kind != ERROR_NOT_FOUND)
+                return false;
+        change_report(work, "%s", err.text);
+        return true;
+}
+
+static int refuse_external(const struct view *view, struct error *err)
+{
+        const struct mig_gpu_instance *instance = view->external;
+
+        return error_set(err, ERROR_UNAVAILABLE,
+                "GPU %s: somebody else made %s at %u since this change was planned: it is left; destroy it ('nvidia-smi "
+                "mig -dci', then '-dgi -gi %u') or plan again",
+                view->record->uuid, instance->profile->name, instance->placement.start, instance->id);
+}
+
+/* ---- steps ---- */
+
+static int step_destroy(const struct work *work, struct view *view, size_t at)
+{
+        struct mig_record_item *item = &view->record->items[at];
+
+        item->state = MIG_RECORD_REMOVING;
+        if (change_save(work) < 0)
+                return -1;
+        if (mig_instances_destroy(&view->gpu, view->instances[at], work->err) < 0 && work->err->kind != ERROR_NOT_FOUND)
+                return -1;
+        item->state = MIG_RECORD_ABSENT;
+        forget_devices(item);
+        view->instances[at] = NULL;
+        change_report(work, "GPU %s: destroyed %s at %u", view->record->uuid, item->profile, item->start);
+        return 0;
+}
+
+/* Afterwards |view| is as it is then. */
+static int step_make(const struct work *work, struct view *view, size_t at)
+{
+        struct mig_record_item *item = &view->record->items[at];
+        const struct mig_gpu_profile *profile = mig_profile_text_find(&view->geometry, item->profile);
+        unsigned int slices[MIG_RECORD_DEVICES_MAX];
+        unsigned int id;
+
+        if (!profile)
+                return error_set(work->err, ERROR_NOT_FOUND, "GPU %s: it has no profile %s any more",
+                        view->record->uuid, item->profile);
+        for (size_t i = 0; i < item->n_devices; i++)
+                slices[i] = item->devices[i].slices;
+        item->state = MIG_RECORD_MAKING;
+        if (change_save(work) < 0)
+                return -1;
+        if (mig_instances_create_split(&view->gpu, profile, item->start, slices, item->n_devices, &id, work->err) < 0) {
+                item->state = MIG_RECORD_REMOVING; /* at most a GPU instance without a compute instance is left */
+                return -1;
+        }
+        change_report(work, "GPU %s: made %s at %u", view->record->uuid, item->profile, item->start);
+        return view_read(view, work, view->record);
+}
+
+/* 1: the GPU has to be reset; 0: the mode is current. */
+static int step_mode(const struct work *work, const struct view *view)
+{
+        bool is_enabled = mode_goal(work, view->record);
+        const char *verb = is_enabled ? "enabled" : "disabled";
+        enum mig_activation activation;
+
+        if (change_save(work) < 0 || mig_gpu_set_mode(&view->gpu, is_enabled, &activation, work->err) < 0)
+                return -1;
+        switch (activation) {
+        case MIG_MODE_ACTIVE:
+                change_report(work, "GPU %s: MIG %s", view->record->uuid, verb);
+                return 0;
+        case MIG_MODE_NEEDS_RESET:
+                change_report(work, "GPU %s: MIG will be %s by a reset", view->record->uuid, verb);
+                return 1;
+        case MIG_MODE_IN_USE:
+                break;
+        }
+        return error_set(work->err, ERROR_UNAVAILABLE,
+                "GPU %s: MIG cannot be %s, since the GPU is in use: end what 'nvidia-smi' and 'lsof /dev/nvidia*' list",
+                view->record->uuid, verb);
+}
+
+/* ---- modes ---- */
+
+/* Destroys what the goal does not have, and what is there in part only. */
+static int destroy_rest(const struct work *work, struct view *view)
+{
+        for (size_t i = 0; i < view->record->n_items; i++) {
+                const struct mig_record_item *item = &view->record->items[i];
+
+                if (view->instances[i] && (!is_goal(work, item) || item->state != MIG_RECORD_PRESENT) &&
+                        step_destroy(work, view, i) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+/* 1: the GPU has to be reset. */
+static int change_mode(const struct work *work, struct mig_record_gpu *gpu)
+{
+        struct view view;
+
+        if (is_gone(work, gpu))
+                return 0;
+        if (view_read(&view, work, gpu) < 0)
+                return -1;
+        if (view.geometry.is_enabled == mode_goal(work, gpu) &&
+                view.geometry.is_pending_enabled == mode_goal(work, gpu))
+                return 0;
+        if (view.external && view.geometry.is_enabled != mode_goal(work, gpu))
+                return refuse_external(&view, work->err);
+        if (view.geometry.is_enabled != mode_goal(work, gpu) && destroy_rest(work, &view) < 0)
+                return -1;
+        return step_mode(work, &view);
+}
+
+static int check_mode(const struct work *work, struct mig_record_gpu *gpu)
+{
+        struct view view;
+
+        if (view_read(&view, work, gpu) < 0)
+                return -1;
+        if (view.geometry.is_enabled == mode_goal(work, gpu))
+                return 0;
+        return error_set(work->err, ERROR_UNAVAILABLE, "GPU %s: MIG is %s, although the GPU was reset", gpu->uuid,
+                view.geometry.is_enabled ? "enabled" : "disabled");
+}
+
+/* A reset ends whatever is on a GPU: what somebody made meanwhile, too. */
+static int check_empty(const struct work *work, struct mig_record_gpu *gpu)
+{
+        struct view view;
+
+        if (view_read(&view, work, gpu) < 0)
+                return -1;
+        return view.external ? refuse_external(&view, work->err) : 0;
+}
+
+/* NVML is open again in any case, or it cannot be opened, and nothing more can be done. */
+static int reset_gpus(const struct work *work, struct mig_record_gpu *const *gpus, size_t n_gpus)
+{
+        const struct mig_change_options *options = work->change->options;
+        const char *uuids[MIG_RECORD_GPUS_MAX];
+        struct error reset = {0};
+        int rc;
+
+        for (size_t i = 0; i < n_gpus; i++) {
+                if (check_empty(work, gpus[i]) < 0)
+                        return -1;
+                uuids[i] = gpus[i]->uuid;
+        }
+        work->change->nvml = nvml_close(work->change->nvml);
+        rc = options->reset(uuids, n_gpus, options->data, &reset);
+        if (nvml_open(&work->change->nvml, options->library, options->driver_root, work->err) < 0)
+                return -1;
+        if (rc < 0) {
+                *work->err = reset;
+                return -1;
+        }
+        for (size_t i = 0; i < n_gpus; i++) {
+                if (check_mode(work, gpus[i]) < 0)
+                        return -1;
+                change_report(work, "GPU %s: reset, MIG is %s", gpus[i]->uuid,
+                        mode_goal(work, gpus[i]) ? "enabled" : "disabled");
+        }
+        return 0;
+}
+
+static int end_modes(
+        const struct work *work, struct mig_record_gpu *const *gpus, size_t n_gpus, enum mig_change_end *ret)
+{
+        bool waits = work->record->goal == MIG_RECORD_AFTER && work->record->may_wait;
+
+        if (n_gpus == 0)
+                return 0;
+        if (work->change->options->reset) {
+                if (reset_gpus(work, gpus, n_gpus) == 0)
+                        return 0;
+                if (!waits || !work->change->nvml)
+                        return -1;
+                change_report(work, "%s; the mode waits for a reboot", work->err->text);
+        }
+        if (!waits)
+                return error_set(work->err, ERROR_UNAVAILABLE,
+                        "GPU %s: MIG becomes %s only by a reset or a reboot, and neither is allowed (--mode-change)",
+                        gpus[0]->uuid, mode_goal(work, gpus[0]) ? "enabled" : "disabled");
+        *ret = MIG_CHANGE_WAITS;
+        return 0;
+}
+
+/* Modes come first, and all resets at once: with NVSwitch, GPUs may be reset together only. */
+static int change_modes(const struct work *work, enum mig_change_end *ret)
+{
+        struct mig_record_gpu *gpus[MIG_RECORD_GPUS_MAX];
+        struct error first;
+        bool has_failed = false;
+        size_t count = 0;
+
+        for (size_t i = 0; i < work->record->n_gpus; i++) {
+                struct mig_record_gpu *gpu = &work->record->gpus[i];
+                int rc = gpu->changes ? change_mode(work, gpu) : 0;
+
+                if (rc < 0 && work->record->goal == MIG_RECORD_AFTER)
+                        return -1;
+                if (rc < 0 && !has_failed)
+                        first = *work->err;
+                has_failed = has_failed || rc < 0;
+                if (rc > 0)
+                        gpus[count++] = gpu;
+        }
+        if (end_modes(work, gpus, count, ret) < 0)
+                return -1;
+        if (has_failed)
+                *work->err = first;
+        return has_failed ? -1 : 0;
+}
+
+/* ---- instances ---- */
+
+/* What was planned without knowing the profiles has its placements now. */
+static int place_items(const struct work *work, struct view *view)
+{
+        struct arena *arena = &work->change->arena;
+        struct mig_wanted_count *counts = ARENA_ARRAY(arena, struct mig_wanted_count, view->record->n_items);
+        struct mig_wanted wanted = {.is_named = true, .is_enabled = true, .counts = counts};
+        const struct mig_node_gpu gpu = {.uuid = view->record->uuid, .is_capable = true, .geometry = view->geometry};
+        const struct mig_node node = {.gpus = &gpu, .n_gpus = 1};
+        struct mig_plan plan;
+        size_t at = 0;
+
+        for (size_t i = 0; i < view->record->n_items; i++)
+                if (view->record->items[i].start == MIG_START_UNKNOWN)
+                        counts[wanted.n_counts++] = (struct mig_wanted_count){view->record->items[i].profile, 1};
+        if (wanted.n_counts == 0)
+                return 0;
+        mig_plan_build(&plan, arena, &node, &wanted);
+        if (!plan.fits)
+                return error_set(work->err, ERROR_INVALID, "GPU %s: %s", view->record->uuid, plan.gpus[0].problem);
+        for (size_t i = 0; i < view->record->n_items; i++) {
+                struct mig_record_item *item = &view->record->items[i];
+                const struct mig_gpu_profile *profile;
+
+                if (item->start != MIG_START_UNKNOWN)
+                        continue;
+                item->profile = plan.gpus[0].made[at].profile;
+                item->start = plan.gpus[0].made[at++].start;
+                profile = mig_profile_text_find(&view->geometry, item->profile);
+                item->n_devices = 1;
+                item->devices[0] = (struct mig_record_device){.uuid = "", .slices = profile->slices};
+        }
+        return 0;
+}
+
+static int make_missing(const struct work *work, struct view *view)
+{
+        for (size_t i = 0; i < view->record->n_items; i++) {
+                if (!view->instances[i] && !view->is_met[i] && is_goal(work, &view->record->items[i]) &&
+                        step_make(work, view, i) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static int change_instances(const struct work *work, struct mig_record_gpu *gpu)
+{
+        struct view view;
+
+        if (is_gone(work, gpu))
+                return 0;
+        if (view_read(&view, work, gpu) < 0)
+                return -1;
+        if (view.external && work->record->goal == MIG_RECORD_AFTER)
+                return refuse_external(&view, work->err);
+        if (view.external)
+                change_report(work, "GPU %s: %s at %u is somebody else's, and is left", gpu->uuid,
+                        view.external->profile->name, view.external->placement.start);
+        if (destroy_rest(work, &view) < 0)
+                return -1;
+        if (!mode_goal(work, gpu))
+                return 0;
+        if (work->record->goal == MIG_RECORD_AFTER && place_items(work, &view) < 0)
+                return -1;
+        if (make_missing(work, &view) < 0)
+                return -1;
+        return view.external && work->record->goal == MIG_RECORD_AFTER ? refuse_external(&view, work->err) : 0;
+}
+
+/* Makes what the goal is. What is undone is undone on each GPU, whatever becomes of the others. */
+static int change_reach(const struct work *work, enum mig_change_end *ret)
+{
+        enum mig_change_end end = MIG_CHANGE_DONE;
+        bool is_undone = work->record->goal == MIG_RECORD_BEFORE;
+        struct error first;
+        int result = change_modes(work, &end);
+
+        if (result < 0 && (!is_undone || !work->change->nvml))
+                return -1;
+        if (result < 0)
+                first = *work->err;
+        for (size_t i = 0; end != MIG_CHANGE_WAITS && i < work->record->n_gpus; i++) {
+                if (!work->record->gpus[i].changes || change_instances(work, &work->record->gpus[i]) == 0)
+                        continue;
+                if (!is_undone)
+                        return -1;
+                if (result == 0)
+                        first = *work->err;
+                result = -1;
+        }
+        if (result < 0)
+                *work->err = first;
+        *ret = end;
+        return result;
+}
+
+/* ---- a whole change ---- */
+
+static int change_end(const struct work *work, enum mig_change_end *ret, enum mig_change_end end)
+{
+        if (mig_record_remove(work->change->path, work->err) < 0)
+                return -1;
+        *ret = end;
+        return 0;
+}
+
+static int change_undo(const struct work *work)
+{
+        enum mig_change_end end;
+
+        work->record->goal = MIG_RECORD_BEFORE;
+        if (change_save(work) < 0 || change_reach(work, &end) < 0)
+                return error_prefix(work->err, "not undone yet ('warpshare mig apply --resume' tries again)");
+        return 0;
+}
+
+static int change_run(const struct work *work, enum mig_change_end *ret)
+{
+        enum mig_change_end end;
+        struct error cause;
+
+        if (work->record->goal == MIG_RECORD_BEFORE)
+                return change_undo(work) < 0 ? -1 : change_end(work, ret, MIG_CHANGE_UNDONE);
+        if (change_reach(work, &end) == 0) {
+                if (end != MIG_CHANGE_WAITS)
+                        return change_end(work, ret, end);
+                *ret = end;
+                return change_save(work);
+        }
+        cause = *work->err;
+        change_report(work, "failed: %s", cause.text);
+        if (!work->change->nvml || change_undo(work) < 0 || change_end(work, &end, MIG_CHANGE_UNDONE) < 0)
+                return -1;
+        *work->err = cause;
+        return error_prefix(work->err, "the geometry is as before");
+}
+
+static void take_reboot(struct mig_record *record, const char *boot_id)
+{
+        if (strcmp(record->boot_id, boot_id) == 0)
+                return;
+        record->boot_id = boot_id;
+        record->may_wait = false; /* it has waited */
+        for (size_t i = 0; i < record->n_gpus; i++) {
+                record->gpus[i].changes = true;
+                for (size_t j = 0; j < record->gpus[i].n_items; j++) {
+                        record->gpus[i].items[j].state = MIG_RECORD_ABSENT;
+                        forget_devices(&record->gpus[i].items[j]);
+                }
+        }
+}
+
+static int change_resume(struct mig_change *change, bool undoes, enum mig_change_end *ret, struct error *err)
+{
+        struct mig_record record;
+        const struct work work = {.change = change, .record = &record, .err = err};
+        int rc = mig_record_read(&record, change->path, &change->arena, err);
+
+        if (rc == MIG_RECORD_NONE)
+                *ret = MIG_CHANGE_NONE;
+        if (rc != 0)
+                return rc == MIG_RECORD_NONE ? 0 : -1;
+        take_reboot(&record, change->options->boot_id);
+        if (undoes)
+                record.goal = MIG_RECORD_BEFORE;
+        change_report(&work, "%s the change to '%s' that was interrupted",
+                record.goal == MIG_RECORD_AFTER ? "resuming" : "undoing", record.config);
+        return change_run(&work, ret);
+}
+
+int mig_change_resume(struct mig_change *change, enum mig_change_end *ret, struct error *err)
+{
+        return change_resume(change, false, ret, err);
+}
+
+int mig_change_undo(struct mig_change *change, enum mig_change_end *ret, struct error *err)
+{
+        return change_resume(change, true, ret, err);
+}
+
+static struct mig_record_item item_of(const struct mig_gpu_instance *instance, bool is_after)
+{
+        struct mig_record_item item = {.profile = instance->profile->name,
+                .start = instance->placement.start,
+                .is_before = true,
+                .is_after = is_after,
+                .state = MIG_RECORD_PRESENT,
+                .n_devices = MIN(instance->n_devices, MIG_RECORD_DEVICES_MAX)};
+
+        for (size_t i = 0; i < item.n_devices; i++)
+                item.devices[i] = (struct mig_record_device){instance->devices[i].uuid, instance->devices[i].slices};
+        return item;
+}
+
+static struct mig_record_item item_made(const struct mig_plan_gpu *plan, const struct mig_plan_made *made)
+{
+        const struct mig_gpu_profile *profile = mig_profile_text_find(&plan->gpu->geometry, made->profile);
+        struct mig_record_item item = {.profile = made->profile,
+                .start = made->start,
+                .is_after = true,
+                .state = MIG_RECORD_ABSENT,
+                .n_devices = profile ? 1 : 0};
+
+        if (profile)
+                item.devices[0] = (struct mig_record_device){"", profile->slices};
+        return item;
+}
+
+static void record_gpu(struct mig_record_gpu *ret, struct arena *arena, const struct mig_plan_gpu *plan)
+{
+        struct mig_record_item *items =
+                ARENA_ARRAY(arena, struct mig_record_item, plan->n_stays + plan->n_goes + plan->n_made);
+
+        *ret = (struct mig_record_gpu){.uuid = plan->gpu->uuid,
+                .changes = plan->changes,
+                .is_enabled_before = plan->gpu->geometry.is_enabled,
+                .is_enabled_after = plan->wanted->is_enabled,
+                .items = items};
+        for (size_t i = 0; i < plan->n_stays; i++)
+                items[ret->n_items++] = item_of(plan->stays[i], true);
+        for (size_t i = 0; i < plan->n_goes; i++)
+                items[ret->n_items++] = item_of(plan->goes[i], false);
+        for (size_t i = 0; i < plan->n_made; i++)
+                items[ret->n_items++] = item_made(plan, &plan->made[i]);
+}
+
+static void record_plan(struct mig_record *ret, const struct mig_change *change, struct arena *arena,
+        const struct mig_plan *plan, const char *config)
+{
+        struct mig_record_gpu *gpus = ARENA_ARRAY(arena, struct mig_record_gpu, plan->n_gpus);
+
+        *ret = (struct mig_record){.boot_id = change->options->boot_id,
+                .config = config,
+                .goal = MIG_RECORD_AFTER,
+                .may_wait = change->options->may_wait,
+                .gpus = gpus};
+        for (size_t i = 0; i < plan->n_gpus; i++)
+                if (plan->gpus[i].wanted->is_named && plan->gpus[i].gpu->is_capable)
+                        record_gpu(&gpus[ret->n_gpus++], arena, &plan->gpus[i]);
+}
+
+static int check_plan(const struct work *work, const struct mig_plan *plan)
+{
+        const struct mig_change_options *options = work->change->options;
+
+        for (size_t i = 0; i < plan->n_gpus; i++)
+                if (plan->gpus[i].needs_reset && !options->reset && !options->may_wait)
+                        return error_set(work->err, ERROR_UNAVAILABLE,
+                                "GPU %u (%s): MIG becomes %s only by a reset or a reboot, and neither is allowed "
+                                "(--mode-change)",
+                                plan->gpus[i].gpu->index, plan->gpus[i].gpu->uuid,
+                                plan->gpus[i].wanted->is_enabled ? "enabled" : "disabled");
+        for (size_t i = 0; i < work->record->n_gpus; i++) {
+                struct view view;
+
+                if (!work->record->gpus[i].changes)
+                        continue;
+                if (view_read(&view, work, &work->record->gpus[i]) < 0)
+                        return -1;
+                if (view.external)
+                        return refuse_external(&view, work->err);
+        }
+        return mig_users_check(work->change->nvml, plan, work->err);
+}
+
+int mig_change_apply(struct mig_change *change, const struct mig_plan *plan, const char *config,
+        enum mig_change_end *ret, struct error *err)
+{
+        struct mig_record record;
+        const struct work work = {.change = change, .record = &record, .err = err};
+
+        *ret = MIG_CHANGE_NONE;
+        if (!plan->changes)
+                return 0;
+        record_plan(&record, change, &change->arena, plan, config);
+        if (check_plan(&work, plan) < 0)
+                return -1;
+        return change_run(&work, ret);
+}
+
+int mig_change_open(struct mig_change *ret, const struct mig_change_options *options, struct error *err)
+{
+        struct mig_change change = {.options = options, .lock = LOCK_INIT};
+        int rc;
+
+        if (file_make_folder(options->directory, err) < 0)
+                return -1;
+        rc = lock_take_within(&change.lock, options->directory, LOCK_PATIENCE_MS, err);
+        if (rc == LOCK_BUSY)
+                return MIG_CHANGE_BUSY;
+        if (rc < 0)
+                return -1;
+        if (nvml_open(&change.nvml, options->library, options->driver_root, err) < 0) {
+                lock_release(&change.lock);
+                return -1;
+        }
+        change.path = xasprintf("%s/" MIG_RECORD_NAME, options->directory);
+        *ret = change;
+        return 0;
+}
+
+void mig_change_close(struct mig_change *change)
+{
+        nvml_close(change->nvml);
+        lock_release(&change->lock);
+        arena_done(&change->arena);
+        free(change->path);
+}

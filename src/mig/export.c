@@ -1,0 +1,130 @@
+#include "mig/export.h"
+
+#include <string.h>
+
+static void add_device(struct mig_parted_entry *entry, struct mig_wanted_count *counts, const char *profile)
+{
+        for (size_t i = 0; i < entry->n_counts; i++)
+                if (strcmp(counts[i].profile, profile) == 0) {
+                        counts[i].count++;
+                        return;
+                }
+        counts[entry->n_counts++] = (struct mig_wanted_count){profile, 1};
+}
+
+static int export_gpu(
+        struct mig_parted_entry *ret, struct arena *arena, const struct mig_node_gpu *gpu, struct error *err)
+{
+        struct mig_parted_filter *filter = ARENA_NEW(arena, struct mig_parted_filter);
+        unsigned int *device = ARENA_NEW(arena, unsigned int);
+        struct mig_wanted_count *counts;
+        size_t n_devices = 0;
+
+        if (gpu->problem)
+                return error_set(err, ERROR_UNAVAILABLE, "%s", gpu->problem);
+        filter->device = gpu->pci_device;
+        *device = gpu->index;
+        for (size_t i = 0; i < gpu->geometry.n_instances; i++)
+                n_devices += gpu->geometry.instances[i].n_devices;
+        counts = ARENA_ARRAY(arena, struct mig_wanted_count, n_devices);
+        *ret = (struct mig_parted_entry){.filters = filter,
+                .n_filters = 1,
+                .devices = device,
+                .n_devices = 1,
+                .is_enabled = gpu->geometry.is_enabled,
+                .counts = counts};
+        for (size_t i = 0; i < gpu->geometry.n_instances; i++) {
+                const struct mig_gpu_instance *instance = &gpu->geometry.instances[i];
+
+                for (size_t k = 0; k < instance->n_devices; k++) {
+                        const char *name = mig_parted_profile(instance->profile);
+
+                        if (instance->devices[k].slices != instance->profile->slices)
+                                name = arena_printf(arena, "%uc.%s", instance->devices[k].slices, name);
+                        add_device(ret, counts, name);
+                }
+        }
+        return 0;
+}
+
+static bool is_same(const struct mig_parted_entry *a, const struct mig_parted_entry *b)
+{
+        if (a->is_enabled != b->is_enabled || a->n_counts != b->n_counts)
+                return false;
+        for (size_t i = 0; i < a->n_counts; i++) {
+                size_t k = 0;
+
+                while (k < b->n_counts && (strcmp(a->counts[i].profile, b->counts[k].profile) != 0 ||
+                                                  a->counts[i].count != b->counts[k].count))
+                        k++;
+                if (k == b->n_counts)
+                        return false;
+        }
+        return true;
+}
+
+static bool has_filter(const struct mig_parted_entry *entry, uint32_t device)
+{
+        for (size_t i = 0; i < entry->n_filters; i++)
+                if (entry->filters[i].device == device)
+                        return true;
+        return false;
+}
+
+/* |entry| takes the one GPU of |other|. */
+static void merge(struct mig_parted_entry *entry, struct arena *arena, const struct mig_parted_entry *other)
+{
+        struct mig_parted_filter *filters = ARENA_ARRAY(arena, struct mig_parted_filter, entry->n_filters + 1);
+        unsigned int *devices = ARENA_ARRAY(arena, unsigned int, entry->n_devices + 1);
+
+        memcpy(filters, entry->filters, entry->n_filters * sizeof(*filters));
+        memcpy(devices, entry->devices, entry->n_devices * sizeof(*devices));
+        devices[entry->n_devices++] = other->devices[0];
+        entry->devices = devices;
+        if (has_filter(entry, other->filters[0].device))
+                return;
+        filters[entry->n_filters++] = other->filters[0];
+        entry->filters = filters;
+}
+
+static void shorten(struct mig_parted_entry *entry, const struct mig_node *node, bool is_alone)
+{
+        bool is_one_model = true;
+        size_t matching = 0;
+
+        for (size_t i = 0; i < node->n_gpus; i++) {
+                is_one_model = is_one_model && node->gpus[i].pci_device == node->gpus[0].pci_device;
+                matching += has_filter(entry, node->gpus[i].pci_device);
+        }
+        entry->is_for_all = matching == entry->n_devices;
+        if (entry->is_for_all)
+                entry->n_devices = 0;
+        if (is_one_model || is_alone)
+                entry->n_filters = 0;
+}
+
+int mig_export(
+        struct mig_parted *ret, struct arena *arena, const struct mig_node *node, const char *name, struct error *err)
+{
+        struct mig_parted_config *config = ARENA_NEW(arena, struct mig_parted_config);
+        struct mig_parted_entry *entries = ARENA_ARRAY(arena, struct mig_parted_entry, node->n_gpus);
+
+        *config = (struct mig_parted_config){.name = name, .entries = entries};
+        for (size_t i = 0; i < node->n_gpus; i++) {
+                struct mig_parted_entry entry;
+                size_t at = 0;
+
+                if (export_gpu(&entry, arena, &node->gpus[i], err) < 0)
+                        return -1;
+                while (at < config->n_entries && !is_same(&entries[at], &entry))
+                        at++;
+                if (at < config->n_entries)
+                        merge(&entries[at], arena, &entry);
+                else
+                        entries[config->n_entries++] = entry;
+        }
+        for (size_t i = 0; i < config->n_entries; i++)
+                shorten(&entries[i], node, config->n_entries == 1);
+        *ret = (struct mig_parted){.name = "the present geometry", .configs = config, .n_configs = 1};
+        return 0;
+}

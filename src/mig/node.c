@@ -1,0 +1,85 @@
+#include "mig/node.h"
+
+#include "gpu/nvml_read.h"
+
+/* 1: the GPU has MIG; 0: it has none, or the driver is too old for it; -1. */
+static int read_capability(const struct mig_gpu *gpu, struct error *err)
+{
+        unsigned int current = 0;
+        unsigned int pending = 0;
+        nvmlReturn_t code = NVML_CALL(gpu->nvml, device_get_mig_mode, gpu->device, &current, &pending);
+
+        if (code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_FUNCTION_NOT_FOUND)
+                return 0;
+        return code == NVML_SUCCESS ? 1 : nvml_fail(gpu->nvml, code, "nvmlDeviceGetMigMode", err);
+}
+
+static int read_identity(
+        struct mig_node_gpu *ret, struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct error *err)
+{
+        char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
+        char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE] = "";
+        nvmlPciInfo_t pci = {0};
+        nvmlReturn_t code = NVML_CALL(nvml, device_get_uuid, device, uuid, sizeof(uuid));
+        int known;
+
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetUUID", err);
+        ret->uuid = nvml_text(arena, uuid, sizeof(uuid));
+        code = NVML_CALL(nvml, device_get_name, device, name, sizeof(name));
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetName", err);
+        ret->name = nvml_text(arena, name, sizeof(name));
+        known = nvml_outcome(nvml, NVML_CALL(nvml, device_get_pci, device, &pci), "nvmlDeviceGetPciInfo", err);
+        if (known <= 0)
+                return known;
+        ret->bus_id = nvml_text(arena, pci.busId, sizeof(pci.busId));
+        ret->pci_device = pci.pciDeviceId;
+        ret->pci_subsystem = pci.pciSubSystemId;
+        return 0;
+}
+
+static int read_gpu(struct mig_node_gpu *ret, struct arena *arena, const struct nvml *nvml, struct error *err)
+{
+        struct mig_gpu gpu = {.nvml = nvml};
+        nvmlReturn_t code = NVML_CALL(nvml, device_get_by_index, ret->index, &gpu.device);
+        int capable;
+
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetHandleByIndex", err);
+        if (read_identity(ret, arena, nvml, gpu.device, err) < 0)
+                return -1;
+        gpu.uuid = ret->uuid;
+        capable = read_capability(&gpu, err);
+        if (capable <= 0)
+                return capable;
+        ret->is_capable = true;
+        return mig_instances_read(&ret->geometry, arena, &gpu, err);
+}
+
+int mig_node_read(struct mig_node *ret, struct arena *arena, const struct nvml *nvml, struct error *err)
+{
+        char version[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE] = "";
+        struct mig_node_gpu *gpus;
+        unsigned int count = 0;
+        nvmlReturn_t code = NVML_CALL(nvml, device_get_count, &count);
+
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetCount", err);
+        if (count > NVML_READ_MAX_GPUS)
+                return error_set(err, ERROR_INVALID, "nvmlDeviceGetCount: %u GPUs, at most %u are supported", count,
+                        NVML_READ_MAX_GPUS);
+        if (NVML_CALL(nvml, system_get_driver_version, version, sizeof(version)) != NVML_SUCCESS)
+                version[0] = '\0';
+        gpus = ARENA_ARRAY(arena, struct mig_node_gpu, count);
+        for (unsigned int i = 0; i < count; i++) {
+                struct error problem;
+
+                gpus[i] = (struct mig_node_gpu){.index = i, .uuid = "", .name = "", .bus_id = ""};
+                if (read_gpu(&gpus[i], arena, nvml, &problem) < 0)
+                        gpus[i].problem = arena_strdup(arena, problem.text);
+        }
+        *ret = (struct mig_node){
+                .gpus = gpus, .n_gpus = count, .driver_version = nvml_text(arena, version, sizeof(version))};
+        return 0;
+}

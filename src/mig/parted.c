@@ -1,0 +1,459 @@
+#include "mig/parted.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "base/text.h"
+#include "config/tree.h"
+#include "mig/profile_text.h"
+
+/* ---- the tree ---- */
+
+static void warn_nobody(const char *text UNUSED, void *data UNUSED)
+{
+}
+
+/* An object with no other keys than these. */
+static int check_object(const struct tree *tree, const struct tree_node *node, const char *const *names, size_t n_names,
+        struct error *err)
+{
+        const char *key;
+        json_t *value;
+
+        if (tree_object(tree, node, err) < 0)
+                return -1;
+        json_object_foreach((json_t *)(uintptr_t)node->json, key, value)
+        {
+                struct tree_node member = {
+                        .path = arena_printf(tree->arena, "%s%s%.100s", node->path, *node->path ? "." : "", key),
+                        .line = yaml_line_of(tree->yaml, node->json, key)};
+                const char *nearest = text_nearest(key, names, n_names);
+                bool is_known = false;
+
+                for (size_t i = 0; i < n_names; i++)
+                        is_known = is_known || strcmp(names[i], key) == 0;
+                if (is_known)
+                        continue;
+                return nearest ? tree_fail(tree, &member, err, "unknown key; did you mean '%s'?", nearest)
+                               : tree_fail(tree, &member, err, "unknown key, remove it");
+        }
+        return 0;
+}
+
+static int need_member(const struct tree *tree, const struct tree_node *node, const char *key, const char *way_out,
+        struct tree_node *ret, struct error *err)
+{
+        if (tree_member(tree, node, key, ret))
+                return 0;
+        return tree_fail(tree, node, err, "'%s' is missing, %s", key, way_out);
+}
+
+/* ---- an entry ---- */
+
+/* "0x233010DE", of at most 8 digits. */
+static bool take_id(const char *text, size_t length, uint32_t *ret)
+{
+        uint32_t value = 0;
+
+        if (length < 3 || length > 10 || text[0] != '0' || (text[1] != 'x' && text[1] != 'X'))
+                return false;
+        for (size_t i = 2; i < length; i++) {
+                const char *digit = strchr("0123456789abcdef", text[i] | 0x20);
+
+                if (!digit || !*digit)
+                        return false;
+                value = value << 4 | (uint32_t)(digit - "0123456789abcdef");
+        }
+        *ret = value;
+        return true;
+}
+
+static int read_filter(
+        const struct tree *tree, const struct tree_node *node, struct mig_parted_filter *ret, struct error *err)
+{
+        const char *text = json_string_value(node->json);
+        char printed[TREE_VALUE_SIZE];
+        size_t length;
+
+        if (text) {
+                length = strcspn(text, ":");
+                ret->has_subsystem = text[length] == ':';
+                if (take_id(text, length, &ret->device) &&
+                        (!ret->has_subsystem || take_id(text + length + 1, strlen(text + length + 1), &ret->subsystem)))
+                        return 0;
+        }
+        return tree_fail(tree, node, err,
+                "%s, must be device and vendor of a GPU in quotes, like \"0x233010DE\", or with its subsystem, like "
+                "\"0x233010DE:0x16C110DE\"",
+                tree_print(node, printed));
+}
+
+static int read_filters(
+        const struct tree *tree, const struct tree_node *node, struct mig_parted_entry *entry, struct error *err)
+{
+        struct mig_parted_filter *filters;
+        struct tree_node list;
+        size_t count = 1;
+
+        if (!tree_member(tree, node, "device-filter", &list) ||
+                (json_is_string(list.json) && json_string_length(list.json) == 0))
+                return 0;
+        if (json_is_array(list.json) && tree_array(tree, &list, MIG_PARTED_MAX_FILTERS, &count, err) < 0)
+                return -1;
+        filters = ARENA_ARRAY(tree->arena, struct mig_parted_filter, count);
+        for (size_t i = 0; i < count; i++) {
+                struct tree_node item = list;
+
+                if (json_is_array(list.json))
+                        tree_item(tree, &list, i, &item);
+                if (read_filter(tree, &item, &filters[i], err) < 0)
+                        return -1;
+        }
+        entry->filters = filters;
+        entry->n_filters = count;
+        return 0;
+}
+
+static int read_devices(
+        const struct tree *tree, const struct tree_node *node, struct mig_parted_entry *entry, struct error *err)
+{
+        char printed[TREE_VALUE_SIZE];
+        struct tree_node list;
+        unsigned int *devices;
+
+        if (need_member(tree, node, "devices", "use all, or a list of indices such as [0, 1]", &list, err) < 0)
+                return -1;
+        if (!json_is_array(list.json)) {
+                entry->is_for_all = json_is_string(list.json) && strcmp(json_string_value(list.json), "all") == 0;
+                return entry->is_for_all
+                               ? 0
+                               : tree_fail(tree, &list, err, "%s, must be all, or a list of indices such as [0, 1]",
+                                         tree_print(&list, printed));
+        }
+        if (tree_array(tree, &list, MIG_PARTED_MAX_DEVICES, &entry->n_devices, err) < 0)
+                return -1;
+        devices = ARENA_ARRAY(tree->arena, unsigned int, entry->n_devices);
+        for (size_t i = 0; i < entry->n_devices; i++) {
+                struct tree_node item;
+
+                tree_item(tree, &list, i, &item);
+                if (tree_uint(tree, &item, 0, MIG_PARTED_MAX_DEVICES - 1, &devices[i], err) < 0)
+                        return -1;
+        }
+        entry->devices = devices;
+        return 0;
+}
+
+/* "3c.3g.20gb" → "3g.20gb" */
+static const char *without_compute(const char *profile)
+{
+        size_t digits = strspn(profile, "0123456789");
+
+        return text_starts_with(profile + digits, "c.") ? profile + digits + strlen("c.") : profile;
+}
+
+static int read_count(const struct tree *tree, const struct tree_node *list, const char *profile,
+        struct mig_wanted_count *ret, struct error *err)
+{
+        struct mig_profile_text text;
+        struct tree_node node;
+
+        if (!tree_member(tree, list, profile, &node))
+                return tree_fail(
+                        tree, list, err, "%.40s: has no count, must be from 0 to %u", profile, MIG_PARTED_MAX_COUNT);
+        if (!mig_profile_text_parse(&text, profile) || strlen(profile) > MIG_PROFILE_TEXT_MAX)
+                return tree_fail(tree, &node, err, "is no MIG profile, use names like 1g.10gb or 1g.10gb+me");
+        if (!mig_profile_text_is_whole(&text))
+                return tree_fail(tree, &node, err,
+                        "a compute instance of %u of %u slices, which is not supported, as CUDA programs use one compute "
+                        "instance of a GPU instance: use %s",
+                        text.compute, text.slices, without_compute(profile));
+        *ret = (struct mig_wanted_count){.profile = arena_strdup(tree->arena, without_compute(profile))};
+        return tree_uint(tree, &node, 0, MIG_PARTED_MAX_COUNT, &ret->count, err);
+}
+
+static int read_counts(
+        const struct tree *tree, const struct tree_node *node, struct mig_parted_entry *entry, struct error *err)
+{
+        struct mig_wanted_count *counts;
+        struct tree_node list;
+        const char *profile;
+        json_t *value;
+
+        if (!tree_member(tree, node, "mig-devices", &list)) {
+                if (entry->is_enabled)
+                        return tree_fail(tree, node, err,
+                                "'mig-devices' is missing where mig-enabled is true, use {} for MIG without devices");
+                return 0;
+        }
+        if (tree_object(tree, &list, err) < 0)
+                return -1;
+        if (json_object_size(list.json) > MIG_PARTED_MAX_PROFILES)
+                return tree_fail(tree, &list, err, "%zu profiles, at most %zu", json_object_size(list.json),
+                        MIG_PARTED_MAX_PROFILES);
+        if (!entry->is_enabled && json_object_size(list.json) > 0)
+                return tree_fail(
+                        tree, &list, err, "has devices where mig-enabled is false: remove them, or enable MIG");
+        counts = ARENA_ARRAY(tree->arena, struct mig_wanted_count, json_object_size(list.json));
+        entry->counts = counts;
+        json_object_foreach((json_t *)(uintptr_t)list.json, profile, value)
+        {
+                if (read_count(tree, &list, profile, &counts[entry->n_counts], err) < 0)
+                        return -1;
+                if (counts[entry->n_counts].count > 0)
+                        entry->n_counts++;
+        }
+        if (json_object_size(list.json) > 0 && entry->n_counts == 0)
+                return tree_fail(tree, &list, err, "all counts are 0, use {} for MIG without devices");
+        return 0;
+}
+
+static int read_entry(
+        const struct tree *tree, const struct tree_node *node, struct mig_parted_entry *entry, struct error *err)
+{
+        static const char *const keys[] = {"device-filter", "devices", "mig-enabled", "mig-devices"};
+        struct tree_node enabled;
+
+        if (check_object(tree, node, keys, ARRAY_SIZE(keys), err) < 0 ||
+                need_member(tree, node, "mig-enabled", "use true or false", &enabled, err) < 0 ||
+                tree_bool(tree, &enabled, &entry->is_enabled, err) < 0 || read_filters(tree, node, entry, err) < 0 ||
+                read_devices(tree, node, entry, err) < 0)
+                return -1;
+        entry->place = arena_printf(tree->arena, "%s line %d: %s", tree->yaml->name, node->line, node->path);
+        return read_counts(tree, node, entry, err);
+}
+
+/* ---- the file ---- */
+
+static int read_config(
+        const struct tree *tree, const struct tree_node *node, struct mig_parted_config *config, struct error *err)
+{
+        struct mig_parted_entry *entries;
+
+        if (strlen(config->name) > MIG_PARTED_MAX_NAME)
+                return tree_fail(tree, node, err, "the name has %zu bytes, at most %zu", strlen(config->name),
+                        MIG_PARTED_MAX_NAME);
+        if (tree_array(tree, node, MIG_PARTED_MAX_ENTRIES, &config->n_entries, err) < 0)
+                return -1;
+        if (config->n_entries == 0)
+                return tree_fail(tree, node, err, "is empty, must have an entry");
+        entries = ARENA_ARRAY(tree->arena, struct mig_parted_entry, config->n_entries);
+        config->entries = entries;
+        for (size_t i = 0; i < config->n_entries; i++) {
+                struct tree_node item;
+
+                tree_item(tree, node, i, &item);
+                if (read_entry(tree, &item, &entries[i], err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static int read_configs(
+        const struct tree *tree, const struct tree_node *node, struct mig_parted *parted, struct error *err)
+{
+        struct mig_parted_config *configs;
+        size_t count;
+        const char *name;
+        json_t *value;
+
+        if (tree_object(tree, node, err) < 0)
+                return -1;
+        count = json_object_size(node->json);
+        if (count == 0)
+                return tree_fail(tree, node, err, "is empty, must have a configuration");
+        if (count > MIG_PARTED_MAX_CONFIGS)
+                return tree_fail(tree, node, err, "%zu configurations, at most %zu", count, MIG_PARTED_MAX_CONFIGS);
+        configs = ARENA_ARRAY(tree->arena, struct mig_parted_config, count);
+        parted->configs = configs;
+        json_object_foreach((json_t *)(uintptr_t)node->json, name, value)
+        {
+                struct mig_parted_config *config = &configs[parted->n_configs];
+                struct tree_node member;
+
+                config->name = arena_strdup(tree->arena, name);
+                if (!tree_member(tree, node, name, &member))
+                        return tree_fail(tree, node, err, "%.100s: is empty, must have an entry", name);
+                if (read_config(tree, &member, config, err) < 0)
+                        return -1;
+                parted->n_configs++;
+        }
+        return 0;
+}
+
+static int read_root(const struct tree *tree, struct mig_parted *parted, struct error *err)
+{
+        static const char *const keys[] = {"version", "mig-configs"};
+        const struct tree_node root = {.json = tree->yaml->root, .path = "", .line = 1};
+        struct tree_node version;
+        struct tree_node configs;
+        char printed[TREE_VALUE_SIZE];
+
+        if (json_is_null(root.json))
+                return error_set(err, ERROR_INVALID, "%s: is empty, must begin with 'version: v1'", tree->yaml->name);
+        if (check_object(tree, &root, keys, ARRAY_SIZE(keys), err) < 0 ||
+                need_member(tree, &root, "version", "use 'version: v1'", &version, err) < 0)
+                return -1;
+        if (!json_is_string(version.json) || strcmp(json_string_value(version.json), "v1") != 0)
+                return tree_fail(
+                        tree, &version, err, "%s is not a known version, use v1", tree_print(&version, printed));
+        if (need_member(tree, &root, "mig-configs", "name a configuration in it", &configs, err) < 0)
+                return -1;
+        return read_configs(tree, &configs, parted, err);
+}
+
+int mig_parted_parse(struct mig_parted *ret, struct arena *arena, const char *name, const char *text, size_t size,
+        yaml_warn_fn *warn, void *warn_data, struct error *err)
+{
+        _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
+        struct mig_parted parted = {.name = arena_strdup(arena, name)};
+        struct tree tree = {.arena = arena, .warn = warn ? warn : warn_nobody, .warn_data = warn_data};
+
+        if (size > MIG_PARTED_FILE_LIMIT)
+                return error_set(err, ERROR_INVALID, "%s: %zu bytes, at most %zu", name, size, MIG_PARTED_FILE_LIMIT);
+        if (yaml_load(&yaml, name, text, size, warn, warn_data, err) < 0)
+                return -1;
+        tree.yaml = yaml;
+        if (read_root(&tree, &parted, err) < 0)
+                return -1;
+        *ret = parted;
+        return 0;
+}
+
+int mig_parted_read(struct mig_parted *ret, struct arena *arena, const char *path, yaml_warn_fn *warn, void *warn_data,
+        struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const bool is_input = strcmp(path, "-") == 0;
+
+        if (file_read(is_input ? "/dev/stdin" : path, MIG_PARTED_FILE_LIMIT, &text, err) < 0)
+                return -1;
+        return mig_parted_parse(ret, arena, is_input ? "standard input" : arena_printf(arena, "config '%.200s'", path),
+                text.data, text.size, warn, warn_data, err);
+}
+
+/* ---- choosing ---- */
+
+static const char *list_names(struct arena *arena, const struct mig_parted *parted)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; i < parted->n_configs && text.size < 200; i++)
+                strbuf_printf(&text, "%s%.60s", i ? ", " : "", parted->configs[i].name);
+        if (text.size >= 200)
+                strbuf_puts(&text, ", …");
+        return arena_strdup(arena, text.data);
+}
+
+int mig_parted_choose(
+        const struct mig_parted_config **ret, const struct mig_parted *parted, const char *name, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        for (size_t i = 0; i < parted->n_configs; i++)
+                if (strcmp(parted->configs[i].name, name) == 0 || (parted->n_configs == 1 && !*name)) {
+                        *ret = &parted->configs[i];
+                        return 0;
+                }
+        if (!*name)
+                return error_set(err, ERROR_INVALID, "%s has several configurations, name one of them: %s",
+                        parted->name, list_names(&arena, parted));
+        return error_set(err, ERROR_NOT_FOUND, "%s has no configuration '%.100s', use one of: %s", parted->name, name,
+                list_names(&arena, parted));
+}
+
+/* ---- what is wanted of each GPU ---- */
+
+static bool filter_matches(const struct mig_parted_entry *entry, const struct mig_node_gpu *gpu)
+{
+        for (size_t i = 0; i < entry->n_filters; i++)
+                if (entry->filters[i].device == gpu->pci_device &&
+                        (!entry->filters[i].has_subsystem || entry->filters[i].subsystem == gpu->pci_subsystem))
+                        return true;
+        return entry->n_filters == 0;
+}
+
+static bool is_for(const struct mig_parted_entry *entry, const struct mig_node_gpu *gpu)
+{
+        for (size_t i = 0; i < entry->n_devices; i++)
+                if (entry->devices[i] == gpu->index)
+                        return filter_matches(entry, gpu);
+        return entry->is_for_all && filter_matches(entry, gpu);
+}
+
+static const char *list_profiles(struct arena *arena, const struct mig_geometry *geometry)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; i < geometry->n_profiles; i++)
+                strbuf_printf(&text, "%s%s", i ? ", " : "", geometry->profiles[i].name);
+        return arena_strdup(arena, text.data);
+}
+
+static int resolve_profile(const char **ret, struct arena *arena, const struct mig_parted_entry *entry,
+        const struct mig_node_gpu *gpu, const char *profile, struct error *err)
+{
+        const struct mig_gpu_profile *found = mig_profile_text_find(&gpu->geometry, profile);
+
+        if (found || gpu->geometry.n_profiles == 0) {
+                *ret = found ? found->name : profile;
+                return 0;
+        }
+        return error_set(err, ERROR_INVALID, "%s%s%s: GPU %u (%s) has no such profile, use one of: %s",
+                entry->place ? entry->place : "", entry->place ? ".mig-devices." : "", profile, gpu->index, gpu->name,
+                list_profiles(arena, &gpu->geometry));
+}
+
+/* One profile may stand in an entry by two of its names. */
+static void add_count(struct mig_wanted_count *counts, size_t *n_counts, const char *profile, unsigned int count)
+{
+        for (size_t i = 0; i < *n_counts; i++)
+                if (strcmp(counts[i].profile, profile) == 0) {
+                        counts[i].count += count;
+                        return;
+                }
+        counts[(*n_counts)++] = (struct mig_wanted_count){.profile = profile, .count = count};
+}
+
+static int resolve_gpu(struct mig_wanted *ret, struct arena *arena, const struct mig_parted_entry *entry,
+        const struct mig_node_gpu *gpu, struct error *err)
+{
+        struct mig_wanted_count *counts;
+
+        if (!gpu->is_capable && entry->is_enabled && !entry->is_for_all)
+                return error_set(err, ERROR_UNSUPPORTED, "%s: GPU %u (%s) has no MIG: remove its index from devices",
+                        entry->place ? entry->place : "the configuration", gpu->index, gpu->name);
+        if (!gpu->is_capable)
+                return 0;
+        counts = ARENA_ARRAY(arena, struct mig_wanted_count, entry->n_counts);
+        *ret = (struct mig_wanted){.is_named = true, .is_enabled = entry->is_enabled, .counts = counts};
+        for (size_t i = 0; i < entry->n_counts; i++) {
+                const char *profile;
+
+                if (resolve_profile(&profile, arena, entry, gpu, entry->counts[i].profile, err) < 0)
+                        return -1;
+                add_count(counts, &ret->n_counts, profile, entry->counts[i].count);
+        }
+        return 0;
+}
+
+int mig_parted_resolve(const struct mig_wanted **ret, struct arena *arena, const struct mig_parted_config *config,
+        const struct mig_node *node, struct error *err)
+{
+        struct mig_wanted *wanted = ARENA_ARRAY(arena, struct mig_wanted, node->n_gpus);
+
+        for (size_t i = 0; i < node->n_gpus; i++) {
+                const struct mig_parted_entry *entry = NULL;
+
+                for (size_t k = 0; k < config->n_entries; k++)
+                        if (is_for(&config->entries[k], &node->gpus[i]))
+                                entry = &config->entries[k];
+                if (entry && resolve_gpu(&wanted[i], arena, entry, &node->gpus[i], err) < 0)
+                        return -1;
+        }
+        *ret = wanted;
+        return 0;
+}

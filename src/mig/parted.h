@@ -1,0 +1,106 @@
+/*
+ * The configurations of MIG as NVIDIA's mig-parted has them in a file, version v1, and what one of them wants of each
+ * GPU. Pure but for reading the file.
+ *
+ *         version: v1
+ *         mig-configs:
+ *           mixed:
+ *           - devices: all
+ *             mig-enabled: false
+ *           - device-filter: "0x233010DE"
+ *             devices: [0, 1]
+ *             mig-enabled: true
+ *             mig-devices: {1g.10gb: 2, 2g.20gb: 1, 3g.40gb: 1}
+ *
+ * Read as strictly as NVIDIA's parser reads it: a field that it does not know is an error. The last entry that is for a
+ * GPU counts for it, and a GPU without one is left alone. |devices| counts NVML's indices, whatever the filter says; an
+ * index that the node does not have is for no GPU. The same structs are what is generated (mig/generate.h) and written.
+ *
+ * A profile may have any of the names that drivers give it (mig/profile_text.h). "1c.3g.20gb", a compute instance that
+ * has not all of its GPU instance, is refused: every GPU instance is made with one compute instance of all its slices
+ * (gpu/mig_instances.h).
+ *
+ * Errors name the file, the line, the key and the value: "config '/etc/mig.yaml' line 4: mig-configs.mixed[0].devices:
+ * …".
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "config/yaml.h"
+#include "mig/node.h"
+#include "mig/wanted.h"
+
+#define MIG_PARTED_FILE_LIMIT ((size_t)1024 * 1024)
+#define MIG_PARTED_MAX_CONFIGS ((size_t)1024)
+#define MIG_PARTED_MAX_NAME ((size_t)253)    /* bytes of a configuration's name */
+#define MIG_PARTED_MAX_ENTRIES ((size_t)256) /* of one configuration */
+#define MIG_PARTED_MAX_FILTERS ((size_t)256)
+#define MIG_PARTED_MAX_DEVICES 512U          /* indices in one list, and one more than the largest index */
+#define MIG_PARTED_MAX_PROFILES ((size_t)64) /* of one entry */
+#define MIG_PARTED_MAX_COUNT 64U             /* MIG devices of one profile */
+
+struct mig_parted_filter {
+        uint32_t device; /* as struct mig_node_gpu has it */
+        bool has_subsystem;
+        uint32_t subsystem;
+};
+
+struct mig_parted_entry {
+        const char *place; /* "config '/etc/mig.yaml' line 4: mig-configs.mixed[0]"; NULL: from no file */
+        const struct mig_parted_filter *filters; /* none: any GPU */
+        size_t n_filters;
+        bool is_for_all;
+        const unsigned int *devices; /* without |is_for_all| */
+        size_t n_devices;
+        bool is_enabled;
+        const struct mig_wanted_count *counts; /* by the names in the file */
+        size_t n_counts;
+};
+
+struct mig_parted_config {
+        const char *name;
+        const struct mig_parted_entry *entries;
+        size_t n_entries;
+};
+
+struct mig_parted {
+        const char *name; /* "config '/etc/mig.yaml'", for messages */
+        const struct mig_parted_config *configs;
+        size_t n_configs;
+};
+
+/* |name| is what messages call the text. |warn| may be NULL. What |ret| points to is in |arena|. */
+int mig_parted_parse(struct mig_parted *ret, struct arena *arena, const char *name, const char *text, size_t size,
+        yaml_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
+/* |path| "-" is standard input. */
+int mig_parted_read(struct mig_parted *ret, struct arena *arena, const char *path, yaml_warn_fn *warn, void *warn_data,
+        struct error *err) MUST_USE;
+
+/*
+ * The configuration |name|, or with "" the only one; else NOT_FOUND, or INVALID for one of several that is not named.
+ */
+int mig_parted_choose(const struct mig_parted_config **ret, const struct mig_parted *parted, const char *name,
+        struct error *err) MUST_USE;
+
+/*
+ * What |config| wants of each GPU of |node|, in its order. A GPU that has no MIG is not named, unless an entry counts
+ * its index and wants MIG of it: that is an error. Profiles have the names that the GPU's geometry has; where the
+ * driver lists none (MIG is disabled), those of the file. Whether it fits is not looked at.
+ */
+int mig_parted_resolve(const struct mig_wanted **ret, struct arena *arena, const struct mig_parted_config *config,
+        const struct mig_node *node, struct error *err) MUST_USE;
+
+/* As YAML, or JSON with |is_json|, with a newline at the end: what NVIDIA's mig-parted reads. */
+void mig_parted_print(struct strbuf *text, const struct mig_parted *parted, bool is_json);
+
+/*
+ * The name of a profile in a file that is written: the driver's, as NVIDIA's mig-parted has it, where the driver
+ * reports one.
+ */
+const char *mig_parted_profile(const struct mig_gpu_profile *profile);

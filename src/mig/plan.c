@@ -1,0 +1,311 @@
+#include "mig/plan.h"
+
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "mig/geometry.h"
+#include "mig/profile_text.h"
+
+static_assert(NVML_GPU_INSTANCE_PROFILE_COUNT <= GEOMETRY_MAX_PROFILES, "more profiles than the search takes");
+
+/* One GPU as the search has it. */
+struct problem {
+        struct arena *arena;
+        const struct mig_geometry *geometry;
+        struct geometry_profile profiles[GEOMETRY_MAX_PROFILES];
+        struct geometry_gpu gpu;
+        unsigned int wanted[GEOMETRY_MAX_PROFILES];
+};
+
+static void take_profile(struct geometry_profile *ret, const struct mig_gpu_profile *profile)
+{
+        *ret = (struct geometry_profile){.slices = profile->slices,
+                .count = profile->max,
+                .engines = {[GEOMETRY_COPY] = profile->engines.copy,
+                        [GEOMETRY_DECODERS] = profile->engines.decoders,
+                        [GEOMETRY_ENCODERS] = profile->engines.encoders,
+                        [GEOMETRY_JPEGS] = profile->engines.jpegs,
+                        [GEOMETRY_OFAS] = profile->engines.ofas}};
+        for (size_t i = 0; i < profile->n_placements; i++) {
+                if (profile->placements[i].start < 32)
+                        ret->starts |= UINT32_C(1) << profile->placements[i].start;
+                ret->size = profile->placements[i].size;
+        }
+}
+
+/* NVML does not say how many compute slices a GPU has: as many as the greatest set of one profile takes. */
+static void problem_init(struct problem *problem, struct arena *arena, const struct mig_geometry *geometry)
+{
+        *problem = (struct problem){.arena = arena, .geometry = geometry};
+        for (size_t i = 0; i < geometry->n_profiles; i++) {
+                take_profile(&problem->profiles[i], &geometry->profiles[i]);
+                problem->gpu.slices =
+                        MAX(problem->gpu.slices, problem->profiles[i].slices * problem->profiles[i].count);
+        }
+        problem->gpu.profiles = problem->profiles;
+        problem->gpu.n_profiles = geometry->n_profiles;
+}
+
+/* ---- why it does not fit ---- */
+
+/* "2 of 3g.40gb, 1 of 1g.10gb" */
+static const char *list_counts(const struct problem *problem, const unsigned int *counts)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; i < problem->gpu.n_profiles; i++)
+                if (counts[i])
+                        strbuf_printf(&text, "%s%u of %s", text.size ? ", " : "", counts[i],
+                                problem->geometry->profiles[i].name);
+        return arena_strdup(problem->arena, text.size ? text.data : "nothing");
+}
+
+/* As many as fit of each, the largest first. */
+static void find_part(const struct problem *problem, unsigned int *ret)
+{
+        struct geometry_change change;
+
+        for (unsigned int size = 32; size > 0; size--) {
+                for (size_t i = 0; i < problem->gpu.n_profiles; i++) {
+                        if (problem->profiles[i].size != size)
+                                continue;
+                        ret[i] = problem->wanted[i];
+                        while (ret[i] && !geometry_search(&change, &problem->gpu, ret, NULL, 0))
+                                ret[i]--;
+                }
+        }
+}
+
+static const char *explain_count(const struct problem *problem)
+{
+        for (size_t i = 0; i < problem->gpu.n_profiles; i++)
+                if (problem->wanted[i] > problem->profiles[i].count)
+                        return arena_printf(problem->arena, "at most %u of %s fit on this GPU",
+                                problem->profiles[i].count, problem->geometry->profiles[i].name);
+        return NULL;
+}
+
+static const char *explain_engines(const struct problem *problem)
+{
+        static const char *const names[] = {
+                [GEOMETRY_COPY] = "copy engines",
+                [GEOMETRY_DECODERS] = "decoders",
+                [GEOMETRY_ENCODERS] = "encoders",
+                [GEOMETRY_JPEGS] = "JPEG engines",
+                [GEOMETRY_OFAS] = "optical flow engines (the media extension)",
+        };
+
+        for (size_t i = 0; i < GEOMETRY_ENGINES; i++) {
+                uint64_t needed = 0;
+
+                for (size_t j = 0; j < problem->gpu.n_profiles; j++)
+                        needed += (uint64_t)problem->wanted[j] * problem->profiles[j].engines[i];
+                if (needed > geometry_engines(&problem->gpu, i))
+                        return arena_printf(problem->arena, "they need %llu %s, and it has %llu",
+                                (unsigned long long)needed, names[i],
+                                (unsigned long long)geometry_engines(&problem->gpu, i));
+        }
+        return NULL;
+}
+
+static const char *explain(const struct problem *problem)
+{
+        unsigned int part[GEOMETRY_MAX_PROFILES] = {0};
+        const char *why = explain_count(problem);
+        unsigned int slices = 0;
+
+        for (size_t i = 0; i < problem->gpu.n_profiles; i++)
+                slices += problem->wanted[i] * problem->profiles[i].slices;
+        if (!why && slices > problem->gpu.slices)
+                why = arena_printf(
+                        problem->arena, "they need %u compute slices, and it has %u", slices, problem->gpu.slices);
+        if (!why)
+                why = explain_engines(problem);
+        if (!why)
+                why = "its memory slices have no place for all of them";
+        find_part(problem, part);
+        return arena_printf(problem->arena, "%s do not fit: %s; this would fit: %s",
+                list_counts(problem, problem->wanted), why, list_counts(problem, part));
+}
+
+/* ---- one GPU ---- */
+
+static const char *explain_unknown(struct arena *arena, const struct mig_geometry *geometry, const char *name)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; i < geometry->n_profiles; i++)
+                strbuf_printf(&text, "%s%s", i ? ", " : "", geometry->profiles[i].name);
+        return arena_printf(arena, "it has no profile %s; it has %s", name, text.data);
+}
+
+/* An instance with other compute instances than we make is not what is wanted. */
+static bool is_whole(const struct mig_gpu_instance *instance)
+{
+        return instance->n_devices == 1 && instance->devices[0].slices == instance->profile->slices;
+}
+
+static void plan_let_go(struct mig_plan_gpu *plan, struct arena *arena, const struct mig_gpu_instance *const *whole,
+        size_t n_whole, const struct geometry_change *change)
+{
+        const struct mig_geometry *geometry = &plan->gpu->geometry;
+        const struct mig_gpu_instance **stays =
+                ARENA_ARRAY(arena, const struct mig_gpu_instance *, geometry->n_instances);
+        const struct mig_gpu_instance **goes =
+                ARENA_ARRAY(arena, const struct mig_gpu_instance *, geometry->n_instances);
+
+        for (size_t i = 0; i < geometry->n_instances; i++) {
+                const struct mig_gpu_instance *instance = &geometry->instances[i];
+                bool is_kept = false;
+
+                for (size_t j = 0; j < n_whole; j++)
+                        is_kept = is_kept || (whole[j] == instance && (change->stays >> j & 1));
+                if (is_kept)
+                        stays[plan->n_stays++] = instance;
+                else
+                        goes[plan->n_goes++] = instance;
+        }
+        plan->stays = stays;
+        plan->goes = goes;
+}
+
+/* False: it does not fit. */
+static bool plan_search(struct mig_plan_gpu *plan, struct problem *problem)
+{
+        const struct mig_geometry *geometry = problem->geometry;
+        const struct mig_gpu_instance *whole[GEOMETRY_MAX_INSTANCES];
+        struct geometry_instance present[GEOMETRY_MAX_INSTANCES];
+        struct geometry_change change;
+        struct mig_plan_made *made;
+        size_t n_whole = 0;
+
+        for (size_t i = 0; i < geometry->n_instances && n_whole < GEOMETRY_MAX_INSTANCES; i++) {
+                const struct mig_gpu_instance *instance = &geometry->instances[i];
+
+                if (!is_whole(instance))
+                        continue;
+                whole[n_whole] = instance;
+                present[n_whole++] = (struct geometry_instance){
+                        .profile = (size_t)(instance->profile - geometry->profiles),
+                        .start = instance->placement.start,
+                };
+        }
+        if (!geometry_search(&change, &problem->gpu, problem->wanted, present, n_whole))
+                return false;
+        plan_let_go(plan, problem->arena, whole, n_whole, &change);
+        made = ARENA_ARRAY(problem->arena, struct mig_plan_made, change.n_made);
+        for (size_t i = 0; i < change.n_made; i++)
+                made[i] = (struct mig_plan_made){.profile = geometry->profiles[change.made[i].profile].name,
+                        .start = change.made[i].start,
+                        .size = problem->profiles[change.made[i].profile].size};
+        plan->made = made;
+        plan->n_made = change.n_made;
+        return true;
+}
+
+/* The driver lists no profiles yet. */
+static void plan_blindly(struct mig_plan_gpu *plan, struct arena *arena)
+{
+        struct mig_plan_made *made;
+        size_t n_made = 0;
+
+        for (size_t i = 0; i < plan->wanted->n_counts; i++)
+                n_made += plan->wanted->counts[i].count;
+        made = ARENA_ARRAY(arena, struct mig_plan_made, n_made);
+        for (size_t i = 0; i < plan->wanted->n_counts; i++)
+                for (unsigned int j = 0; j < plan->wanted->counts[i].count; j++)
+                        made[plan->n_made++] = (struct mig_plan_made){
+                                .profile = plan->wanted->counts[i].profile, .start = MIG_START_UNKNOWN};
+        plan->made = made;
+}
+
+/* What is wrong with it, or NULL. */
+static const char *plan_instances(struct mig_plan_gpu *plan, struct arena *arena)
+{
+        const struct mig_geometry *geometry = &plan->gpu->geometry;
+        const struct mig_wanted *wanted = plan->wanted;
+        struct problem problem;
+        uint64_t all = 0;
+
+        for (size_t i = 0; i < wanted->n_counts; i++)
+                all += wanted->counts[i].count;
+        if (all > GEOMETRY_MAX_INSTANCES)
+                return arena_printf(arena, "%llu MIG devices are wanted, at most %zu are possible",
+                        (unsigned long long)all, GEOMETRY_MAX_INSTANCES);
+        if (geometry->n_profiles == 0) {
+                plan_blindly(plan, arena);
+                return NULL;
+        }
+        problem_init(&problem, arena, geometry);
+        for (size_t i = 0; i < wanted->n_counts; i++) {
+                const struct mig_gpu_profile *profile = mig_profile_text_find(geometry, wanted->counts[i].profile);
+
+                if (!profile)
+                        return explain_unknown(arena, geometry, wanted->counts[i].profile);
+                problem.wanted[profile - geometry->profiles] += wanted->counts[i].count;
+        }
+        return plan_search(plan, &problem) ? NULL : explain(&problem);
+}
+
+static const char *plan_named(struct mig_plan_gpu *plan, struct arena *arena)
+{
+        const struct mig_node_gpu *gpu = plan->gpu;
+        const struct geometry_change none = {0};
+        const char *problem;
+
+        if (gpu->problem)
+                return gpu->problem;
+        if (!gpu->is_capable)
+                return plan->wanted->is_enabled ? "it has no MIG" : NULL;
+        if (plan->wanted->is_enabled) {
+                problem = plan_instances(plan, arena);
+                if (problem)
+                        return problem;
+        } else {
+                plan_let_go(plan, arena, NULL, 0, &none);
+        }
+        plan->changes_mode = gpu->geometry.is_enabled != plan->wanted->is_enabled ||
+                             gpu->geometry.is_pending_enabled != plan->wanted->is_enabled;
+        plan->needs_reset = gpu->geometry.is_enabled != plan->wanted->is_enabled && gpu->geometry.mode_needs_reset;
+        plan->changes = plan->changes_mode || plan->n_goes || plan->n_made;
+        return NULL;
+}
+
+static void plan_keep_all(struct mig_plan_gpu *plan, struct arena *arena)
+{
+        const struct mig_geometry *geometry = &plan->gpu->geometry;
+        const struct mig_gpu_instance **stays =
+                ARENA_ARRAY(arena, const struct mig_gpu_instance *, geometry->n_instances);
+
+        for (size_t i = 0; i < geometry->n_instances; i++)
+                stays[i] = &geometry->instances[i];
+        plan->stays = stays;
+        plan->n_stays = geometry->n_instances;
+}
+
+void mig_plan_build(
+        struct mig_plan *ret, struct arena *arena, const struct mig_node *node, const struct mig_wanted *wanted)
+{
+        struct mig_plan_gpu *gpus = ARENA_ARRAY(arena, struct mig_plan_gpu, node->n_gpus);
+        struct mig_plan plan = {.gpus = gpus, .n_gpus = node->n_gpus, .fits = true};
+
+        for (size_t i = 0; i < node->n_gpus; i++) {
+                gpus[i] = (struct mig_plan_gpu){.gpu = &node->gpus[i], .wanted = &wanted[i]};
+                if (wanted[i].is_named)
+                        gpus[i].problem = plan_named(&gpus[i], arena);
+                if (!wanted[i].is_named || gpus[i].problem)
+                        plan_keep_all(&gpus[i], arena);
+                plan.fits = plan.fits && !gpus[i].problem;
+                plan.changes = plan.changes || gpus[i].changes;
+        }
+        *ret = plan;
+}
+
+const char *mig_plan_reason(const struct mig_plan *plan, struct arena *arena)
+{
+        for (size_t i = 0; i < plan->n_gpus; i++)
+                if (plan->gpus[i].problem)
+                        return arena_printf(arena, "GPU %u (%s): %s", plan->gpus[i].gpu->index, plan->gpus[i].gpu->uuid,
+                                plan->gpus[i].problem);
+        return NULL;
+}

@@ -1,0 +1,49 @@
+/*
+ * What a MIG configuration makes of a node: for each GPU which of its instances stay, which go, and what is made where. Pure.
+ *
+ * An instance stays if it is wanted and is as mig_instances_create() makes it: with one compute instance of all its slices. As many stay as
+ * can (mig/geometry.h). While MIG is disabled, drivers before R550 list no profiles; then what is made has no placement yet, and whether it
+ * fits shows when MIG is enabled. It knows nothing of processes: who uses what goes is asked by mig/change.h.
+ */
+#pragma once
+
+#include "mig/node.h"
+#include "mig/wanted.h"
+
+#define MIG_START_UNKNOWN (~0U)
+
+struct mig_plan_made {
+        const char *profile;
+        unsigned int start; /* or MIG_START_UNKNOWN */
+        unsigned int size;  /* memory slices; 0: unknown */
+};
+
+struct mig_plan_gpu {
+        const struct mig_node_gpu *gpu;
+        const struct mig_wanted *wanted;
+        const char *problem; /* why it cannot have what is wanted, and what would fit; NULL: it can */
+        bool changes;
+        bool changes_mode; /* MIG mode, current or pending */
+        bool needs_reset;  /* for that */
+        const struct mig_gpu_instance *const *stays;
+        size_t n_stays;
+        const struct mig_gpu_instance *const *goes;
+        size_t n_goes;
+        const struct mig_plan_made *made;
+        size_t n_made;
+};
+
+struct mig_plan {
+        const struct mig_plan_gpu
+                *gpus; /* as in the node: those that are not named have all that they have in |stays| */
+        size_t n_gpus;
+        bool fits; /* no GPU has a problem */
+        bool changes;
+};
+
+/* |wanted| has an item for each GPU of |node|. Both outlive |ret|, which is in |arena|. */
+void mig_plan_build(
+        struct mig_plan *ret, struct arena *arena, const struct mig_node *node, const struct mig_wanted *wanted);
+
+/* "GPU 0 (GPU-…): " and the first problem. |plan| does not fit. */
+const char *mig_plan_reason(const struct mig_plan *plan, struct arena *arena);

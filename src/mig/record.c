@@ -1,0 +1,147 @@
+#include "mig/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "config/json_fields.h"
+#include "gpu/mig_profile.h"
+#include "mig/plan.h"
+
+#define VERSION 1U
+#define LIMIT ((size_t)16 * 1024 * 1024)
+#define START_MAX 31U
+#define SLICES_MAX 64U
+
+static bool is_text(const char *text)
+{
+        return *text;
+}
+
+static bool is_any(const char *text UNUSED)
+{
+        return true;
+}
+
+static const struct json_text name_text = {.is = is_text, .most = 512, .must = "a text of 1 to "};
+static const struct json_text profile_text = {.is = is_text, .most = MIG_PROFILE_SIZE - 1, .must = "a text of 1 to "};
+static const struct json_text any_text = {.is = is_any, .most = 512, .must = "a text of at most "};
+
+static const char *state_word(unsigned int position)
+{
+        static const char *const words[] = {
+                [MIG_RECORD_ABSENT] = "absent",
+                [MIG_RECORD_MAKING] = "making",
+                [MIG_RECORD_PRESENT] = "present",
+                [MIG_RECORD_REMOVING] = "removing",
+        };
+
+        return words[position];
+}
+
+static const char *goal_word(unsigned int position)
+{
+        static const char *const words[] = {[MIG_RECORD_AFTER] = "after", [MIG_RECORD_BEFORE] = "before"};
+
+        return words[position];
+}
+
+static const struct json_field device_fields[] = {
+        JSON_TEXT("uuid", struct mig_record_device, uuid, any_text, .is_needed = true),
+        JSON_UINT("slices", struct mig_record_device, slices, 0, SLICES_MAX, .is_needed = true),
+};
+static const struct json_shape device_shape = JSON_SHAPE(struct mig_record_device, device_fields);
+
+static const struct json_field item_fields[] = {
+        JSON_TEXT("profile", struct mig_record_item, profile, profile_text, .is_needed = true),
+        JSON_KNOWN("start", struct mig_record_item, start, MIG_START_UNKNOWN, START_MAX),
+        JSON_BOOL("before", struct mig_record_item, is_before),
+        JSON_BOOL("after", struct mig_record_item, is_after),
+        JSON_WORD("state", struct mig_record_item, state, state_word, 4, .is_needed = true),
+        JSON_ROW("devices", ARRAY, struct mig_record_item, devices,
+                .count = offsetof(struct mig_record_item, n_devices), .shape = &device_shape,
+                .most = MIG_RECORD_DEVICES_MAX),
+};
+static const struct json_shape item_shape = JSON_SHAPE(struct mig_record_item, item_fields);
+
+static const struct json_field gpu_fields[] = {
+        JSON_TEXT("uuid", struct mig_record_gpu, uuid, name_text, .is_needed = true),
+        JSON_BOOL("changes", struct mig_record_gpu, changes),
+        JSON_BOOL("enabledBefore", struct mig_record_gpu, is_enabled_before),
+        JSON_BOOL("enabledAfter", struct mig_record_gpu, is_enabled_after),
+        JSON_ITEMS("instances", struct mig_record_gpu, items, n_items, item_shape, 0, MIG_RECORD_ITEMS_MAX),
+};
+static const struct json_shape gpu_shape = JSON_SHAPE(struct mig_record_gpu, gpu_fields);
+
+struct document {
+        unsigned int version;
+        struct mig_record record;
+};
+
+static const struct json_field document_fields[] = {
+        JSON_UINT("version", struct document, version, VERSION, VERSION, .is_needed = true),
+        JSON_TEXT("bootID", struct document, record.boot_id, name_text, .is_needed = true),
+        JSON_TEXT("config", struct document, record.config, any_text, .is_needed = true),
+        JSON_WORD("goal", struct document, record.goal, goal_word, 2, .is_needed = true),
+        JSON_BOOL("mayWait", struct document, record.may_wait),
+        JSON_ITEMS("gpus", struct document, record.gpus, record.n_gpus, gpu_shape, 0, MIG_RECORD_GPUS_MAX,
+                .is_needed = true),
+};
+static const struct json_shape document_shape = JSON_SHAPE(struct document, document_fields);
+
+char *mig_record_print(const struct mig_record *record)
+{
+        const struct document document = {.version = VERSION, .record = *record};
+        json_t *root = json_object();
+
+        json_fields_put(root, &document_shape, &document);
+        return json_fields_print(root, JSON_INDENT(1));
+}
+
+int mig_record_parse(struct mig_record *ret, const char *text, size_t size, struct arena *arena, struct error *err)
+{
+        struct json_in in = {.arena = arena, .err = err};
+        struct document document = {0};
+        json_t *root = json_fields_load(&in, text, size);
+
+        json_fields_take(&in, root, &document_shape, &document);
+        json_decref(root);
+        if (in.is_bad)
+                return -1;
+        *ret = document.record;
+        return 0;
+}
+
+int mig_record_read(struct mig_record *ret, const char *path, struct arena *arena, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        if (file_read_private(path, LIMIT, &text, err) < 0)
+                return err->kind == ERROR_NOT_FOUND ? MIG_RECORD_NONE : error_prefix(err, "record");
+        if (mig_record_parse(ret, text.data, text.size, arena, err) < 0)
+                return error_prefix(err, "record '%s'", path);
+        return 0;
+}
+
+int mig_record_write(const struct mig_record *record, const char *path, struct error *err)
+{
+        _free_ char *text = mig_record_print(record);
+
+        return file_write_durable(path, text, strlen(text), err) < 0 ? error_prefix(err, "record") : 0;
+}
+
+int mig_record_remove(const char *path, struct error *err)
+{
+        _free_ char *folder = file_folder(path);
+        _close_ int fd = -1;
+
+        if (unlink(path) < 0 && errno != ENOENT)
+                return error_errno(err, errno, "record '%s': remove", path);
+        fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 || fsync(fd) < 0)
+                return error_errno(err, errno, "record '%s': sync its folder", path);
+        return 0;
+}
