@@ -1,7 +1,9 @@
 #include "mig/change.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "mig/profile_text.h"
@@ -245,6 +247,7 @@ static int step_make(const struct work *work, struct view *view, size_t at)
                         view->record->uuid, item->profile);
         for (size_t i = 0; i < item->n_devices; i++)
                 slices[i] = item->devices[i].slices;
+        item->profile = profile->name; /* the driver may be another one since it was recorded */
         item->state = MIG_RECORD_MAKING;
         if (change_save(work) < 0)
                 return -1;
@@ -694,6 +697,13 @@ int mig_change_apply(struct mig_change *change, const struct mig_plan *plan, con
         if (check_plan(&work, plan) < 0)
                 return -1;
         return change_run(&work, ret);
+}
+
+bool mig_change_is_recorded(const char *directory)
+{
+        _free_ char *path = xasprintf("%s/" MIG_RECORD_NAME, directory);
+
+        return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
 int mig_change_open(struct mig_change *ret, const struct mig_change_options *options, struct error *err)

@@ -122,7 +122,7 @@ int mig_record_read(struct mig_record *ret, const char *path, struct arena *aren
         if (file_read_private(path, LIMIT, &text, err) < 0)
                 return err->kind == ERROR_NOT_FOUND ? MIG_RECORD_NONE : error_prefix(err, "record");
         if (mig_record_parse(ret, text.data, text.size, arena, err) < 0)
-                return error_prefix(err, "record '%s'", path);
+                return error_prefix(err, "record '%s' (remove it to accept the geometry as it is)", path);
         return 0;
 }
 

@@ -175,7 +175,8 @@ def test_two_do_not_change_a_node_at_once_and_who_is_killed_is_resumed(h100):
     first = subprocess.Popen(
         [WARPSHARE, 'mig', 'apply', '--state-directory', 'state', '--file', 'mig.yaml', '--config', 'large'], cwd=h100.folder,
         stdout=subprocess.PIPE, text=True,
-        env={**os.environ, 'WARPSHARE_NVML_LIBRARY': SIMULATOR, 'WARPSHARE_SIM_SCENARIO': str(h100.path), 'WARPSHARE_SYSTEM_ROOT': str(h100.root)})
+        env={**os.environ, 'WARPSHARE_NVML_LIBRARY': SIMULATOR, 'WARPSHARE_SIM_SCENARIO': str(h100.path),
+             'WARPSHARE_SYSTEM_ROOT': str(h100.root)})
     with first:
         while 'destroyed 2g.20gb' not in first.stdout.readline():
             pass
@@ -196,7 +197,8 @@ def test_two_do_not_change_a_node_at_once_and_who_is_killed_is_resumed(h100):
 @pytest.mark.parametrize('moment', ('before', 'after'))
 @pytest.mark.parametrize('call', CALLS)
 def test_who_is_killed_at_any_call_is_resumed(call, moment, tmp_path):
-    start = {**H100, 'mig': {'devices': [{'profile': '1g.10gb', 'start': 0}, {'profile': '1g.10gb', 'start': 5}, {'profile': '2g.20gb', 'start': 2}]}}
+    start = {**H100, 'mig': {'devices': [
+        {'profile': '1g.10gb', 'start': 0}, {'profile': '1g.10gb', 'start': 5}, {'profile': '2g.20gb', 'start': 2}]}}
     steps = {'nvmlDeviceSetMigMode': 'off'}
     for number in range(CALLS[call]):
         folder = tmp_path / str(number)
@@ -290,6 +292,24 @@ def test_a_reset_that_nvidia_smi_refuses_is_taken_back(tmp_path):
     assert node.is_settled()
     node.reboot('second')
     assert node.has('off')
+
+
+def test_without_a_record_there_is_nothing_to_resume_and_no_driver_needed(h100):
+    done = h100.apply('--resume', WARPSHARE_SIM_SCENARIO='')
+    assert (done.returncode, done.stdout, done.stderr) == (0, 'there is nothing to change\n', '')
+    assert not (h100.folder / 'state').exists()
+
+
+def test_a_record_that_cannot_be_read_says_the_way_out(h100):
+    record = h100.folder / 'state/change.json'
+    record.parent.mkdir()
+    record.write_text('{}')
+    for done in (h100.apply('--resume'), h100.apply_config('large')):
+        assert (done.returncode, done.stdout) == (1, '')
+        assert done.stderr == (f"warpshare mig apply: record '{record}' (remove it to accept the geometry as it is): "
+                               'version: missing\n')
+    record.unlink()
+    assert h100.apply_config('large').returncode == 0
 
 
 def test_resume_takes_no_configuration(h100):

@@ -1,10 +1,10 @@
 /* warpshare mig apply: makes this node's GPUs as a configuration wants them, or leaves them as they are. */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/mig/command.h"
-#include "cmd/mig/plan_print.h"
 #include "cmd/mig/source.h"
 #include "cmd/mig/under_way.h"
 #include "mig/checkpoint.h"
@@ -150,6 +150,8 @@ int mig_apply(const struct command_line *line, const struct option_set *set, con
         struct error err;
         int status;
 
+        if (options->resumes && !mig_change_is_recorded(options->state_directory))
+                return apply_end(&apply, "", MIG_CHANGE_NONE);
         if (mig_under_way_open(&work, set, options->state_directory, options->mode_change,
                     options->is_json ? stderr : stdout, &err) < 0)
                 return command_line_fail(line, &err);

@@ -1,6 +1,6 @@
 /*
- * A change of geometry against the simulated driver: whatever fails, whoever is killed and whatever others do meanwhile, each GPU ends as wanted
- * or as before, and nothing of others is destroyed.
+ * A change of geometry against the simulated driver: whatever fails, whoever is killed and whatever others do
+ * meanwhile, each GPU ends as wanted or as before, and nothing of others is destroyed.
  */
 #include "unit.h"
 
@@ -361,6 +361,31 @@ static void test_a_reset_that_fails_leaves_the_mode_as_it_was(void **state UNUSE
         assert_false(rig_has_record(&rig));
 }
 
+static int reset_without_effect(
+        const char *const *uuids UNUSED, size_t n_uuids UNUSED, void *data UNUSED, struct error *err UNUSED)
+{
+        return 0;
+}
+
+static void test_a_reset_without_effect_is_noticed(void **state UNUSED)
+{
+        const struct mig_wanted wanted[] = {WANTS({"7g.40gb", 1})};
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_change_end end;
+        struct mig_plan plan;
+        struct error err;
+
+        rig_init(&rig, "gpus: [{model: A100-40GB, uuid: GPU-1}]");
+        rig.options.reset = reset_without_effect;
+        rig_plan(&rig, &plan, wanted);
+        assert_fails(rig_apply(&rig, &plan, &end, &err), &err, ERROR_UNAVAILABLE,
+                "the geometry is as before: GPU GPU-1: MIG is disabled, although the GPU was reset");
+        rig.options.may_wait = true;
+        assert_ok(rig_apply(&rig, &plan, &end, &err), &err);
+        assert_int_equal(end, MIG_CHANGE_WAITS);
+        assert_true(rig_has_record(&rig));
+}
+
 static void test_a_mode_waits_for_the_reboot_and_the_rest_is_made_after_it(void **state UNUSED)
 {
         const struct mig_wanted wanted[] = {WANTS({"7g.40gb", 1}), WANTS({"3g.40gb", 2}), WANTS({"4g.24gb", 1})};
@@ -466,6 +491,30 @@ static void test_what_a_process_holds_is_named_before_anything_is_touched(void *
                 assert_string_equal(describe_gpu(&rig.arena, &node.gpus[i], true), before[i]);
         assert_int_equal(rig.n_reported, 0);
         assert_false(rig_has_record(&rig));
+}
+
+static void test_more_processes_than_are_listed_hold_a_gpu_as_well(void **state UNUSED)
+{
+        const struct mig_wanted wanted[] = {WANTS({"7g.80gb", 1})};
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_change_end end;
+        struct mig_plan plan;
+        struct error err;
+
+        strbuf_puts(&text, "gpus:\n- model: H100-80GB\n  uuid: GPU-1\n  processes:\n");
+        for (unsigned int i = 0; i < 10; i++)
+                strbuf_printf(&text, "  - {pid: %u, memory: 1MiB}\n", 100 + i);
+        rig_init(&rig, text.data);
+        rig_plan(&rig, &plan, wanted);
+        assert_fails(rig_apply(&rig, &plan, &end, &err), &err, ERROR_UNAVAILABLE,
+                "GPU 0 (GPU-1): its MIG mode changes: used by processes 100, 101, 102, 103, 104, 105, 106, 107, …");
+        for (unsigned int i = 10; i < 65; i++)
+                strbuf_printf(&text, "  - {pid: %u, memory: 1MiB}\n", 100 + i);
+        rig.gpus = text.data;
+        rig_write(&rig);
+        assert_fails(rig_apply(&rig, &plan, &end, &err), &err, ERROR_UNAVAILABLE,
+                "GPU 0 (GPU-1): its MIG mode changes: more than 64 processes use it");
 }
 
 static void test_a_process_holds_the_mode_of_its_gpu(void **state UNUSED)
@@ -594,6 +643,63 @@ static void test_a_split_instance_comes_back_as_it_was(void **state UNUSED)
         assert_false(rig_has_record(&rig));
 }
 
+/* The driver lists compute instances in an order of its own: one that is complete is not made anew. */
+static void test_a_split_instance_is_complete_in_whatever_order_its_parts_are_listed(void **state UNUSED)
+{
+        struct mig_record_item item = {.profile = "3g.20gb",
+                .start = 4,
+                .is_before = true,
+                .state = MIG_RECORD_MAKING,
+                .devices = {{"", 2}, {"", 1}},
+                .n_devices = 2};
+        struct mig_record_gpu gpu = {.uuid = "GPU-1",
+                .changes = true,
+                .is_enabled_before = true,
+                .is_enabled_after = true,
+                .items = &item,
+                .n_items = 1};
+        const struct mig_record record = {
+                .boot_id = "boot-0", .config = "test", .goal = MIG_RECORD_BEFORE, .gpus = &gpu, .n_gpus = 1};
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_change_end end;
+        struct mig_node node;
+        struct error err;
+
+        rig_init(&rig,
+                "gpus: [{model: A100-40GB, uuid: GPU-1, mig: {devices: [{profile: 1c.3g.20gb, gi: 2, uuid: MIG-a}, "
+                "{profile: 2c.3g.20gb, gi: 2, uuid: MIG-b}]}}]");
+        _free_ char *path = xasprintf("%s/" MIG_RECORD_NAME, rig.directory);
+
+        assert_ok(file_make_folder(rig.directory, &err), &err);
+        assert_ok(mig_record_write(&record, path, &err), &err);
+        assert_ok(rig_resume(&rig, &end, &err), &err);
+        assert_int_equal(end, MIG_CHANGE_UNDONE);
+        rig_read(&rig, &node);
+        assert_string_equal(describe_gpu(&rig.arena, &node.gpus[0], true), "on 3g.20gb@4[1 MIG-a 2 MIG-b]");
+}
+
+/* Between the kill and the resumption the node got another driver, in whose words a GB200's seventh is 1g.23gb. */
+static void test_a_profile_that_has_another_name_by_now_is_made(void **state UNUSED)
+{
+        struct mig_record_item item = {
+                .profile = "1g.24gb", .start = 3, .is_after = true, .devices = {{"", 1}}, .n_devices = 1};
+        struct mig_record_gpu gpu = {
+                .uuid = "GPU-1", .changes = true, .is_enabled_after = true, .items = &item, .n_items = 1};
+        const struct mig_record record = {.boot_id = "boot-before", .config = "test", .gpus = &gpu, .n_gpus = 1};
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_change_end end;
+        struct error err;
+
+        rig_init(&rig, "gpus: [{model: GB200, uuid: GPU-1}]");
+        _free_ char *path = xasprintf("%s/" MIG_RECORD_NAME, rig.directory);
+
+        assert_ok(file_make_folder(rig.directory, &err), &err);
+        assert_ok(mig_record_write(&record, path, &err), &err);
+        assert_ok(rig_resume(&rig, &end, &err), &err);
+        assert_int_equal(end, MIG_CHANGE_DONE);
+        assert_gpu(&rig, 0, "on 1g.23gb@3[1]");
+}
+
 /* ---- any sequence ---- */
 
 static uint32_t pick(uint32_t *seed, size_t below)
@@ -682,7 +788,7 @@ static void change_with_faults(const char *const models[GPUS_MAX], uint32_t seed
         _cleanup_(rig_done) struct rig rig;
 
         rig_init_models(&rig, models);
-        for (unsigned int i = 0; i < 100; i++) {
+        for (unsigned int i = 0; i < 60; i++) {
                 _free_ char *where = xasprintf("change %u", i);
                 const char *before[GPUS_MAX];
                 enum mig_change_end end;
@@ -713,7 +819,7 @@ static void test_any_sequence_ends_as_wanted_or_as_before_whatever_call_fails(vo
         for (size_t i = 0; i < ARRAY_SIZE(nodes); i++)
                 change_with_faults(nodes[i], (uint32_t)i + 1, n_ends);
         for (size_t i = 0; i < ARRAY_SIZE(n_ends); i++)
-                assert_true(n_ends[i] > 10); /* each end was met */
+                assert_true(n_ends[i] > 5); /* each end was met */
 }
 
 /* 0: the child did it all; else it was killed. */
@@ -771,7 +877,7 @@ static void test_who_is_killed_at_any_step_is_resumed_after_a_reboot_as_well(voi
         uint32_t seed = 2;
 
         rig_init_models(&rig, nodes[0]);
-        for (unsigned int i = 0; i < 150; i++) {
+        for (unsigned int i = 0; i < 90; i++) {
                 _free_ char *where = xasprintf("change %u", i);
                 const char *before[GPUS_MAX];
                 enum mig_change_end end;
@@ -800,7 +906,7 @@ static void test_who_is_killed_at_any_step_is_resumed_after_a_reboot_as_well(voi
                 assert_one_or_the_other(&rig, &plan, before, true, where);
                 arena_done(&rig.arena);
         }
-        assert_true(n_killed > 50);
+        assert_true(n_killed > 30);
         assert_true(n_rebooted > 5);
 }
 
@@ -853,7 +959,7 @@ static unsigned int change_beside_another(const char *const models[GPUS_MAX], ui
 
         rig_init_models(&rig, models);
         other.seed = seed + 1;
-        for (unsigned int i = 0; i < 80; i++) {
+        for (unsigned int i = 0; i < 50; i++) {
                 enum mig_change_end end;
                 struct mig_plan plan;
                 struct mig_node node;
@@ -895,7 +1001,7 @@ static void test_nothing_that_another_program_makes_meanwhile_is_destroyed(void 
 
         for (size_t i = 0; i < ARRAY_SIZE(nodes); i++)
                 n_made += change_beside_another(nodes[i], (uint32_t)i + 10);
-        assert_true(n_made > 50);
+        assert_true(n_made > 30);
 }
 
 int main(void)
@@ -906,17 +1012,21 @@ int main(void)
                 cmocka_unit_test(test_a_mode_that_needs_a_reset_is_refused_before_anything_is_touched),
                 cmocka_unit_test(test_a_reset_that_is_allowed_makes_the_mode_current),
                 cmocka_unit_test(test_a_reset_that_fails_leaves_the_mode_as_it_was),
+                cmocka_unit_test(test_a_reset_without_effect_is_noticed),
                 cmocka_unit_test(test_a_mode_waits_for_the_reboot_and_the_rest_is_made_after_it),
                 cmocka_unit_test(test_a_mode_that_waits_is_given_up),
                 cmocka_unit_test(
                         test_an_old_driver_says_its_profiles_when_mig_is_enabled_and_what_does_not_fit_is_taken_back),
                 cmocka_unit_test(test_what_a_process_holds_is_named_before_anything_is_touched),
+                cmocka_unit_test(test_more_processes_than_are_listed_hold_a_gpu_as_well),
                 cmocka_unit_test(test_a_process_holds_the_mode_of_its_gpu),
                 cmocka_unit_test(test_an_instance_that_appeared_since_the_plan_is_left_and_ends_the_change),
                 cmocka_unit_test(test_what_others_make_meanwhile_is_never_destroyed_even_to_undo),
                 cmocka_unit_test(test_a_gpu_that_left_the_node_holds_nothing_up),
                 cmocka_unit_test(test_two_do_not_change_a_node_at_once),
                 cmocka_unit_test(test_a_split_instance_comes_back_as_it_was),
+                cmocka_unit_test(test_a_split_instance_is_complete_in_whatever_order_its_parts_are_listed),
+                cmocka_unit_test(test_a_profile_that_has_another_name_by_now_is_made),
                 cmocka_unit_test(test_any_sequence_ends_as_wanted_or_as_before_whatever_call_fails),
                 cmocka_unit_test(test_who_is_killed_at_any_step_is_resumed_after_a_reboot_as_well),
                 cmocka_unit_test(test_nothing_that_another_program_makes_meanwhile_is_destroyed),
