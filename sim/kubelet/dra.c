@@ -7,6 +7,7 @@
 #include <pluginregistration.pb-c.h>
 
 #include "io/dirwatch.h"
+#include "sim/kubelet/dra_health.h"
 #include "sim/kubelet/internal.h"
 
 #define POLL_MS UINT64_C(1000)
@@ -17,6 +18,7 @@
 /* A socket in the registry. */
 struct instance {
         struct list link;
+        uv_loop_t *loop;
         char *path;
         struct file_identity identity;
         struct rpc_client *client; /* while the driver is being registered */
@@ -24,6 +26,7 @@ struct instance {
         char *endpoint;
         const char *service; /* NULL: it has no version that this stand-in speaks */
         bool is_registered;
+        struct dra_health *health; /* once it is registered */
 };
 
 struct kubelet_dra {
@@ -40,6 +43,7 @@ static void instance_free(struct instance *instance)
 {
         list_remove(&instance->link);
         rpc_client_close(TAKE_PTR(instance->client));
+        dra_health_close(instance->health);
         free(instance->path);
         free(instance->driver);
         free(instance->endpoint);
@@ -51,6 +55,8 @@ static void on_notified(struct rpc_call *call UNUSED, enum rpc_status status, co
         struct instance *instance = data;
 
         instance->is_registered = status == RPC_OK && instance->service;
+        if (instance->is_registered)
+                instance->health = dra_health_new(instance->loop, instance->endpoint);
         rpc_client_close(TAKE_PTR(instance->client));
 }
 
@@ -110,6 +116,7 @@ static void add_instance(struct kubelet_dra *dra, const char *path, const struct
         struct rpc_message *empty = rpc_message_new(0);
         struct error err;
 
+        instance->loop = dra->loop;
         instance->path = xstrdup(path);
         instance->identity = *identity;
         list_append(&dra->instances, &instance->link);
@@ -335,6 +342,13 @@ struct kubelet_dra *kubelet_dra_close(struct kubelet_dra *dra)
 bool kubelet_dra_has(const struct kubelet_dra *dra, const char *driver)
 {
         return find(dra, driver) != NULL;
+}
+
+enum kubelet_dra_health kubelet_dra_health(const struct kubelet_dra *dra, const char *driver, const char *device)
+{
+        const struct instance *instance = find(dra, driver);
+
+        return dra_health_of(instance ? instance->health : NULL, device);
 }
 
 void kubelet_dra_prepare(struct kubelet_dra *dra, const char *driver, const struct kubelet_dra_claim *claim,

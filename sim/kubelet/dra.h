@@ -1,7 +1,7 @@
 /*
  * A stand-in for kubelet's part in dynamic resource allocation, for the demonstration. It finds the sockets of drivers in the
- * registry, calls GetInfo of each, then NotifyRegistrationStatus, and calls the driver's service for claims. It knows no pods:
- * its caller has to prepare a claim for the first pod and unprepare it after the last. It does not watch the health of devices.
+ * registry, calls GetInfo of each, then NotifyRegistrationStatus, watches the health of its devices, and calls the driver's
+ * service for claims. It knows no pods: its caller has to prepare a claim for the first pod and unprepare it after the last.
  *
  * As kubelet does, it uses the instance of a driver that registered last, and the first of the driver's versions that it
  * speaks.
@@ -25,6 +25,11 @@ int kubelet_dra_new(struct kubelet_dra **ret, uv_loop_t *loop, const char *regis
 struct kubelet_dra *kubelet_dra_close(struct kubelet_dra *dra);
 
 bool kubelet_dra_has(const struct kubelet_dra *dra, const char *driver);
+
+enum kubelet_dra_health { KUBELET_DRA_UNKNOWN, KUBELET_DRA_HEALTHY, KUBELET_DRA_UNHEALTHY };
+
+/* What the driver says of the device now. */
+enum kubelet_dra_health kubelet_dra_health(const struct kubelet_dra *dra, const char *driver, const char *device);
 
 struct kubelet_dra_claim {
         const char *namespace;

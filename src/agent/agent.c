@@ -141,7 +141,7 @@ static void agent_stop(struct agent *agent, int status)
                 return;
         agent->stopping = true;
         agent->status = status;
-        agent->leaves_threads = gpu_monitor_hangs(agent->monitor, hangs) > 0;
+        agent->leaves_threads = agent->leaves_threads || gpu_monitor_hangs(agent->monitor, hangs) > 0;
         signals_close(&agent->signals);
         uv_close((uv_handle_t *)&agent->retry, NULL);
         uv_close((uv_handle_t *)&agent->restart, NULL);
@@ -182,7 +182,8 @@ static bool has_claims(const struct ledger *ledger, const struct gpu *gpu)
 static void mark_claimed(const struct agent *agent, struct inventory *inventory)
 {
         for (size_t i = 0; i < inventory->n_gpus; i++)
-                inventory->gpus[i].is_claimed = has_claims(agent->ledger, &inventory->gpus[i]);
+                inventory->gpus[i].is_claimed = has_claims(agent->ledger, &inventory->gpus[i]) ||
+                                                dra_driver_has_made(agent->dra, inventory->gpus[i].uuid);
 }
 
 /*
@@ -205,6 +206,20 @@ static void on_released(void *data)
         }
 }
 
+static void on_mig_changed(void *data)
+{
+        const struct agent *agent = data;
+
+        gpu_monitor_rescan(agent->monitor);
+}
+
+static void on_thread_left(void *data)
+{
+        struct agent *agent = data;
+
+        agent->leaves_threads = true;
+}
+
 /* Before the ledger has the plan: what is prepared already is held. */
 static void begin_dra(struct agent *agent)
 {
@@ -215,6 +230,8 @@ static void begin_dra(struct agent *agent)
                 .health = &agent->health,
                 .config = agent->settings->config,
                 .on_released = on_released,
+                .rescan = on_mig_changed,
+                .on_thread_left = on_thread_left,
                 .data = agent,
         };
         struct error err;

@@ -85,6 +85,7 @@ static int set_dra(struct config *config, const struct merge *merge, struct aren
 
         *dra = merge->file->dra;
         dra->enabled = merged_is(merge, "dra", "true");
+        dra->dynamic_mig = merged_is(merge, "dra-dynamic-mig", "true");
         dra->driver_name = config_copy(merge, arena, "dra-driver-name");
         dra->registry = config_copy(merge, arena, "kubelet-plugins-registry");
         dra->plugins = config_copy(merge, arena, "kubelet-plugins");

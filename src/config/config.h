@@ -220,6 +220,7 @@ struct config_dra {
         bool whole;                     /* one of the three is true */
         bool mps;
         bool time_slicing;
+        bool dynamic_mig;   /* MIG devices are made for claims, on GPUs in MIG mode */
         unsigned int slots; /* by time-slicing */
         uint64_t
                 default_memory_mib; /* what a claim on a shared unit gets if it does not say; 0: a part of the unit's */

@@ -239,6 +239,7 @@ static json_t *print_dra(const struct config_dra *dra)
         json_object_set_new(json, "whole", json_boolean(dra->whole));
         json_object_set_new(json, "mps", json_boolean(dra->mps));
         json_object_set_new(json, "timeSlicing", json_boolean(dra->time_slicing));
+        json_object_set_new(json, "dynamicMig", json_boolean(dra->dynamic_mig));
         json_object_set_new(json, "slots", json_integer(dra->slots));
         json_object_set_new(json, "defaults", defaults);
         json_object_set_new(json, "memoryReserve", print_memory(dra->has_memory_reserve, dra->memory_reserve_mib));

@@ -189,6 +189,12 @@ const struct option option_table[] = {
                 .argument = "NAME",
                 .help = "name of the DRA driver, which DeviceClasses select by: a DNS subdomain in lower case of at most 63 "
                         "characters; read at start only"},
+        {.flag = "dra-dynamic-mig",
+                .environment = {"WARPSHARE_DRA_DYNAMIC_MIG"},
+                .key = "dra.dynamicMig",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "make MIG devices for DRA claims on GPUs in MIG mode, and destroy them afterwards"},
         {.flag = "dra-instance",
                 .environment = {"POD_UID"},
                 .type = OPTION_STRING,

@@ -27,7 +27,7 @@ struct amounts {
         uint64_t of[N_AMOUNTS];
 };
 
-static struct amounts amounts_of(const struct dra_mig_profile *profile)
+static struct amounts amounts_of(const struct mig_instance_profile *profile)
 {
         return (struct amounts){.of = {
                                         [COMPUTE] = profile->slices,
@@ -45,14 +45,14 @@ static uint32_t memory_slices(unsigned int start, unsigned int size)
         return start < MEMORY_SLICES_MAX ? ((1U << MIN(size, MEMORY_SLICES_MAX)) - 1) << start : 0;
 }
 
-static bool may_start(const struct dra_mig_profile *profile, unsigned int start)
+static bool may_start(const struct mig_instance_profile *profile, unsigned int start)
 {
         return profile->starts >> start & 1 && profile->size > 0 && start + profile->size <= MEMORY_SLICES_MAX;
 }
 
 /* How many placements of all profiles an instance at |start| would make impossible. */
 static unsigned int cost_of(
-        const struct dra_mig_gpu *geometry, const struct dra_mig_profile *profile, unsigned int start)
+        const struct dra_mig_gpu *geometry, const struct mig_instance_profile *profile, unsigned int start)
 {
         unsigned int cost = 0;
 
@@ -63,7 +63,7 @@ static unsigned int cost_of(
         return cost;
 }
 
-static const struct dra_mig_profile *profile_by_id(const struct dra_mig_gpu *geometry, unsigned int id)
+static const struct mig_instance_profile *profile_by_id(const struct dra_mig_gpu *geometry, unsigned int id)
 {
         for (size_t i = 0; i < geometry->n_profiles; i++)
                 if (geometry->profiles[i].id == id)
@@ -94,7 +94,7 @@ static uint32_t subtract_others(struct amounts *total, const struct dra_mig_gpu 
 
         for (size_t i = 0; i < geometry->n_instances; i++) {
                 const struct dra_mig_instance *instance = &geometry->instances[i];
-                const struct dra_mig_profile *profile = profile_by_id(geometry, instance->profile_id);
+                const struct mig_instance_profile *profile = profile_by_id(geometry, instance->at.profile_id);
                 struct amounts one;
 
                 if (instance->is_ours)
@@ -104,7 +104,7 @@ static uint32_t subtract_others(struct amounts *total, const struct dra_mig_gpu 
                 one = amounts_of(profile);
                 for (size_t a = 0; a < N_AMOUNTS; a++)
                         total->of[a] -= MIN(total->of[a], one.of[a]);
-                taken |= memory_slices(instance->start, profile->size);
+                taken |= memory_slices(instance->at.start, profile->size);
         }
         return taken;
 }
@@ -122,10 +122,20 @@ static const char *slice_name(struct arena *arena, unsigned int slice)
         return arena_printf(arena, "memory-slice-%u", slice);
 }
 
+static const char *made_of(
+        const struct dra_mig_gpu *geometry, const struct mig_instance_profile *profile, unsigned int start)
+{
+        for (size_t i = 0; i < geometry->n_instances; i++)
+                if (geometry->instances[i].is_ours && geometry->instances[i].at.profile_id == profile->id &&
+                        geometry->instances[i].at.start == start)
+                        return geometry->instances[i].uuid;
+        return NULL;
+}
+
 static void add_candidate(struct dra_units *units, const struct dra_mig_gpu *geometry, struct dra_unit unit,
         const struct amounts *one, const char *gpu_name)
 {
-        const struct dra_mig_profile *profile = unit.profile;
+        const struct mig_instance_profile *profile = unit.profile;
         struct dra_counters counters = {0};
         unsigned int mine = cost_of(geometry, profile, unit.start);
 
@@ -154,7 +164,7 @@ void dra_candidates(struct dra_units *units, struct dra_counters *counters, cons
         uint32_t all = 0;
 
         for (size_t i = 0; i < geometry->n_profiles; i++) {
-                const struct dra_mig_profile *profile = &geometry->profiles[i];
+                const struct mig_instance_profile *profile = &geometry->profiles[i];
                 struct amounts one = amounts_of(profile);
 
                 for (unsigned int start = 0; start < MEMORY_SLICES_MAX; start++) {
@@ -167,6 +177,7 @@ void dra_candidates(struct dra_units *units, struct dra_counters *counters, cons
                                                 .position = position,
                                                 .profile = profile,
                                                 .start = start,
+                                                .made = made_of(geometry, profile, start),
                                                 .total_mib = profile->attributes.memory_mib,
                                                 .attributes = profile->attributes},
                                         &one, gpu_name);

@@ -6,8 +6,9 @@
 
 #include "base/log.h"
 #include "dra/options.h"
+#include "gpu/nvml_queue.h"
 
-#define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run */
+#define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run, and for NVML's idle thread */
 
 /* ---- publish devices ---- */
 
@@ -35,7 +36,9 @@ static bool is_of_plugin(const struct plan *plan, const char *uuid)
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
 {
         struct arena arena = ARENA_INIT;
-        struct dra_options options = dra_options_from(plan->config, plan->inventory, &arena);
+        const struct dra_instance *instances;
+        size_t n_instances = dra_driver_instances(driver, &arena, &instances);
+        struct dra_options options = dra_options_from(plan->config, plan->inventory, instances, n_instances, &arena);
         const char **devices = ARENA_ARRAY(&arena, const char *, options.n_devices + 1);
         size_t count = 0;
 
@@ -48,6 +51,7 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
         dra_publisher_put(driver->publisher, plan->inventory, &options);
         arena_done(&driver->options_arena); /* of the previous options */
         driver->options_arena = arena;
+        dra_driver_instances_go_on(driver);
 }
 
 static void on_slices(const struct error *error, void *data)
@@ -90,7 +94,8 @@ struct dra_measures dra_driver_measure(const struct dra_driver *driver)
 /* The entry of the unit, or of the GPU that it is on; NULL: healthy. */
 static const struct unhealthy_unit *find_unhealthy(const struct dra_driver *driver, const struct dra_device *device)
 {
-        const struct unhealthy_unit *unhealthy = unit_health_find(driver->options.health, device->uuid);
+        const struct unhealthy_unit *unhealthy =
+                unit_health_find(driver->options.health, device->made ? device->made : device->uuid);
 
         return unhealthy ? unhealthy : unit_health_find(driver->options.health, device->gpu->uuid);
 }
@@ -194,9 +199,12 @@ static struct dra_driver *driver_alloc(const struct dra_driver_options *options,
         driver->name = arena_strdup(&driver->arena, config->dra.driver_name);
         driver->node = arena_strdup(&driver->arena, config->node_name);
         driver->cdi_root = arena_strdup(&driver->arena, config->cdi_root);
+        driver->nvml_library = arena_strdup(&driver->arena, config->nvml_library);
+        driver->driver_root = arena_strdup(&driver->arena, config->driver_root_ctr);
         driver->record_path = arena_printf(&driver->arena, "%s/" DRA_RECORD_NAME, folder);
         list_init(&driver->reads);
         list_init(&driver->waits);
+        list_init(&driver->changes);
         return driver;
 }
 
@@ -262,17 +270,36 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
         return 0;
 }
 
-static void free_if_closed(struct dra_driver *driver)
+static void finish_closing(struct dra_driver *driver)
 {
         void (*closed)(void *data) = driver->closed;
         void *data = driver->closed_data;
 
-        if (!driver->is_registration_closed || !driver->is_timer_closed)
-                return;
         dra_service_close(driver->service);
         driver_free(driver);
         if (closed)
                 closed(data);
+}
+
+static void on_nvml_closed(bool is_left, void *data)
+{
+        struct dra_driver *driver = data;
+
+        if (is_left)
+                driver->options.on_thread_left(driver->options.data);
+        finish_closing(driver);
+}
+
+void dra_driver_free_if_closed(struct dra_driver *driver)
+{
+        if (!driver->is_registration_closed || !driver->is_timer_closed || driver->n_jobs > 0 ||
+                driver->is_nvml_closing)
+                return;
+        driver->is_nvml_closing = true;
+        if (driver->nvml)
+                nvml_queue_close(driver->nvml, CLOSE_GRACE_MS, on_nvml_closed, driver);
+        else
+                finish_closing(driver);
 }
 
 static void on_registration_closed(void *data)
@@ -280,7 +307,7 @@ static void on_registration_closed(void *data)
         struct dra_driver *driver = data;
 
         driver->is_registration_closed = true;
-        free_if_closed(driver);
+        dra_driver_free_if_closed(driver);
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -288,7 +315,7 @@ static void on_timer_closed(uv_handle_t *handle)
         struct dra_driver *driver = handle->data;
 
         driver->is_timer_closed = true;
-        free_if_closed(driver);
+        dra_driver_free_if_closed(driver);
 }
 
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data)

@@ -33,6 +33,10 @@ struct dra_driver_options {
         const struct unit_health *health; /* outlives the driver, too */
         const struct config *config;      /* names and folders of it are copied */
         void (*on_released)(void *data);  /* a claim holds nothing any more: its GPU may go to the device plugin */
+        void (*rescan)(
+                void *data); /* a MIG device was made or destroyed: the GPUs are to be read again, which leads to a plan */
+        void (*on_thread_left)(
+                void *data); /* the driver is closed, and a thread of it stays inside NVML: the process ends by _exit() */
         void *data;
 };
 
@@ -50,6 +54,9 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
  * next call or the end of the driver.
  */
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
+
+/* MIG devices on this GPU are made for claims. Accepts NULL. */
+bool dra_driver_has_made(const struct dra_driver *driver, const char *gpu);
 
 /*
  * To be called when the table of health has changed, or is being rewritten in this turn of the loop. At the end of the turn,

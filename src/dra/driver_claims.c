@@ -21,11 +21,16 @@
 #define PODS_MAX 16U /* pods that are read for one claim, so that a Prepare has enough time */
 #define MIB ((uint64_t)1024 * 1024)
 
+void dra_driver_refuse_for_closing(struct error *ret)
+{
+        error_raise(ret, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
+}
+
 static void refuse_for_closing(struct dra_preparing *preparing)
 {
         struct error err;
 
-        error_raise(&err, ERROR_UNAVAILABLE, "the agent is stopping, or another one takes its place");
+        dra_driver_refuse_for_closing(&err);
         dra_prepare_refuse(preparing, &err);
 }
 
@@ -79,7 +84,7 @@ static void read_begin(struct dra_driver *driver, const struct dra_service_claim
 static void set_rules(struct dra_driver *driver)
 {
         unsigned int kinds = 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG | 1U << DRA_DEVICE_TIMESLICE |
-                             1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_SHARE;
+                             1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_SHARE | 1U << DRA_DEVICE_MIG_CANDIDATE;
         const struct dra_wanted_rules rules = {
                 .layout = dra_publisher_layout(driver->publisher),
                 .kinds = kinds,
@@ -90,9 +95,12 @@ static void set_rules(struct dra_driver *driver)
         dra_prepare_set_rules(driver->prepare, &rules);
 }
 
+/* Where there are no units yet, as on a GPU whose MIG devices are to be made, nothing was written, either. */
 static int check_cdi(const struct dra_driver *driver, struct error *err)
 {
-        if (driver->plan->has_cdi_units)
+        const struct plan *plan = driver->plan;
+
+        if (plan->has_cdi_units || !plan->claimable || plan->claimable->n_units == 0)
                 return 0;
         return error_set(err, ERROR_UNAVAILABLE,
                 "the CDI specification of the GPUs could not be written to '%s': the agent's log says why",
@@ -325,6 +333,7 @@ struct wait {
         struct dra_preparing *preparing;
         struct arena arena;
         struct ledger_claim claim;           /* without devices by admin access */
+        struct ledger_claim_device *booked;  /* claim.devices */
         struct ledger_claim_device *devices; /* one a result */
         bool *is_admin;                      /* one a result */
         enum dra_unenforced *unenforced;     /* one a result */
@@ -360,7 +369,7 @@ static struct ledger_claim_device device_of(
                 .id = dra_driver_allocation_id(arena, claim->uid, position),
                 .unit = arena_strdup(arena, wanted->device->uuid),
                 .is_shared = dra_device_kind_is_by_mps(kind),
-                .is_alone = kind == DRA_DEVICE_WHOLE || kind == DRA_DEVICE_MIG,
+                .is_alone = kind == DRA_DEVICE_WHOLE || kind == DRA_DEVICE_MIG || kind == DRA_DEVICE_MIG_CANDIDATE,
                 .limit_mib = wanted->memory_bytes / MIB,
                 .threads_permille = wanted->thread_percentage ? wanted->thread_percentage * 10 : 1000,
         };
@@ -423,17 +432,53 @@ static void on_claimed(const struct error *failure, const struct ledger_claimed 
         arena_done(&arena);
 }
 
+static void wait_for_ledger(struct wait *wait)
+{
+        struct dra_driver *driver = wait->driver;
+
+        list_append(&driver->waits, &wait->link);
+        if (wait->claim.n_devices == 0) {
+                ledger_unclaim(driver->options.ledger, wait->claim.uid);
+                on_claimed(NULL, NULL, wait);
+                return;
+        }
+        ledger_claim(driver->options.ledger, &wait->claim, on_claimed, wait);
+}
+
+/* The units of candidates are MIG devices now. */
+static void on_instances_made(const struct error *err, const struct dra_instance *instances, void *data)
+{
+        struct wait *wait = data;
+        struct dra_preparing *preparing = wait->preparing;
+        struct error failure = err ? *err : (struct error){.kind = ERROR_NONE};
+
+        if (err || check_cdi(wait->driver, &failure) < 0) {
+                wait_free(wait);
+                dra_prepare_refuse(preparing, &failure);
+                return;
+        }
+        for (size_t i = 0; i < wait->n_results; i++)
+                if (instances[i].uuid)
+                        wait->devices[i].unit = arena_strdup(&wait->arena, instances[i].uuid);
+        for (size_t i = 0, n = 0; i < wait->n_results; i++)
+                if (!wait->is_admin[i])
+                        wait->booked[n++].unit = wait->devices[i].unit;
+        wait_for_ledger(wait);
+}
+
 static void allocate_claim(
         struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted, void *data)
 {
         struct dra_driver *driver = data;
         struct wait *wait = xcalloc(1, sizeof(*wait));
+        const struct dra_prepared_claim *recorded = dra_record_find(driver->record, claim->uid);
         struct ledger_claim_device *booked = ARENA_ARRAY(&wait->arena, struct ledger_claim_device, claim->n_results);
         size_t n_booked = 0;
 
         wait->driver = driver;
         wait->preparing = preparing;
         wait->n_results = claim->n_results;
+        wait->booked = booked;
         wait->is_admin = ARENA_ARRAY(&wait->arena, bool, claim->n_results);
         wait->unenforced = ARENA_ARRAY(&wait->arena, enum dra_unenforced, claim->n_results);
         wait->devices = ARENA_ARRAY(&wait->arena, struct ledger_claim_device, claim->n_results);
@@ -452,26 +497,52 @@ static void allocate_claim(
                 .pods = claim->pods,
                 .n_pods = claim->n_pods,
         };
-        list_append(&driver->waits, &wait->link);
-        if (n_booked == 0) {
-                ledger_unclaim(driver->options.ledger, claim->uid);
-                on_claimed(NULL, NULL, wait);
-                return;
-        }
-        ledger_claim(driver->options.ledger, &wait->claim, on_claimed, wait);
+        list_init(&wait->link);
+        if (dra_driver_has_candidates(recorded))
+                dra_driver_change_instances(driver, preparing, recorded, false, on_instances_made, wait);
+        else
+                wait_for_ledger(wait);
 }
 
 /* ---- Unprepare ---- */
 
+struct release {
+        struct dra_driver *driver;
+        struct dra_preparing *preparing;
+};
+
+static void on_instances_destroyed(const struct error *err, const struct dra_instance *instances UNUSED, void *data)
+{
+        struct release *release = data;
+        struct dra_driver *driver = release->driver;
+        struct dra_preparing *preparing = release->preparing;
+
+        free(release);
+        if (err) {
+                dra_prepare_refuse(preparing, err);
+                return;
+        }
+        driver->options.on_released(driver->options.data);
+        dra_prepare_released(preparing);
+}
+
 static void release_claim(struct dra_preparing *preparing, const char *uid, void *data)
 {
         struct dra_driver *driver = data;
+        const struct dra_prepared_claim *recorded = dra_record_find(driver->record, uid);
 
         if (driver->is_closing) {
                 refuse_for_closing(preparing);
                 return;
         }
         ledger_unclaim(driver->options.ledger, uid);
+        if (recorded && dra_driver_has_instances(recorded)) {
+                struct release *release = xcalloc(1, sizeof(*release));
+
+                *release = (struct release){driver, preparing};
+                dra_driver_change_instances(driver, preparing, recorded, true, on_instances_destroyed, release);
+                return;
+        }
         driver->options.on_released(driver->options.data);
         dra_prepare_released(preparing);
 }
@@ -519,6 +590,7 @@ struct dra_prepare_node dra_driver_node(struct dra_driver *driver)
 /* What is being prepared is taken back by dra/prepare.h. */
 void dra_driver_refuse_all(struct dra_driver *driver)
 {
+        dra_driver_refuse_instances(driver);
         while (!list_is_empty(&driver->reads)) {
                 struct read *read = container_of(driver->reads.next, struct read, link);
                 struct dra_preparing *preparing = read->preparing;

@@ -11,11 +11,13 @@
 
 struct dra_driver {
         struct dra_driver_options options; /* its config is not kept */
-        struct arena arena;                /* of the next four */
+        struct arena arena;                /* of the next six */
         const char *name;
         const char *node;
         const char *cdi_root;
         const char *record_path;
+        const char *nvml_library;
+        const char *driver_root;
         struct dra_record *record;
         struct dra_publisher *publisher;
         struct dra_prepare *prepare;
@@ -26,6 +28,9 @@ struct dra_driver {
         struct arena options_arena; /* of what the publisher borrows */
         struct list reads;          /* claims that the API server is asked for */
         struct list waits;          /* claims that the ledger is asked for */
+        struct list changes;        /* claims whose MIG devices are made or destroyed */
+        struct nvml_queue *nvml;    /* NULL: there was none yet */
+        unsigned int n_jobs;        /* of it */
         uint64_t pods_asked_at;     /* uv_now(), as the next */
         uint64_t pods_read_at;
         uint64_t pods_wait_ms; /* the pause from then to the next request */
@@ -38,6 +43,7 @@ struct dra_driver {
         bool is_closing; /* the ledger may be freed already: calls that still come are refused */
         bool is_registration_closed;
         bool is_timer_closed;
+        bool is_nvml_closing;
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -52,8 +58,31 @@ void dra_driver_reads_go_on(struct dra_driver *driver);
 void dra_driver_ask_pods(struct dra_driver *driver);
 /* Refuses all claims that are being prepared; dra/prepare.h undoes what was done for them. */
 void dra_driver_refuse_all(struct dra_driver *driver);
+void dra_driver_refuse_for_closing(struct error *ret);
 /* The id of the allocation of result |position| of the claim: "c15ebfed7…_0". */
 const char *dra_driver_allocation_id(struct arena *arena, const char *uid, size_t position);
+
+/* ---- driver_instances.c: the MIG devices of claims ---- */
+
+/* |instances| is as it is now, borrowed; after an error it may be NULL. */
+typedef void dra_driver_changed_fn(const struct error *err, const struct dra_instance *instances, void *data);
+
+/* Makes the instances that |recorded| has, or destroys them; |done| is called once, perhaps before this returns. */
+void dra_driver_change_instances(struct dra_driver *driver, struct dra_preparing *preparing,
+        const struct dra_prepared_claim *recorded, bool destroys, dra_driver_changed_fn *done, void *data);
+/* There is another plan. */
+void dra_driver_instances_go_on(struct dra_driver *driver);
+/* All that waits; what NVML is at is refused when its job ends. */
+void dra_driver_refuse_instances(struct dra_driver *driver);
+bool dra_driver_has_candidates(const struct dra_prepared_claim *recorded);
+/* That are there or may be. */
+bool dra_driver_has_instances(const struct dra_prepared_claim *recorded);
+/* All of the record that are there or may be; in |arena|. */
+size_t dra_driver_instances(const struct dra_driver *driver, struct arena *arena, const struct dra_instance **ret);
+
+/* ---- driver.c ---- */
+
+void dra_driver_free_if_closed(struct dra_driver *driver);
 
 /* ---- driver_record.c: claims that are prepared already ---- */
 

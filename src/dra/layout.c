@@ -134,32 +134,27 @@ static bool is_ours_to_offer(const struct builder *builder, const struct gpu *gp
         return false;
 }
 
-/* What may be made on |gpu|; NULL where its geometry stays as it is. */
-static const struct dra_mig_gpu *geometry_of(const struct builder *builder, const struct gpu *gpu)
+/* NULL: nothing is known of MIG on it. */
+static const struct dra_mig_gpu *mig_of(const struct builder *builder, const struct gpu *gpu)
 {
         const struct dra_options *options = builder->options;
 
-        if (!options->dynamic_mig || builder->layout->is_safe)
-                return NULL;
         for (size_t i = 0; i < options->n_mig_gpus; i++)
-                if (strcmp(options->mig_gpus[i].uuid, gpu->uuid) == 0 && options->mig_gpus[i].n_profiles > 0)
+                if (strcmp(options->mig_gpus[i].uuid, gpu->uuid) == 0)
                         return &options->mig_gpus[i];
         return NULL;
+}
+
+static bool may_change(const struct builder *builder, const struct dra_mig_gpu *geometry)
+{
+        return geometry && geometry->n_profiles > 0 && builder->options->dynamic_mig && !builder->layout->is_safe;
 }
 
 static bool was_made_by_us(const struct dra_mig_gpu *geometry, unsigned int gpu_instance)
 {
         for (size_t i = 0; geometry && i < geometry->n_instances; i++)
-                if (geometry->instances[i].gpu_instance == gpu_instance)
+                if (geometry->instances[i].at.gpu_instance == gpu_instance)
                         return geometry->instances[i].is_ours;
-        return false;
-}
-
-static bool others_made_some(const struct dra_mig_gpu *geometry)
-{
-        for (size_t i = 0; geometry && i < geometry->n_instances; i++)
-                if (!geometry->instances[i].is_ours)
-                        return true;
         return false;
 }
 
@@ -230,7 +225,8 @@ static void add_counter_set(
 static void add_gpu(struct builder *builder, size_t position)
 {
         const struct gpu *gpu = &builder->layout->inventory->gpus[position];
-        const struct dra_mig_gpu *geometry = geometry_of(builder, gpu);
+        const struct dra_mig_gpu *geometry = mig_of(builder, gpu);
+        bool has_candidates = may_change(builder, geometry);
         struct dra_counters counters = {0};
         size_t first = builder->units.count;
         const char *name;
@@ -240,10 +236,13 @@ static void add_gpu(struct builder *builder, size_t position)
                 return;
         }
         name = arena_printf(builder->arena, "gpu-%u", builder->by_minor ? (unsigned int)gpu->minor : gpu->index);
-        if (geometry && !gpu->is_withdrawn)
+        if (builder->options->dynamic_mig && gpu->mig_geometry_failure)
+                note(builder, gpu->uuid,
+                        arena_printf(builder->arena, "no MIG devices are made on it: %s", gpu->mig_geometry_failure));
+        if (has_candidates && !gpu->is_withdrawn)
                 dra_candidates(&builder->units, &counters, geometry, gpu, position, name);
-        if (!gpu->is_withdrawn && (geometry ? !others_made_some(geometry) : !gpu->mig_enabled))
-                add_whole_gpu(builder, &counters, gpu, position, name, geometry != NULL);
+        if (!gpu->mig_enabled && !gpu->is_withdrawn)
+                add_whole_gpu(builder, &counters, gpu, position, name, has_candidates);
         for (size_t i = 0; gpu->mig_enabled && i < gpu->n_mig_devices; i++)
                 if (!gpu->mig_devices[i].is_withdrawn && !was_made_by_us(geometry, gpu->mig_devices[i].gpu_instance))
                         add_mig_device(builder, &counters, gpu, position, name, &gpu->mig_devices[i]);
@@ -314,6 +313,7 @@ static void add_device(struct builder *builder, const struct dra_unit *unit, enu
                 .mig = unit->mig,
                 .profile = unit->profile,
                 .start = unit->start,
+                .made = unit->made,
                 .share = share,
                 .allows_multiple = kind == DRA_DEVICE_SHARED || kind == DRA_DEVICE_TIMESLICE,
                 .capacities = kept,

@@ -98,29 +98,29 @@ struct dra_counter_set {
         size_t n_counters;
 };
 
-/* A GPU instance profile as NVML has it, and where on the GPU such instances may be. */
-struct dra_mig_profile {
-        const char *name;    /* "1g.10gb+me" */
-        unsigned int id;     /* that makes it: nvmlGpuInstanceProfileInfo_t.id */
-        unsigned int slices; /* compute slices */
-        unsigned int size;   /* memory slices */
-        unsigned int count;  /* most that fit on an empty GPU */
-        uint32_t starts;     /* bit n: may begin at memory slice n */
-        struct mig_attributes attributes;
-};
-
 /* A GPU instance that is there. */
 struct dra_mig_instance {
-        unsigned int gpu_instance;
-        unsigned int profile_id;
-        unsigned int start;
-        bool is_ours; /* made by Prepare: its MIG devices are no devices of their own, the candidate is */
+        struct mig_placed at;
+        bool is_ours;     /* made by Prepare: its MIG device is no device of its own, the candidate is */
+        const char *uuid; /* of its MIG device, if it is ours and known; else NULL */
 };
 
-/* What is known of MIG on one GPU; only where the geometry may change. */
+/* Of the GPU instance that a candidate stands for: nothing, or nothing is left; one may be there; one is there. */
+enum dra_instance_state { DRA_INSTANCE_NONE, DRA_INSTANCE_MAKING, DRA_INSTANCE_MADE };
+
+/* A GPU instance that Prepare makes for a claim, or has made: dra/instances.h. */
+struct dra_instance {
+        const char *gpu; /* UUID */
+        unsigned int profile_id;
+        unsigned int start;
+        enum dra_instance_state state;
+        const char *uuid; /* MADE: of its MIG device; else NULL */
+};
+
+/* What is known of MIG on one GPU in MIG mode. */
 struct dra_mig_gpu {
         const char *uuid;
-        const struct dra_mig_profile *profiles;
+        const struct mig_instance_profile *profiles; /* none: nothing can be made */
         size_t n_profiles;
         const struct dra_mig_instance *instances;
         size_t n_instances;
@@ -151,7 +151,7 @@ struct dra_options {
         enum dra_fallback fallback; /* of the safe layout */
         unsigned int shares;        /* static shares of a unit there, 1 to CONFIG_MAX_SHARES */
         struct dra_features features;
-        const struct dra_mig_gpu *mig_gpus; /* with dynamic_mig */
+        const struct dra_mig_gpu *mig_gpus; /* also without dynamic_mig: what is ours is known by it */
         size_t n_mig_gpus;
 };
 
@@ -168,14 +168,15 @@ struct dra_options {
 struct dra_device {
         const char *name;
         enum dra_device_kind kind;
-        const char *uuid;                      /* of the unit: MIG device or GPU; of a candidate, its GPU */
-        const struct gpu *gpu;                 /* of a MIG device or candidate: its parent */
-        size_t position;                       /* of |gpu| in the inventory */
-        const struct mig_device *mig;          /* the unit is this MIG device; NULL: the GPU, or a candidate */
-        const struct dra_mig_profile *profile; /* of a candidate, else NULL */
-        unsigned int start;                    /* of a candidate: its first memory slice */
-        unsigned int share;                    /* DRA_DEVICE_SHARE: K */
-        bool allows_multiple;                  /* many claims may have it, each a share with its own consumedCapacity */
+        const char *uuid;                           /* of the unit: MIG device or GPU; of a candidate, its GPU */
+        const struct gpu *gpu;                      /* of a MIG device or candidate: its parent */
+        size_t position;                            /* of |gpu| in the inventory */
+        const struct mig_device *mig;               /* the unit is this MIG device; NULL: the GPU, or a candidate */
+        const struct mig_instance_profile *profile; /* of a candidate, else NULL */
+        unsigned int start;                         /* of a candidate: its first memory slice */
+        const char *made;                           /* of a candidate: the MIG device that is made of it now, or NULL */
+        unsigned int share;                         /* DRA_DEVICE_SHARE: K */
+        bool allows_multiple; /* many claims may have it, each a share with its own consumedCapacity */
         const struct dra_capacity *capacities;
         size_t n_capacities;
         const struct dra_counter_set *counter_set; /* that it consumes from; NULL: nothing excludes it */

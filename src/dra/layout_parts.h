@@ -8,8 +8,9 @@ struct dra_unit {
         const struct gpu *gpu;
         size_t position;
         const struct mig_device *mig;
-        const struct dra_mig_profile *profile;
+        const struct mig_instance_profile *profile;
         unsigned int start;
+        const char *made;  /* of a candidate: the MIG device that is made of it */
         unsigned int rank; /* of a candidate among the starts of its profile */
         const char *name;  /* of the unit as a whole: "gpu-0" */
         uint64_t total_mib;

@@ -31,7 +31,7 @@ struct nvidias_sharing {
 
 static bool is_mig(const struct dra_wanted *wanted)
 {
-        return text_starts_with(wanted->device->uuid, "MIG-");
+        return text_starts_with(wanted->device->uuid, "MIG-") || wanted->device->kind == DRA_DEVICE_MIG_CANDIDATE;
 }
 
 /* ---- strict decoding ---- */

@@ -157,6 +157,25 @@ void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err
 
 /* ---- prepare ---- */
 
+int dra_prepare_instances(struct dra_preparing *preparing, const struct dra_instance *instances, struct error *err)
+{
+        struct dra_prepared_claim *made = &preparing->made;
+        struct dra_prepared_result *results =
+                ARENA_ARRAY(&preparing->arena, struct dra_prepared_result, made->n_results);
+
+        assert(preparing->state == PREPARING_ALLOCATING);
+        for (size_t i = 0; i < made->n_results; i++) {
+                results[i] = made->results[i];
+                if (!results[i].has_instance)
+                        continue;
+                results[i].instance.state = instances[i].state;
+                results[i].instance.uuid = arena_strdup(&preparing->arena, instances[i].uuid);
+                results[i].unit = instances[i].uuid ? results[i].instance.uuid : results[i].instance.gpu;
+        }
+        made->results = results;
+        return dra_record_put(preparing->prepare->options.record, made, err);
+}
+
 void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_allocated *allocated)
 {
         const struct dra_prepare_node *node = node_of(preparing);
@@ -199,12 +218,53 @@ static const char *cdi_id_of(struct dra_preparing *preparing, const struct dra_c
                 &preparing->arena, preparing->prepare->options.driver, claim->uid, result->device, share);
 }
 
+/* What an earlier try may have made of the candidate; NULL: nothing. */
+static const struct dra_instance *find_instance(
+        const struct dra_prepared_claim *recorded, const struct dra_instance *candidate)
+{
+        for (size_t i = 0; recorded && i < recorded->n_results; i++) {
+                const struct dra_prepared_result *result = &recorded->results[i];
+
+                if (result->has_instance && result->instance.profile_id == candidate->profile_id &&
+                        result->instance.start == candidate->start && strcmp(result->instance.gpu, candidate->gpu) == 0)
+                        return &result->instance;
+        }
+        return NULL;
+}
+
+static void add_instance(
+        struct dra_preparing *preparing, const struct dra_device *device, struct dra_prepared_result *result)
+{
+        const struct dra_prepared_claim *recorded =
+                dra_record_find(preparing->prepare->options.record, preparing->claim.uid);
+        const struct dra_instance *earlier;
+
+        result->has_instance = true;
+        result->instance =
+                (struct dra_instance){.gpu = result->unit, .profile_id = device->profile->id, .start = device->start};
+        earlier = find_instance(recorded, &result->instance);
+        if (!earlier)
+                return;
+        result->instance.state = earlier->state;
+        result->instance.uuid = arena_strdup(&preparing->arena, earlier->uuid);
+}
+
+/* What was made for the claim is not of what it has now. */
+static bool has_others(const struct dra_preparing *preparing, const struct dra_prepared_claim *recorded)
+{
+        for (size_t i = 0; recorded && i < recorded->n_results; i++)
+                if (recorded->results[i].has_instance && recorded->results[i].instance.state != DRA_INSTANCE_NONE &&
+                        !find_instance(&preparing->made, &recorded->results[i].instance))
+                        return true;
+        return false;
+}
+
 static void set_made(struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted)
 {
         struct dra_prepared_result *results =
                 ARENA_ARRAY(&preparing->arena, struct dra_prepared_result, claim->n_results);
 
-        for (size_t i = 0; i < claim->n_results; i++)
+        for (size_t i = 0; i < claim->n_results; i++) {
                 results[i] = (struct dra_prepared_result){
                         .request = claim->results[i].request,
                         .device = claim->results[i].device,
@@ -213,6 +273,9 @@ static void set_made(struct dra_preparing *preparing, const struct dra_claim *cl
                         .is_admin = claim->results[i].admin_access,
                         .cdi_id = cdi_id_of(preparing, claim, i),
                 };
+                if (wanted[i].device->kind == DRA_DEVICE_MIG_CANDIDATE)
+                        add_instance(preparing, wanted[i].device, &results[i]);
+        }
         preparing->made = (struct dra_prepared_claim){
                 .uid = claim->uid,
                 .namespace = claim->namespace,
@@ -255,6 +318,12 @@ void dra_prepare_read(struct dra_preparing *preparing, const json_t *object)
                 return;
         }
         set_made(preparing, &claim, wanted);
+        if (has_others(preparing, dra_record_find(preparing->prepare->options.record, claim.uid))) {
+                error_raise(&err, ERROR_UNAVAILABLE,
+                        "the claim was allocated anew: the MIG devices that were made for it before are destroyed first");
+                take_back_for(preparing, &err);
+                return;
+        }
         if (node->remove_cdi(claim.uid, node->data, &err) < 0 ||
                 dra_record_put(preparing->prepare->options.record, &preparing->made, &err) < 0) {
                 fail(preparing, &err);

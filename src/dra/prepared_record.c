@@ -104,10 +104,29 @@ static const struct json_field mount_fields[] = {
 };
 static const struct json_shape mount_shape = JSON_SHAPE(struct dra_edit_mount, mount_fields);
 
+static const char *instance_word(unsigned int position)
+{
+        static const char *const words[] = {
+                [DRA_INSTANCE_NONE] = "none", [DRA_INSTANCE_MAKING] = "making", [DRA_INSTANCE_MADE] = "made"};
+
+        return words[position];
+}
+
+static const struct json_field instance_fields[] = {
+        JSON_TEXT("gpu", struct dra_instance, gpu, some_text, .is_needed = true),
+        JSON_UINT("profile", struct dra_instance, profile_id, 0, UINT32_MAX, .is_needed = true),
+        JSON_UINT("start", struct dra_instance, start, 0, UINT32_MAX, .is_needed = true),
+        JSON_WORD("state", struct dra_instance, state, instance_word, 3, .is_needed = true),
+        JSON_TEXT("uuid", struct dra_instance, uuid, some_text),
+};
+static const struct json_shape instance_shape = JSON_SHAPE(struct dra_instance, instance_fields);
+
 static const struct json_field result_fields[] = {
         JSON_TEXT("request", struct dra_prepared_result, request, some_text, .is_needed = true),
         JSON_TEXT("device", struct dra_prepared_result, device, some_text, .is_needed = true),
         JSON_TEXT("unit", struct dra_prepared_result, unit, some_text, .is_needed = true),
+        JSON_MEMBER("instance", struct dra_prepared_result, instance, instance_shape,
+                .has = offsetof(struct dra_prepared_result, has_instance)),
         JSON_TEXT("shareID", struct dra_prepared_result, share_id, some_text),
         JSON_BOOL("adminAccess", struct dra_prepared_result, is_admin),
         JSON_UINT("memoryBytes", struct dra_prepared_result, memory_bytes, 0, INT64_MAX, .is_needed = true),
@@ -163,6 +182,12 @@ static int entry_read(struct entry **ret, const json_t *json, struct error *err)
         json_fields_take(&in, json, &claim_shape, &entry->claim);
         if (!in.is_bad && !dra_name_is_uid(entry->claim.uid))
                 json_fields_bad(&in, "uid: must be of letters, digits and '-', at most %zu", DRA_NAME_MAX);
+        for (size_t i = 0; i < entry->claim.n_results && !in.is_bad; i++) {
+                const struct dra_prepared_result *result = &entry->claim.results[i];
+
+                if (result->has_instance && (result->instance.state == DRA_INSTANCE_MADE) != !!result->instance.uuid)
+                        json_fields_bad(&in, "results[%zu].instance: has a uuid if it is made, and only then", i);
+        }
         if (in.is_bad) {
                 entry_free(entry);
                 return -1;

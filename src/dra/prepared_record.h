@@ -9,6 +9,8 @@
  *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…", "adminAccess": false,
  *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
  *
+ * A result that is a MIG candidate also has "instance": {"gpu": "GPU-…", "profile": 19, "start": 4, "state": "made", "uuid": "MIG-…"}.
+ *
  *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
  *   prepared   all has been allocated. Its CDI specification is made from the record, at any time with the same content
  *
@@ -27,6 +29,7 @@
 
 #include "base/error.h"
 #include "dra/claim.h"
+#include "dra/layout.h"
 
 #define DRA_RECORD_NAME "prepared.json" /* in the driver's directory (dra/registration.h) */
 #define DRA_RECORD_BYTES_MAX ((size_t)16 * 1024 * 1024)
@@ -60,7 +63,9 @@ struct dra_edits {
 struct dra_prepared_result {
         const char *request;
         const char *device;
-        const char *unit;               /* UUID */
+        const char *unit;  /* UUID; of a candidate, that of the GPU until its MIG device is made */
+        bool has_instance; /* it is a candidate: the next */
+        struct dra_instance instance;
         const char *share_id;           /* NULL: none */
         bool is_admin;                  /* by admin access: others use it, and it is not in the ledger */
         uint64_t memory_bytes;          /* 0: no limit */

@@ -277,7 +277,8 @@ static json_t *counters_of(const struct dra_counter *counters, size_t n_counters
 
 static bool is_about(const struct dra_taint *taint, const struct dra_device *device)
 {
-        return strcmp(taint->uuid, device->uuid) == 0 || strcmp(taint->uuid, device->gpu->uuid) == 0;
+        return strcmp(taint->uuid, device->uuid) == 0 || strcmp(taint->uuid, device->gpu->uuid) == 0 ||
+               (device->made && strcmp(taint->uuid, device->made) == 0);
 }
 
 static json_t *taints_of(const struct dra_slices_options *options, const struct dra_device *device)

@@ -38,6 +38,9 @@ static int read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *ru
                 return error_set(err, ERROR_UNSUPPORTED,
                         "admin access to a share by MPS is not supported, since its limits would be taken from others; ask "
                         "for the device class of whole GPUs");
+        if (result->admin_access && device->kind == DRA_DEVICE_MIG_CANDIDATE)
+                return error_set(err, ERROR_UNSUPPORTED,
+                        "admin access to a MIG device that is still to be made is not supported: it would take what others can have");
         if (device->allows_multiple && !result->share_id && !result->admin_access)
                 return error_set(err, ERROR_INVALID, "it is shared, and the result has no shareID");
         wanted->device = device;

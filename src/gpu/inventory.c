@@ -101,6 +101,28 @@ static bool mig_is_same(const struct mig_device *a, const struct mig_device *b)
                !a->failure == !b->failure;
 }
 
+static bool geometry_is_same(const struct gpu *a, const struct gpu *b)
+{
+        if (a->n_mig_instance_profiles != b->n_mig_instance_profiles || a->n_mig_placed != b->n_mig_placed ||
+                !a->mig_geometry_failure != !b->mig_geometry_failure)
+                return false;
+        for (size_t i = 0; i < a->n_mig_instance_profiles; i++) {
+                const struct mig_instance_profile *one = &a->mig_instance_profiles[i];
+                const struct mig_instance_profile *other = &b->mig_instance_profiles[i];
+
+                if (!text_is_same(one->name, other->name) || one->id != other->id || one->slices != other->slices ||
+                        one->size != other->size || one->count != other->count || one->starts != other->starts ||
+                        !mig_attributes_are_same(&one->attributes, &other->attributes))
+                        return false;
+        }
+        for (size_t i = 0; i < a->n_mig_placed; i++)
+                if (a->mig_placed[i].gpu_instance != b->mig_placed[i].gpu_instance ||
+                        a->mig_placed[i].profile_id != b->mig_placed[i].profile_id ||
+                        a->mig_placed[i].start != b->mig_placed[i].start)
+                        return false;
+        return true;
+}
+
 static bool links_are_same(const struct gpu_link *a, const struct gpu_link *b, size_t count)
 {
         if (!a || !b)
@@ -134,7 +156,7 @@ static bool gpu_is_same(const struct gpu *a, const struct gpu *b)
         for (size_t i = 0; i < a->n_mig_devices; i++)
                 if (!mig_is_same(&a->mig_devices[i], &b->mig_devices[i]))
                         return false;
-        return true;
+        return geometry_is_same(a, b);
 }
 
 bool inventory_is_same(const struct inventory *a, const struct inventory *b)

@@ -75,6 +75,24 @@ struct mig_device {
                               * inventory_keep() */
 };
 
+/* A GPU instance profile as NVML has it, and where on the GPU such instances may be. */
+struct mig_instance_profile {
+        const char *name;    /* "1g.10gb+me" */
+        unsigned int id;     /* that makes it: nvmlGpuInstanceProfileInfo_t.id */
+        unsigned int slices; /* compute slices */
+        unsigned int size;   /* memory slices */
+        unsigned int count;  /* most that fit on an empty GPU */
+        uint32_t starts;     /* bit n: may begin at memory slice n */
+        struct mig_attributes attributes;
+};
+
+/* A GPU instance that is there, with its MIG devices or without any. */
+struct mig_placed {
+        unsigned int gpu_instance;
+        unsigned int profile_id;
+        unsigned int start;
+};
+
 /* The link between two GPUs, from the point of view of the first. */
 struct gpu_link {
         int level;            /* nvmlGpuTopologyLevel: 0 same board, 10, 20, 30, 40, 50 different sockets; -1 unknown */
@@ -124,6 +142,12 @@ struct gpu {
          */
         const char *const *mig_profiles;
         size_t n_mig_profiles;
+        /* Where MIG is enabled: what instances can be made, and those that are there. */
+        const struct mig_instance_profile *mig_instance_profiles;
+        size_t n_mig_instance_profiles;
+        const struct mig_placed *mig_placed;
+        size_t n_mig_placed;
+        const char *mig_geometry_failure; /* why neither is known, or NULL */
         struct gpu_fabric fabric;
         const struct gpu_link *links; /* one per GPU, by position in the inventory; its own is zero */
         const char *failure;          /* why it cannot be used, or NULL; fields read before the failure are filled */

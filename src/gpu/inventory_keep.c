@@ -24,6 +24,25 @@ static struct mig_device copy_mig_device(struct arena *arena, const struct mig_d
         return copy;
 }
 
+static void copy_geometry(struct arena *arena, struct gpu *to, const struct gpu *from)
+{
+        struct mig_instance_profile *profiles =
+                ARENA_ARRAY(arena, struct mig_instance_profile, from->n_mig_instance_profiles);
+        struct mig_placed *placed = ARENA_ARRAY(arena, struct mig_placed, from->n_mig_placed);
+
+        for (size_t i = 0; i < from->n_mig_instance_profiles; i++) {
+                profiles[i] = from->mig_instance_profiles[i];
+                profiles[i].name = arena_strdup(arena, profiles[i].name);
+        }
+        for (size_t i = 0; i < from->n_mig_placed; i++)
+                placed[i] = from->mig_placed[i];
+        to->mig_instance_profiles = profiles;
+        to->n_mig_instance_profiles = from->n_mig_instance_profiles;
+        to->mig_placed = placed;
+        to->n_mig_placed = from->n_mig_placed;
+        to->mig_geometry_failure = arena_strdup(arena, from->mig_geometry_failure);
+}
+
 static void copy_mig(struct arena *arena, struct gpu *to, const struct gpu *from)
 {
         struct mig_device *devices = ARENA_ARRAY(arena, struct mig_device, from->n_mig_devices);
@@ -36,6 +55,7 @@ static void copy_mig(struct arena *arena, struct gpu *to, const struct gpu *from
         to->n_mig_failures = from->n_mig_failures;
         to->mig_profiles = copy_texts(arena, from->mig_profiles, from->n_mig_profiles);
         to->n_mig_profiles = from->n_mig_profiles;
+        copy_geometry(arena, to, from);
 }
 
 /* Everything except the links, whose positions depend on the inventory. */

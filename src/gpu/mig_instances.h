@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "gpu/inventory.h"
 #include "gpu/nvml.h"
 
 #define MIG_PLACEMENTS_MAX 32U /* of one profile; today's have up to 7 */
@@ -53,6 +54,7 @@ struct mig_gpu_profile {
         unsigned int slices; /* of compute */
         unsigned int max;    /* instances on an empty GPU */
         uint64_t memory_mib;
+        struct mig_attributes attributes;       /* of an instance with one MIG device of all its slices */
         struct mig_engines engines;             /* of one instance */
         const struct mig_placement *placements; /* possible on an empty GPU, as the driver lists them */
         size_t n_placements;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "gpu/mig_instances.h"
 #include "gpu/mig_profile.h"
 
 /* ---- profiles ---- */
@@ -169,6 +170,51 @@ static void read_devices(struct arena *arena, const struct nvml *nvml, nvmlDevic
         }
 }
 
+/* ---- geometry ---- */
+
+static struct mig_instance_profile flatten_profile(const struct mig_gpu_profile *from)
+{
+        struct mig_instance_profile profile = {.name = from->name,
+                .id = from->id,
+                .slices = from->slices,
+                .count = from->max,
+                .attributes = from->attributes};
+
+        for (size_t i = 0; i < from->n_placements; i++)
+                if (from->placements[i].start < 32) {
+                        profile.starts |= 1U << from->placements[i].start;
+                        profile.size = from->placements[i].size;
+                }
+        return profile;
+}
+
+/* Not all who may see MIG devices may see this; the rest of the GPU is known all the same. */
+static void read_geometry(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu)
+{
+        const struct mig_gpu of = {.nvml = nvml, .uuid = gpu->uuid, .device = device};
+        struct mig_instance_profile *profiles;
+        struct mig_placed *placed;
+        struct mig_geometry geometry;
+        struct error err;
+
+        if (mig_instances_read(&geometry, arena, &of, &err) < 0) {
+                gpu->mig_geometry_failure = arena_strdup(arena, err.text);
+                return;
+        }
+        profiles = ARENA_ARRAY(arena, struct mig_instance_profile, geometry.n_profiles);
+        placed = ARENA_ARRAY(arena, struct mig_placed, geometry.n_instances);
+        for (size_t i = 0; i < geometry.n_profiles; i++)
+                profiles[i] = flatten_profile(&geometry.profiles[i]);
+        for (size_t i = 0; i < geometry.n_instances; i++)
+                placed[i] = (struct mig_placed){.gpu_instance = geometry.instances[i].id,
+                        .profile_id = geometry.instances[i].profile->id,
+                        .start = geometry.instances[i].placement.start};
+        gpu->mig_instance_profiles = profiles;
+        gpu->n_mig_instance_profiles = geometry.n_profiles;
+        gpu->mig_placed = placed;
+        gpu->n_mig_placed = geometry.n_instances;
+}
+
 int mig_read(
         struct inventory *inventory, const struct nvml *nvml, nvmlDevice_t device, struct gpu *gpu, struct error *err)
 {
@@ -188,7 +234,9 @@ int mig_read(
                 return -1;
         gpu->mig_max = known ? MIN(gpu->mig_max, MIG_READ_MAX) : 0;
         read_profiles(&inventory->arena, nvml, device, gpu);
-        if (gpu->mig_enabled)
+        if (gpu->mig_enabled) {
                 read_devices(&inventory->arena, nvml, device, gpu);
+                read_geometry(&inventory->arena, nvml, device, gpu);
+        }
         return 0;
 }

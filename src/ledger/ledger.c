@@ -220,6 +220,7 @@ void ledger_renew_wanted(struct ledger *ledger)
                 keep_wanted(ledger, &wanted);
                 mps_link_apply(ledger->link, &wanted, ledger->generation);
         }
+        ledger_name_holders(ledger);
         arena_done(&scratch);
 }
 
@@ -257,6 +258,7 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
         if (ledger->n_shared == 0)
                 ledger_report_all(ledger); /* else once kubelet has said what is held */
         ledger_claims_advance(ledger);
+        ledger_name_holders(ledger);
         arena_done(&scratch);
 }
 

@@ -268,6 +268,8 @@ void ledger_claims_forget(struct ledger *ledger);
 
 /* Once the ledger has kubelet's list. */
 void ledger_report_all(struct ledger *ledger);
+/* Pods as far as kubelet has told them, and claims, for people who ask the supervisor. */
+void ledger_name_holders(struct ledger *ledger);
 
 /* ---- violations.c: what the daemons and the limit monitor say ---- */
 

@@ -6,11 +6,14 @@
  * The list is sent only if each allocation has its original id and its share is known: the supervisor removes what the list
  * does not name. Example: of three containers one was found in kubelet's list alone, because the record was lost. Its id is
  * a guess, so no list is sent, and the supervisor keeps all that it has.
+ *
+ * And the names of who has what, for people who ask the supervisor.
  */
 #include "ledger/parts.h"
 
 #include <string.h>
 
+#include "ledger/claims.h"
 #include "share/mps_wanted.h"
 
 /* If the record was lost, the id was derived from the devices (share/allocations_sync.c), and the original id is unknown. */
@@ -69,21 +72,66 @@ static bool add_shared(const struct ledger *ledger, const struct ledger_resource
         return true;
 }
 
+static size_t count_allocations(const struct ledger *ledger)
+{
+        size_t count = ledger_claims_count_devices(ledger);
+
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                count += allocations_count(ledger->shared[i].allocations);
+        return count;
+}
+
+static void name_pods(const struct ledger *ledger, const struct ledger_resource *shared, struct arena *arena,
+        struct mps_holder *ret, size_t *ret_count)
+{
+        for (size_t i = 0; i < allocations_count(shared->allocations); i++) {
+                const struct allocation *allocation = allocations_get(shared->allocations, i);
+                const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
+
+                if (allocation->unit && holder && holder->pod)
+                        ret[(*ret_count)++] = (struct mps_holder){.unit = allocation->unit,
+                                .pod = arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod)};
+        }
+}
+
+static size_t name_claims(const struct ledger *ledger, struct arena *arena, struct mps_holder *ret)
+{
+        const struct ledger_claim_state *states;
+        size_t n_claims = ledger_claims(ledger, arena, &states);
+        size_t count = 0;
+
+        for (size_t i = 0; i < n_claims; i++)
+                for (size_t j = 0; j < states[i].claim->n_devices; j++)
+                        if (states[i].claim->devices[j].is_shared)
+                                ret[count++] = (struct mps_holder){
+                                        .unit = states[i].claim->devices[j].unit, .claim = states[i].claim->name};
+        return count;
+}
+
+void ledger_name_holders(struct ledger *ledger)
+{
+        struct arena scratch = ARENA_INIT;
+        struct mps_holder *holders = ARENA_ARRAY(&scratch, struct mps_holder, count_allocations(ledger) + 1);
+        size_t count = name_claims(ledger, &scratch, holders);
+
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                name_pods(ledger, &ledger->shared[i], &scratch, holders, &count);
+        mps_link_name_holders(ledger->link, holders, count);
+        arena_done(&scratch);
+}
+
 void ledger_report_all(struct ledger *ledger)
 {
         struct arena scratch = ARENA_INIT;
         struct mps_allocation_request *requests;
-        size_t most = 0;
         size_t count = 0;
         bool is_whole = ledger->plan != NULL;
 
-        for (size_t i = 0; i < ledger->n_shared; i++)
-                most += allocations_count(ledger->shared[i].allocations);
-        most += ledger_claims_count_devices(ledger);
-        requests = ARENA_ARRAY(&scratch, struct mps_allocation_request, most + 1);
+        requests = ARENA_ARRAY(&scratch, struct mps_allocation_request, count_allocations(ledger) + 1);
         for (size_t i = 0; is_whole && i < ledger->n_shared; i++)
                 is_whole = add_shared(ledger, &ledger->shared[i], &scratch, requests, &count);
         is_whole = is_whole && ledger_claims_add_made(ledger, &scratch, requests, &count);
         mps_link_hold(ledger->link, is_whole ? requests : NULL, count);
         arena_done(&scratch);
+        ledger_name_holders(ledger);
 }

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from resourceslices import basic, canonical, check, check_pool, quantity
-from scheduler import Request, Scheduler
+from scheduler import TOLERATES, Constraint, Request, Scheduler
 
 SCENARIOS = ('a100-mig', 'a100-mixed', 'broken', 'gb200x4', 'h100x8-nvswitch', 'h200', 'mixed', 'rtx-pro-mig', 'v100x4', 'many')
 WORDS = ((), ('time-slicing',), ('no-whole',), ('no-mps',), ('no-whole', 'no-mps', 'time-slicing'), ('safe',), ('shares',),
@@ -204,7 +204,42 @@ def test_seven_small_mig_devices_fit_on_one_gpu_and_one_whole_gpu_none(print_sli
     assert scheduler.allocate(Request('gpu')) is None
 
 
+def test_a_constraint_keeps_the_devices_of_a_claim_together(print_slices):
+    node = Constraint('resource.kubernetes.io/numaNode')
+    scheduler = Scheduler(print_slices('gb200x4'))
+    assert [share.device for share, _ in scheduler.allocate(Request('gpu', 2), constraints=[node])] == ['gpu-3', 'gpu-2']
+    assert [share.device for share, _ in scheduler.allocate(Request('gpu', name='a'))] == ['gpu-1']
+    assert scheduler.allocate(Request('gpu', name='a'), Request('shared-gpu', name='b'), constraints=[node]) is None
+    scheduler = Scheduler(print_slices('gb200x4'))
+    apart = Constraint('resource.kubernetes.io/numaNode', is_distinct=True)
+    assert [share.device for share, _ in scheduler.allocate(Request('gpu', 2), constraints=[apart])] == ['gpu-3', 'gpu-1']
+    assert scheduler.allocate(Request('gpu', 1), constraints=[Constraint('gpu.example.com/color')]) is None
+
+
+def test_two_mig_devices_that_are_to_be_made_can_be_had_of_one_gpu(print_slices):
+    scheduler = Scheduler(print_slices('many', 'dynamic-mig'))
+    for _ in range(7):
+        scheduler.allocate(Request(lambda device: device['attributes'].get('profile') == {'string': '1g.10gb'}))
+    large = [Request(lambda device: device['attributes'].get('profile') == {'string': '3g.40gb'}, name=name) for name in 'ab']
+    found = scheduler.allocate(*large, constraints=[Constraint('parentUUID')])
+    assert [gpu_of(share.device) for share, _ in found] == ['1', '1']
+    assert [gpu_of(share.device) for share, _ in scheduler.allocate(*large, constraints=[Constraint('parentUUID', is_distinct=True)])] == ['2', '3']
+
+
+def test_of_alternatives_it_is_the_first_with_which_the_whole_claim_fits(print_slices):
+    scheduler = Scheduler(print_slices('v100x4'))
+    gpus = [Request('gpu', 3, name='gpus/many'), Request('shared-gpu', 2, name='gpus/few')]
+    assert [request.name for _, request in scheduler.allocate(gpus)] == ['gpus/many'] * 3
+    assert scheduler.allocate(gpus) is None
+    scheduler = Scheduler(print_slices('v100x4'))
+    found = scheduler.allocate(gpus, Request('gpu', 2, name='more'))
+    assert [(share.device, request.name) for share, request in found] == [
+        ('gpu-0-shared', 'gpus/few'), ('gpu-1-shared', 'gpus/few'), ('gpu-3', 'more'), ('gpu-2', 'more')]
+    beside = Constraint('uuid', ('gpus', 'more'), is_distinct=True)
+    assert scheduler.allocate([Request('shared-gpu', name='gpus/few')], Request('shared-gpu', name='more'), constraints=[beside])[1][0].device == 'gpu-1-shared'
+
+
 def test_a_tainted_device_is_for_those_who_tolerate_it(print_slices):
     scheduler = Scheduler(print_slices('v100x4', 'tainted'))
     assert scheduler.allocate(Request('shared-gpu')) is None
-    assert scheduler.allocate(Request('shared-gpu', tolerates=True)) is not None
+    assert scheduler.allocate(Request('shared-gpu', tolerations=TOLERATES)) is not None

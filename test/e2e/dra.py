@@ -83,16 +83,19 @@ class DraNode(MpsNode):
 
     # ---- claims ----
 
-    def claim(self, name, capacity=None, class_=SHARED, namespace='default', requests=None, config=None, admin=False):
-        """A ResourceClaim as its user writes it, with one request, or with |requests|: name → (capacity, class).
-        |admin|: by admin access."""
-        requests = requests or {'gpu': (capacity, class_)}
-        spec = {'devices': {'requests': [
-            {'name': request, 'exactly': {'deviceClassName': of, **({'adminAccess': True} if admin else {}),
-                                              **({'capacity': {'requests': wanted}} if wanted else {})}}
-            for request, (wanted, of) in requests.items()], **({'config': config} if config else {})}}
+    def claim_of(self, name, namespace='default', **devices):
+        """A ResourceClaim as its user writes it."""
         return self.cluster.api.put(CLAIMS % namespace, {
-            'apiVersion': 'resource.k8s.io/v1', 'kind': 'ResourceClaim', 'metadata': {'name': name}, 'spec': spec})
+            'apiVersion': 'resource.k8s.io/v1', 'kind': 'ResourceClaim', 'metadata': {'name': name}, 'spec': {'devices': devices}})
+
+    def claim(self, name, capacity=None, class_=SHARED, namespace='default', requests=None, config=None, admin=False):
+        """One with one request, or with |requests|: name → (capacity, class). |admin|: by admin access."""
+        requests = requests or {'gpu': (capacity, class_)}
+        wanted = [
+            {'name': request, 'exactly': {'deviceClassName': of, **({'adminAccess': True} if admin else {}),
+                                          **({'capacity': {'requests': capacity}} if capacity else {})}}
+            for request, (capacity, of) in requests.items()]
+        return self.claim_of(name, namespace, requests=wanted, **({'config': config} if config else {}))
 
     def look(self, claim):
         """The claim as it is now; None: it was deleted."""

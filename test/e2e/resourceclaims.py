@@ -1,7 +1,7 @@
 """What an API server does with a ResourceClaim and a DeviceClass: what is written is checked, and told in each version of the API.
 
 The rules are those of Kubernetes' pkg/apis/resource/validation as far as a driver, a chart or a test can break them; what this does not
-know (selectors of a claim, network data, …) is refused rather than believed.
+know (network data, …) is refused rather than believed.
 """
 import copy
 import datetime
@@ -15,7 +15,7 @@ KEPT = 'v1'  # in which objects are kept
 VERSIONS = (KEPT, 'v1beta2', 'v1beta1')
 CONVERTED = {'resourceclaims', 'deviceclasses'}
 
-RESULTS, CONFIGS, RESERVED, REQUESTS, CONDITIONS, SELECTORS = 32, 64, 256, 32, 8, 32
+RESULTS, CONFIGS, RESERVED, REQUESTS, CONDITIONS, SELECTORS, CONSTRAINTS, ALTERNATIVES = 32, 64, 256, 32, 8, 32, 32, 8
 PARAMETERS = DATA = 10 * 1024
 KEY = ('driver', 'pool', 'device', 'shareID')
 REASON = re.compile(r'[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')
@@ -112,36 +112,72 @@ def key_of(device):
 
 # ---- the spec ----
 
-def check_request(faults, field, request):
-    check_keys(faults, field, request, 'name', 'exactly')
-    faults.expect(LABEL.fullmatch(request.get('name', '')), f'{field}.name', request.get('name', ''), 'a lowercase RFC 1123 label')
-    exactly = request.get('exactly', {})
-    field += '.exactly'
-    check_keys(faults, field, exactly, 'deviceClassName', 'allocationMode', 'count', 'capacity', 'tolerations',
-               'adminAccess')
-    class_ = exactly.get('deviceClassName', '')
+def check_wanted(faults, field, wanted, *known):
+    """What is wanted: exactly, or as one of several."""
+    check_keys(faults, field, wanted, 'deviceClassName', 'selectors', 'allocationMode', 'count', 'capacity', 'tolerations', *known)
+    class_ = wanted.get('deviceClassName', '')
     faults.expect(SUBDOMAIN.fullmatch(class_), f'{field}.deviceClassName', class_, 'a subdomain')
-    faults.expect(exactly.get('allocationMode') == 'ExactCount', f'{field}.allocationMode', exactly.get('allocationMode'), 'not modelled')
-    faults.expect(exactly.get('count', 0) > 0, f'{field}.count', exactly.get('count'), 'must be greater than zero')
-    for name, value in exactly.get('capacity', {}).get('requests', {}).items():
+    faults.expect(wanted.get('allocationMode') == 'ExactCount', f'{field}.allocationMode', wanted.get('allocationMode'), 'not modelled')
+    faults.expect(wanted.get('count', 0) > 0, f'{field}.count', wanted.get('count'), 'must be greater than zero')
+    faults.too_many(f'{field}.selectors', len(wanted.get('selectors', [])), SELECTORS)
+    for i, selector in enumerate(wanted.get('selectors', [])):
+        check_keys(faults, f'{field}.selectors[{i}]', selector, 'cel')
+        check_keys(faults, f'{field}.selectors[{i}].cel', selector.get('cel', {}), 'expression')
+    for name, value in wanted.get('capacity', {}).get('requests', {}).items():
         check_qualified(faults, f'{field}.capacity.requests', name)
         quantity(value)
 
 
+def check_request(faults, field, request):
+    check_keys(faults, field, request, 'name', 'exactly', 'firstAvailable')
+    faults.expect(LABEL.fullmatch(request.get('name', '')), f'{field}.name', request.get('name', ''), 'a lowercase RFC 1123 label')
+    faults.expect(('exactly' in request) != ('firstAvailable' in request), field, request.get('name'),
+                  'exactly one of `exactly` or `firstAvailable` is required')
+    if 'exactly' in request:
+        check_wanted(faults, f'{field}.exactly', request['exactly'], 'adminAccess')
+    alternatives = request.get('firstAvailable', [])
+    faults.too_many(f'{field}.firstAvailable', len(alternatives), ALTERNATIVES)
+    check_unique(faults, f'{field}.firstAvailable', [one.get('name') for one in alternatives])
+    for i, one in enumerate(alternatives):
+        at = f'{field}.firstAvailable[{i}]'
+        faults.expect(LABEL.fullmatch(one.get('name', '')), f'{at}.name', one.get('name', ''), 'a lowercase RFC 1123 label')
+        check_wanted(faults, at, one, 'name')
+
+
+def check_constraint(faults, field, constraint, names):
+    check_keys(faults, field, constraint, 'requests', 'matchAttribute', 'distinctAttribute')
+    faults.expect(set(constraint.get('requests', [])) <= names, f'{field}.requests', constraint.get('requests'),
+                  'must be the name of a request in the claim')
+    given = [constraint[key] for key in ('matchAttribute', 'distinctAttribute') if key in constraint]
+    faults.expect(len(given) == 1, field, given, 'exactly one of `matchAttribute` or `distinctAttribute` is required')
+    for attribute in given:
+        check_qualified(faults, field, attribute)
+        faults.expect('/' in attribute, field, attribute, 'a fully qualified name must be a domain and a name separated by a slash')
+
+
 def fill_in(spec):
+    defaults = {'allocationMode': 'ExactCount', 'count': 1}
     for request in spec.get('devices', {}).get('requests', []):
         if 'exactly' in request:
-            request['exactly'] = {'allocationMode': 'ExactCount', 'count': 1, **request['exactly']}
+            request['exactly'] = {**defaults, **request['exactly']}
+        if 'firstAvailable' in request:
+            request['firstAvailable'] = [{**defaults, **one} for one in request['firstAvailable']]
+
+
+def results_of(spec):
+    """The names that a result may have."""
+    return {name for request in spec['devices']['requests']
+            for name in ([f"{request['name']}/{one.get('name')}" for one in request.get('firstAvailable', [])] or [request['name']])}
 
 
 def names_of(spec):
-    return {request['name'] for request in spec['devices']['requests']}
+    return results_of(spec) | {request['name'] for request in spec['devices']['requests']}
 
 
 def check_spec(faults, spec):
     check_keys(faults, 'spec', spec, 'devices')
     devices = spec.get('devices', {})
-    check_keys(faults, 'spec.devices', devices, 'requests', 'config')
+    check_keys(faults, 'spec.devices', devices, 'requests', 'constraints', 'config')
     requests = devices.get('requests', [])
     if not requests:
         faults.append(('spec.devices.requests', 'FieldValueRequired', 'Required value'))
@@ -149,6 +185,9 @@ def check_spec(faults, spec):
     for i, request in enumerate(requests):
         check_request(faults, f'spec.devices.requests[{i}]', request)
     check_unique(faults, 'spec.devices.requests', [request.get('name') for request in requests])
+    faults.too_many('spec.devices.constraints', len(devices.get('constraints', [])), CONSTRAINTS)
+    for i, constraint in enumerate(devices.get('constraints', [])):
+        check_constraint(faults, f'spec.devices.constraints[{i}]', constraint, names_of(spec))
     faults.too_many('spec.devices.config', len(devices.get('config', [])), CONFIGS // 2)
     for i, config in enumerate(devices.get('config', [])):
         field = f'spec.devices.config[{i}]'
@@ -241,7 +280,7 @@ def check_claim(before, claim, subresource):
             status['devices'] = [device for device in status.get('devices', []) if key_of(device) not in had]
         for key in [key for key, value in status.items() if value in (None, [])]:
             del status[key]
-        check_status(faults, was, status, names_of(claim['spec']))
+        check_status(faults, was, status, results_of(claim['spec']))
     return faults
 
 

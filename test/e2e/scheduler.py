@@ -1,6 +1,7 @@
 """What the scheduler of 1.36 gives to claims from our ResourceSlices, as its allocator does it: slices by name, devices in the order of
 the list, the first that fits; what a claim asks of a shared device is rounded up by the policy; a shared device's counters are charged
-once, while anybody has it.
+once, while anybody has it. Of a request that has alternatives (firstAvailable) it is the first with which the whole claim fits; constraints
+hold for all devices of the requests that they name.
 
 place() does so for a ResourceClaim, and returns the allocation as the scheduler writes it.
 """
@@ -19,7 +20,31 @@ class Request:
     type: object
     count: int = 1
     capacity: dict = dataclasses.field(default_factory=dict)  # name → number
-    tolerates: bool = False
+    tolerations: list = dataclasses.field(default_factory=list)
+    name: str = ''  # of an alternative with that of its request: "main/small"
+
+    @property
+    def tolerates(self):
+        assert all(set(one) <= {'operator', 'effect'} and one['operator'] == 'Exists' for one in self.tolerations), 'not modelled'
+        return bool(self.tolerations)
+
+
+TOLERATES = [{'operator': 'Exists'}]
+
+
+@dataclasses.dataclass
+class Constraint:
+    """The devices of these requests, of all if there are none, have the same value of the attribute, or each another one."""
+    attribute: str  # as devices have it: without the domain where that is the driver's
+    requests: tuple = ()
+    is_distinct: bool = False
+
+    def is_about(self, request):
+        return not self.requests or request.name in self.requests or request.name.split('/')[0] in self.requests
+
+    def holds(self, devices):
+        values = [next(iter(device['attributes'].get(self.attribute, {'none': None}).values())) for device in devices]
+        return None not in values and len(set(values)) == (len(values) if self.is_distinct else 1)
 
 
 @dataclasses.dataclass
@@ -98,28 +123,42 @@ class Scheduler:
                    for consumed in self.devices.get(name, {}).get('consumesCounters', [])
                    if consumed['counterSet'] == key[0] and key[1] in consumed['counters'])
 
-    def allocate(self, *requests):
-        """The shares of a claim with these requests, or None."""
-        return self.search([request for request in requests for _ in range(request.count)], [])
+    def allocate(self, *requests, constraints=()):
+        """The shares of a claim with these requests, each a Request or a list of alternatives, or None."""
+        if not requests:
+            return []
+        return self.search([one if isinstance(one, list) else [one] for one in requests], [], constraints)
 
-    def search(self, requests, got):
+    def search(self, requests, got, constraints):
         if not requests:
             return got
-        request = requests[0]
+        for request in requests[0]:
+            found = self.search_devices(request, request.count, requests[1:], got, constraints)
+            if found is not None:
+                return found
+        return None
+
+    def search_devices(self, request, count, rest, got, constraints):
+        if not count:
+            return self.search(rest, got, constraints)
         used = {share.device for share, other in got if other is request}
         for name in self.devices:
-            if name in used or not self.is_meant(name, request):
+            if name in used or not self.is_meant(name, request) or not self.fits_beside(name, request, got, constraints):
                 continue
             consumed = self.consumption(name, request)
             if consumed is None or not self.has_counters(name):
                 continue
             share = Share(name, consumed)
             self.shares[name].append(share)
-            found = self.search(requests[1:], got + [(share, request)])
+            found = self.search_devices(request, count - 1, rest, got + [(share, request)], constraints)
             if found is not None:
                 return found
             self.shares[name].remove(share)
         return None
+
+    def fits_beside(self, name, request, got, constraints):
+        return all(one.holds([self.devices[name], *(self.devices[share.device] for share, other in got if one.is_about(other))])
+                   for one in constraints if one.is_about(request))
 
     def release(self, claim):
         for share, _ in claim:
@@ -186,11 +225,6 @@ def written(value, like):
     return f'{value // factor}{suffix}' if value else '0'
 
 
-def tolerates_all(tolerations):
-    assert all(set(one) <= {'operator', 'effect'} and one['operator'] == 'Exists' for one in tolerations), 'not modelled'
-    return bool(tolerations)
-
-
 def place(claim, node, driver, slices, classes, others):
     """status.allocation of |claim| on |node|, or None where nothing fits. |others| are claims, of which some are allocated."""
     scheduler = Scheduler(pool_of(slices, driver, node))
@@ -199,35 +233,41 @@ def place(claim, node, driver, slices, classes, others):
             if (result['driver'], result['pool']) == (driver, node) and not result.get('adminAccess'):
                 scheduler.hold(result['device'], {key: quantity(text) for key, text in result.get('consumedCapacity', {}).items()})
     classes = {class_['metadata']['name']: class_['spec'] for class_ in classes}
-    requests, names, configs, by_admins = [], [], [], []
-    for request in claim['spec']['devices']['requests']:
-        exactly = request['exactly']
-        class_ = classes.get(exactly['deviceClassName'])
-        if class_ is None:
-            return None
-        expressions = [selector['cel']['expression'] for selector in class_.get('selectors', [])]
-        meant = lambda device, expressions=expressions: all(is_true(text, driver, device) for text in expressions)
-        if exactly.get('adminAccess'):  # whoever has it already
-            found = [name for name, device in scheduler.devices.items() if meant(device)][:exactly['count']]
-            if len(found) < exactly['count']:
+    devices = claim['spec']['devices']
+    requests, configs, by_admins = [], [], []
+    for request in devices['requests']:
+        alternatives = []
+        for part in request.get('firstAvailable') or [request['exactly']]:
+            class_ = classes.get(part['deviceClassName'])
+            if class_ is None:
                 return None
-            by_admins += [{'request': request['name'], 'driver': driver, 'pool': node, 'device': name, 'adminAccess': True}
-                          for name in found]
-        else:
-            requests.append(Request(
-                meant, exactly['count'], {name: quantity(text) for name, text in exactly.get('capacity', {}).get('requests', {}).items()},
-                tolerates_all(exactly.get('tolerations', []))))
-            names += [request] * exactly['count']
-        configs += [{'source': 'FromClass', 'requests': [request['name']], **config} for config in class_.get('config', [])]
-    found = scheduler.allocate(*requests)
+            expressions = [selector['cel']['expression'] for selector in (*class_.get('selectors', []), *part.get('selectors', []))]
+            name = '/'.join([request['name'], part['name']] if 'name' in part else [request['name']])
+            meant = lambda device, expressions=expressions: all(is_true(text, driver, device) for text in expressions)
+            if part.get('adminAccess'):  # whoever has it already
+                found = [name for name, device in scheduler.devices.items() if meant(device)][:part.get('count', 1)]
+                if len(found) < part.get('count', 1):
+                    return None
+                by_admins += [{'request': request['name'], 'driver': driver, 'pool': node, 'device': name, 'adminAccess': True}
+                              for name in found]
+            else:
+                asked = part.get('capacity', {}).get('requests', {})
+                alternatives.append(Request(meant, part.get('count', 1), {key: quantity(text) for key, text in asked.items()},
+                                            part.get('tolerations', []), name))
+            configs += [{'source': 'FromClass', 'requests': [name], **config} for config in class_.get('config', [])]
+        requests += [alternatives] if alternatives else []
+    constraints = [Constraint((one.get('matchAttribute') or one['distinctAttribute']).removeprefix(driver + '/'),
+                              tuple(one.get('requests', [])), 'distinctAttribute' in one)
+                   for one in devices.get('constraints', [])]
+    found = scheduler.allocate(*requests, constraints=constraints)
     if found is None:
         return None
-    configs += [{'source': 'FromClaim', **config} for config in claim['spec']['devices'].get('config', [])]
+    configs += [{'source': 'FromClaim', **config} for config in devices.get('config', [])]
     results = by_admins
-    for request, (share, _) in zip(names, found):
-        result = {'request': request['name'], 'driver': driver, 'pool': node, 'device': share.device}
-        if request['exactly'].get('tolerations'):
-            result['tolerations'] = request['exactly']['tolerations']
+    for share, request in found:
+        result = {'request': request.name, 'driver': driver, 'pool': node, 'device': share.device}
+        if request.tolerations:
+            result['tolerations'] = request.tolerations
         if scheduler.devices[share.device].get('allowMultipleAllocations'):
             capacity = scheduler.devices[share.device].get('capacity', {})
             result['shareID'] = str(uuid.uuid4())

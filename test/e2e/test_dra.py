@@ -53,6 +53,8 @@ def test_a_pod_gets_the_share_that_its_claim_asks_for(node):
     client = pod.client()
     assert client.connected()['percentage'] == '30.0'
     assert client.allocate(9000) == 9000 and client.allocate(1300) < 1300
+    told = '\n%s  claim default/train\n' % FIRST
+    node.wait(lambda: told in node.programs.run('mps', 'status').stdout, 'the status of the daemons names the claim')
     pod.end()
     wait_no_daemon(node)
     assert not [device for device in node.cdi_devices() if device.startswith('gpu.warpshare.dev')]
@@ -217,6 +219,31 @@ def test_a_claims_configuration_is_read_strictly(node):
     assert "kind: 'GpuConfig' is not a known value; known are ShareConfig" in reason
     pod = node.run(node.claim('train', train, config=opaque(unenforced='Refuse')))
     assert pod.client().connected()['percentage'] == '30.0'
+
+
+def test_two_gpus_of_one_numa_node_and_a_share_where_nothing_better_is_left(node):
+    prepare_machine(node, 4)
+    node.gpus(4, model=H100, changes={i: {'numa': i // 2} for i in range(4)})
+    node.start_mps()
+    node.dra.start()
+    start_agent(node)
+    node.wait_devices(*(name for i in range(4) for name in ('gpu-%d' % i, 'gpu-%d-shared' % i)))
+    node.dra.wait_driver(DRIVER)
+    first = node.run(node.claim('first', class_=WHOLE))
+    assert node.device_of(first.claims[0]) == 'gpu-3'
+    claim = node.claim_of('pair', requests=[{'name': 'pair', 'exactly': {'deviceClassName': WHOLE, 'count': 2}}],
+                          constraints=[{'matchAttribute': 'resource.kubernetes.io/numaNode'}])
+    pair = node.run(claim)
+    assert [result['device'] for result in node.results(claim)] == ['gpu-1', 'gpu-0']
+    wishes = [{'name': 'pair', 'deviceClassName': WHOLE, 'count': 2},
+              {'name': 'share', 'deviceClassName': SHARED, 'capacity': {'requests': {'memory': '10Gi', 'threadPercentage': '30'}}}]
+    claim = node.claim_of('wishes', requests=[{'name': 'gpus', 'firstAvailable': wishes}])
+    share = node.run(claim)
+    result, = node.results(claim)
+    assert (result['request'], result['device']) == ('gpus/share', 'gpu-2-shared')
+    assert share.client().connected()['percentage'] == '30.0'
+    for pod in (share, pair, first):
+        pod.end()
 
 
 EVENTS = [{'gpu': 0, 'xid': 79}]

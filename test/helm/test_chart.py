@@ -602,6 +602,17 @@ def test_with_dra_the_agent_has_kubelets_folders_and_an_instance(program):
     assert not {'POD_UID', 'WARPSHARE_DRA'} & environment(without['containers'][0]).keys()
 
 
+def test_who_makes_mig_devices_has_the_rights_for_it_and_nobody_else(program):
+    rights = {'NVIDIA_MIG_CONFIG_DEVICES': 'all', 'NVIDIA_MIG_MONITOR_DEVICES': 'all', 'WARPSHARE_DRA_DYNAMIC_MIG': 'true'}
+    container = pod(chart.render(program, {'dra': {'enabled': True, 'dynamicMig': True}}), 'agent')['containers'][0]
+    assert environment(container).items() >= rights.items()
+    assert container['securityContext']['capabilities']['add'] == ['SYS_ADMIN']
+    for dra in ({'enabled': True}, {'dynamicMig': True}):
+        container = pod(chart.render(program, {'dra': dra}), 'agent')['containers'][0]
+        assert not rights.keys() & environment(container).keys()
+        assert 'add' not in container['securityContext']['capabilities']
+
+
 @pytest.mark.parametrize('values, root', [
     ({'dra': {'enabled': True}}, '/'), ({'dra': {'enabled': True}, 'nvidiaDriverRoot': '/run/nvidia/driver'}, '/run/nvidia/driver'), ({}, None)])
 def test_the_driver_whose_files_claims_name_is_mounted(program, values, root):

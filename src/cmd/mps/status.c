@@ -30,8 +30,8 @@ static const char help[] =
         "usage: warpshare mps status [OPTION...]\n"
         "\n"
         "Asks the supervisor that runs here (`warpshare mps` or `mps-control-daemon`) for its daemons, and prints\n"
-        "them: one row per unit. The exit status is 0 when every daemon is ready, 1 when one is not or nobody\n"
-        "answers.\n"
+        "them: one row per unit; then who has a share of which unit, pods and DRA claims, as far as the agent has said. The\n"
+        "exit status is 0 when every daemon is ready, 1 when one is not or nobody answers.\n"
         "\n"
         "  STATE    off, starting, configuring, ready, draining (ends with its last client) or fault (REASON says why; it is\n"
         "           tried again by itself)\n"
@@ -47,6 +47,17 @@ const struct command_line mps_command_status_line = {
         .help = help,
 };
 
+static void status_print_tables(struct strbuf *text, const struct mps_status *status)
+{
+        struct strbuf holders = STRBUF_INIT;
+
+        mps_table_print(text, status, (int64_t)time(NULL), command_line_wants_colours());
+        mps_holders_print(&holders, status);
+        if (holders.size)
+                strbuf_printf(text, "\n%s", holders.data);
+        strbuf_done(&holders);
+}
+
 static void status_print(const struct mps_status *status, const char *output)
 {
         struct strbuf text = STRBUF_INIT;
@@ -59,7 +70,7 @@ static void status_print(const struct mps_status *status, const char *output)
         else if (status->n_daemons == 0)
                 other = xstrdup("no MPS daemon is wanted on this node\n");
         else
-                mps_table_print(&text, status, (int64_t)time(NULL), command_line_wants_colours());
+                status_print_tables(&text, status);
         fputs(other ? other : text.data, stdout);
         strbuf_done(&text);
 }

@@ -139,6 +139,27 @@ void mps_table_print(struct strbuf *text, const struct mps_status *status, int64
         free(rows);
 }
 
+/* In the order of the table above. */
+static void print_holders(struct strbuf *text, const struct mps_status *status, const char *unit)
+{
+        for (size_t i = 0; i < status->n_holders; i++) {
+                const struct mps_holder *holder = &status->holders[i];
+
+                if (strcmp(holder->unit, unit) == 0)
+                        strbuf_printf(text, "%s  %s %s\n", unit, holder->claim ? "claim" : "pod",
+                                holder->claim ? holder->claim
+                                : holder->pod ? holder->pod
+                                              : "-");
+        }
+}
+
+void mps_holders_print(struct strbuf *text, const struct mps_status *status)
+{
+        for (size_t i = 0; i < status->n_daemons; i++)
+                for (size_t j = 0; j < status->daemons[i].n_units; j++)
+                        print_holders(text, status, status->daemons[i].units[j]);
+}
+
 bool mps_table_is_good(const struct mps_status *status)
 {
         for (size_t i = 0; i < status->n_daemons; i++)

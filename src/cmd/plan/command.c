@@ -243,7 +243,7 @@ static int command_show(struct option_set *set, const char *const *values, struc
         view->plan = plan;
         mps_wanted_of(&view->daemons, arena, plan);
         if (config->dra.enabled) {
-                const struct dra_options options = dra_options_from(config, inventory, arena);
+                const struct dra_options options = dra_options_from(config, inventory, NULL, 0, arena);
 
                 view->dra = dra_layout_build(arena, inventory, &options);
         }

@@ -50,6 +50,9 @@ struct mps_link {
         struct arena wanted_arena;
         struct mps_wanted wanted;
         struct arena held_arena;
+        struct mps_holder *holders;
+        size_t n_holders;
+        struct arena holders_arena;
         struct mps_allocation_request *held;
         size_t n_held;
         bool has_held;
@@ -438,7 +441,9 @@ static void send_apply(struct mps_link *link, bool always)
                 .wanted = link->wanted,
                 .has_allocations = link->has_held,
                 .allocations = link->held,
-                .n_allocations = link->n_held};
+                .n_allocations = link->n_held,
+                .holders = link->holders,
+                .n_holders = link->n_holders};
         char *line = mps_request_write(&request);
         const bool is_new = always || !link->apply || strcmp(line, link->apply) != 0;
 
@@ -520,11 +525,24 @@ void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *a
                 send_apply(link, false);
 }
 
+void mps_link_name_holders(struct mps_link *link, const struct mps_holder *holders, size_t n_holders)
+{
+        struct arena arena = ARENA_INIT;
+
+        link->n_holders = MIN(n_holders, MPS_HOLD_MAX);
+        link->holders = mps_holders_copy(&arena, holders, link->n_holders);
+        arena_done(&link->holders_arena);
+        link->holders_arena = arena;
+        if (link->apply)
+                send_apply(link, false);
+}
+
 void mps_link_forget(struct mps_link *link)
 {
         mps_external_want(link->external, &(const struct mps_wanted){0}, 0);
         free(TAKE_PTR(link->apply));
         mps_link_hold(link, NULL, 0);
+        mps_link_name_holders(link, NULL, 0);
 }
 
 /* ---- start and end ---- */
@@ -547,6 +565,7 @@ static void on_link_handle_closed(uv_handle_t *handle)
         mps_status_free(link->reported);
         arena_done(&link->wanted_arena);
         arena_done(&link->held_arena);
+        arena_done(&link->holders_arena);
         free(link->apply);
         free(link->reason);
         free(link->socket);

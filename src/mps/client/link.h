@@ -48,6 +48,9 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
  */
 void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *allocations, size_t n_allocations);
 
+/* Who holds what, for people who ask the supervisor: sent as the list of allocations is. Of more than MPS_HOLD_MAX, the first. */
+void mps_link_name_holders(struct mps_link *link, const struct mps_holder *holders, size_t n_holders);
+
 /* Stops sending the wanted daemons, because another agent sends them now. The status is still reported. */
 void mps_link_forget(struct mps_link *link);
 

@@ -12,7 +12,7 @@
 
 #include "mps/control/control.h"
 #include "mps/supervisor/daemon.h"
-#include "mps/supervisor/nvml_queue.h"
+#include "gpu/nvml_queue.h"
 #include "mps/supervisor/record.h"
 
 struct mps_run;

@@ -151,6 +151,7 @@ static void listener_apply(struct client *client, const struct mps_request *requ
         struct mps_listener *listener = client->listener;
         struct error err;
 
+        mps_supervisor_name_holders(listener->supervisor, request->holders, request->n_holders);
         if (request->has_allocations) /* the client that applies the wanted daemons */
                 mps_supervisor_hold(listener->supervisor, request->allocations, request->n_allocations);
         if (listener->own_plan) {

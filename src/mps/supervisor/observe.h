@@ -5,7 +5,7 @@
 #pragma once
 
 #include "mps/control/control.h"
-#include "mps/supervisor/nvml_queue.h"
+#include "gpu/nvml_queue.h"
 #include "mps/wire/status.h"
 
 #define MPS_OBSERVED_CLIENTS_MAX ((size_t)4096)

@@ -28,6 +28,9 @@ struct mps_supervisor {
 
         struct nvml_queue *nvml;
         struct arena wanted_arena;
+        struct arena holders_arena;
+        const struct mps_holder *holders;
+        size_t n_holders;
         struct mps_wanted wanted;
         uint64_t generation;
         struct mps_run **runs; /* in the order of |wanted|, then those that are ending */

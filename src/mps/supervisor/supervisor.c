@@ -129,6 +129,8 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
         status->daemons = daemons;
         status->n_daemons = count;
         status->shm = supervisor->shm.shm;
+        status->holders = mps_holders_copy(&status->arena, supervisor->holders, supervisor->n_holders);
+        status->n_holders = supervisor->n_holders;
         return status;
 }
 
@@ -300,6 +302,14 @@ int mps_supervisor_apply(
         return 0;
 }
 
+void mps_supervisor_name_holders(struct mps_supervisor *supervisor, const struct mps_holder *holders, size_t n_holders)
+{
+        arena_done(&supervisor->holders_arena);
+        supervisor->holders = mps_holders_copy(&supervisor->holders_arena, holders, n_holders);
+        supervisor->n_holders = n_holders;
+        supervisor_note(supervisor, false);
+}
+
 /* ---- start ---- */
 
 static void raise_file_limit(void)
@@ -443,6 +453,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
         mps_memory_limits_done(&supervisor->limits);
         mps_status_free(supervisor->status);
         arena_done(&supervisor->wanted_arena);
+        arena_done(&supervisor->holders_arena);
         arena_done(&supervisor->modes_arena);
         for (char **text = supervisor->environment; *text; text++)
                 free(*text);

@@ -46,6 +46,7 @@ static const struct json_field apply_fields[] = {
                 MESSAGE_DAEMONS_MAX, .is_needed = true),
         JSON_ITEMS("grants", struct mps_request, allocations, n_allocations, allocation_request_shape, 0, MPS_HOLD_MAX,
                 .has = offsetof(struct mps_request, has_allocations)),
+        JSON_ITEMS("holders", struct mps_request, holders, n_holders, message_holder, 0, MPS_HOLD_MAX),
 };
 static const struct json_field allocation_fields[] = {
         JSON_MEMBER("grant", struct mps_request, allocation, allocation_request_shape, .is_needed = true),

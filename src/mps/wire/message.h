@@ -7,7 +7,7 @@
  *   {"do":"apply","id":1,"generation":7,"daemons":[…]}
  *   {"do":"apply","id":1,"generation":7,"daemons":[…],"allocations":[{…}]}
  *                                                   with all that is granted; without it, as from an agent of before, nothing is
- *                                                   released but what is said
+ *                                                   released but what is said. With "holders", the names of who has which unit
  *   {"do":"allocation","id":2,"allocation":{…}}               → {"id":2,"ok":true,"granted":{…}}
  *   {"do":"release","id":3,"allocation":"…"}
  *   {"do":"ping","id":5}                            to see that the other side is not stuck
@@ -24,7 +24,7 @@
 
 #define MPS_SOCKET "warpshare.sock"
 #define MPS_MESSAGE_MAX ((size_t)4 * 1024 * 1024)
-#define MPS_HOLD_MAX ((size_t)4096) /* allocations in one apply: more than 60 clients on each of 64 GPUs */
+#define MPS_HOLD_MAX ((size_t)4096) /* allocations in one apply, and holders: more than 60 clients on each of 64 GPUs */
 
 enum mps_request_kind {
         MPS_REQUEST_WATCH,
@@ -43,6 +43,8 @@ struct mps_request {
         bool has_allocations;     /* apply: |allocations| is the complete list */
         const struct mps_allocation_request *allocations;
         size_t n_allocations;
+        const struct mps_holder *holders; /* apply: who has what, for people */
+        size_t n_holders;
         struct mps_allocation_request allocation; /* allocation; release: only |allocation.id| */
         const char *daemon;                       /* terminate */
         pid_t client;

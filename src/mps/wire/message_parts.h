@@ -21,6 +21,7 @@
 extern const struct json_text message_any, message_path, message_uuid, message_allocation;
 
 extern const struct json_shape message_daemon; /* struct mps_daemon_wanted */
+extern const struct json_shape message_holder; /* struct mps_holder */
 void message_put_status(json_t *object, const struct mps_status *status);
 /* Into |status->arena|, which is |in->arena|. */
 void message_take_status(struct json_in *in, const json_t *object, struct mps_status *status);

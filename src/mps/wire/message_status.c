@@ -61,6 +61,13 @@ static const struct json_field shm_fields[] = {
 };
 static const struct json_shape shm_shape = JSON_SHAPE(struct mps_shm, shm_fields);
 
+static const struct json_field holder_fields[] = {
+        JSON_TEXT("unit", struct mps_holder, unit, message_uuid, .is_needed = true),
+        JSON_TEXT("pod", struct mps_holder, pod, message_any),
+        JSON_TEXT("claim", struct mps_holder, claim, message_any),
+};
+const struct json_shape message_holder = JSON_SHAPE(struct mps_holder, holder_fields);
+
 static const struct json_field daemon_fields[] = {
         JSON_TEXT("name", struct mps_daemon_status, name, message_path, .is_needed = true),
         JSON_TEXT("resource", struct mps_daemon_status, resource, message_any, .is_needed = true),
@@ -97,11 +104,19 @@ static const struct json_shape status_shape = JSON_SHAPE(struct mps_status, stat
 static const struct json_field memory_fields[] = {JSON_MEMBER("sharedMemory", struct mps_status, shm, shm_shape)};
 static const struct json_shape memory_shape = JSON_SHAPE(struct mps_status, memory_fields);
 
+/* Nor does it this, and no agent of before does. */
+static const struct json_field holders_fields[] = {
+        JSON_ITEMS("holders", struct mps_status, holders, n_holders, message_holder, 0, MPS_HOLD_MAX),
+};
+static const struct json_shape holders_shape = JSON_SHAPE(struct mps_status, holders_fields);
+
 void message_put_status(json_t *object, const struct mps_status *status)
 {
         json_fields_put(object, &status_shape, status);
         if (status->shm.size)
                 json_fields_put(object, &memory_shape, status);
+        if (status->n_holders)
+                json_fields_put(object, &holders_shape, status);
 }
 
 char *mps_status_print(const struct mps_status *status)
@@ -116,4 +131,5 @@ void message_take_status(struct json_in *in, const json_t *object, struct mps_st
 {
         json_fields_take(in, object, &status_shape, status);
         json_fields_take(in, object, &memory_shape, status);
+        json_fields_take(in, object, &holders_shape, status);
 }

@@ -49,6 +49,17 @@ const struct mps_daemon_status *mps_status_find_unit(const struct mps_status *st
         return NULL;
 }
 
+struct mps_holder *mps_holders_copy(struct arena *arena, const struct mps_holder *holders, size_t n_holders)
+{
+        struct mps_holder *copies = ARENA_ARRAY(arena, struct mps_holder, n_holders);
+
+        for (size_t i = 0; i < n_holders; i++)
+                copies[i] = (struct mps_holder){.unit = arena_strdup(arena, holders[i].unit),
+                        .pod = arena_strdup(arena, holders[i].pod),
+                        .claim = arena_strdup(arena, holders[i].claim)};
+        return copies;
+}
+
 void mps_allocation_request_copy(
         struct mps_allocation_request *ret, struct arena *arena, const struct mps_allocation_request *request)
 {

@@ -106,13 +106,22 @@ struct mps_daemon_status {
         size_t n_limits;
 };
 
+/* Who has a share of a unit, as the agent names it: one of |pod| and |claim|, "namespace/name". */
+struct mps_holder {
+        const char *unit;
+        const char *pod;
+        const char *claim; /* a ResourceClaim, which pods use */
+};
+
 struct mps_status {
         struct arena arena;
         uint64_t generation; /* of the wanted daemons that are applied, as the client that applied them counts; 0: none
                               * yet */
         const struct mps_daemon_status *daemons;
         size_t n_daemons;
-        struct mps_shm shm; /* <root>/shm, of all daemons without their own */
+        struct mps_shm shm;               /* <root>/shm, of all daemons without their own */
+        const struct mps_holder *holders; /* as far as the agent has said */
+        size_t n_holders;
 };
 
 struct mps_status *mps_status_new(void);
@@ -121,6 +130,9 @@ struct mps_status *mps_status_free(struct mps_status *status); /* accepts NULL, 
 /* The daemon that serves the unit, or NULL. */
 const struct mps_daemon_status *mps_status_find_unit(const struct mps_status *status, const char *uuid);
 const struct mps_daemon_status *mps_status_find(const struct mps_status *status, const char *name);
+
+/* In |arena|. */
+struct mps_holder *mps_holders_copy(struct arena *arena, const struct mps_holder *holders, size_t n_holders);
 
 /* A container's part that must be created before it starts: a partition or a namespace. */
 struct mps_allocation_request {

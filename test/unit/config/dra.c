@@ -13,7 +13,7 @@ static void test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said(void **
                 assert_false(dra->enabled);
                 assert_string_equal(dra->driver_name, "gpu.warpshare.dev");
                 assert_int_equal(dra->devices.kind, SELECT_ALL);
-                assert_true(dra->whole && dra->mps && !dra->time_slicing);
+                assert_true(dra->whole && dra->mps && !dra->time_slicing && !dra->dynamic_mig);
                 assert_int_equal(dra->slots, 4);
                 assert_int_equal(dra->default_memory_mib, 0);
                 assert_int_equal(dra->default_thread_percentage, 10);
@@ -38,6 +38,7 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
                                    "  whole: false\n"
                                    "  mps: true\n"
                                    "  timeSlicing: true\n"
+                                   "  dynamicMig: true\n"
                                    "  slots: 8\n"
                                    "  defaults: {memory: 4Gi, threadPercentage: 20, clients: 2}\n"
                                    "  memoryReserve: 512\n"
@@ -56,7 +57,7 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
         assert_true(config_dra_selects(dra, 3, "GPU-x"));
         assert_true(config_dra_selects(dra, 0, "GPU-4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"));
         assert_false(config_dra_selects(dra, 0, "GPU-x"));
-        assert_true(!dra->whole && dra->mps && dra->time_slicing);
+        assert_true(!dra->whole && dra->mps && dra->time_slicing && dra->dynamic_mig);
         assert_int_equal(dra->slots, 8);
         assert_int_equal(dra->default_memory_mib, 4096);
         assert_int_equal(dra->default_thread_percentage, 20);

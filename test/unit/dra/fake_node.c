@@ -17,6 +17,7 @@
 
 static const struct dra_capacity capacities[] = {{.name = "memory", .value = 79 * GIB, .has_policy = true},
         {.name = "threadPercentage", .value = 100, .has_policy = true}};
+static const struct mig_instance_profile small = {.name = "1g.10gb", .id = 19};
 static const struct dra_device devices[] = {
         {.name = "gpu-0-shared",
                 .kind = DRA_DEVICE_SHARED,
@@ -31,6 +32,8 @@ static const struct dra_device devices[] = {
                 .capacities = capacities,
                 .n_capacities = 2},
         {.name = "gpu-0", .kind = DRA_DEVICE_WHOLE, .uuid = "GPU-0"},
+        {.name = "gpu-0-at-4", .kind = DRA_DEVICE_MIG_CANDIDATE, .uuid = "GPU-0", .profile = &small, .start = 4},
+        {.name = "gpu-0-at-5", .kind = DRA_DEVICE_MIG_CANDIDATE, .uuid = "GPU-0", .profile = &small, .start = 5},
 };
 static const struct dra_layout layout = {.devices = devices, .n_devices = ARRAY_SIZE(devices)};
 
@@ -300,8 +303,9 @@ void fake_start(struct fake_node *node, const char *boot_id)
                 .pool = POOL,
                 .node = {read_claim, allocate, release, write_cdi, remove_cdi, show_prepared, show_unprepared, node},
         });
-        dra_prepare_set_rules(node->prepare, &(struct dra_wanted_rules){.layout = &layout,
-                                                     .kinds = 1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_WHOLE});
+        dra_prepare_set_rules(node->prepare,
+                &(struct dra_wanted_rules){.layout = &layout,
+                        .kinds = 1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG_CANDIDATE});
 }
 
 void fake_stop(struct fake_node *node)

@@ -409,8 +409,9 @@ static void add_instance_of(struct fixture *fixture, unsigned int profile_id, un
         fixture->inventory->gpus[0].mig_enabled = true;
         fixture->inventory->gpus[0].mig_devices = mig;
         fixture->inventory->gpus[0].n_mig_devices = 1;
-        *instance = (struct dra_mig_instance){
-                .gpu_instance = 1, .profile_id = profile_id, .start = start, .is_ours = is_ours};
+        *instance = (struct dra_mig_instance){.at = {.gpu_instance = 1, .profile_id = profile_id, .start = start},
+                .is_ours = is_ours,
+                .uuid = "MIG-a"};
         *gpu = fixture->options.mig_gpus[0];
         gpu->instances = instance;
         gpu->n_instances = 1;
@@ -428,10 +429,42 @@ static void test_what_prepare_made_stays_a_candidate(void **state UNUSED)
         const char *before;
 
         fixture.inventory->n_gpus = 1;
+        fixture.inventory->gpus[0].mig_enabled = true;
         simulated_mig(&fixture.options, &fixture.arena, fixture.inventory);
         before = names_of(&fixture);
+        assert_null(dra_layout_find(fixture.layout, "gpu-0-mig-3g-20gb-at-4")->made);
         add_instance(&fixture, true);
         assert_string_equal(names_of(&fixture), before);
+        assert_string_equal(dra_layout_find(fixture.layout, "gpu-0-mig-3g-20gb-at-4")->made, "MIG-a");
+        assert_null(dra_layout_find(fixture.layout, "gpu-0-mig-3g-20gb-at-0")->made);
+}
+
+static void test_what_prepare_made_is_no_device_of_its_own_where_no_more_is_made(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("a100-mig");
+
+        fixture.inventory->n_gpus = 1;
+        simulated_mig(&fixture.options, &fixture.arena, fixture.inventory);
+        fixture.options.dynamic_mig = false;
+        add_instance(&fixture, true);
+        assert_string_equal(names_of(&fixture), "");
+        add_instance(&fixture, false);
+        assert_string_equal(names_of(&fixture), "gpu-0-mig-3g-20gb-gi1-ci0-shared gpu-0-mig-3g-20gb-gi1-ci0");
+}
+
+static void test_a_gpu_in_mig_mode_is_no_whole_gpu_whatever_can_be_made_on_it(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("a100-mig");
+
+        fixture.inventory->n_gpus = 1;
+        simulated_mig(&fixture.options, &fixture.arena, fixture.inventory);
+        names_of(&fixture);
+        assert_non_null(dra_layout_find(fixture.layout, "gpu-0"));
+        fixture.inventory->gpus[0].mig_enabled = true;
+        names_of(&fixture);
+        assert_null(dra_layout_find(fixture.layout, "gpu-0"));
+        assert_null(dra_layout_find(fixture.layout, "gpu-0-shared"));
+        assert_non_null(dra_layout_find(fixture.layout, "gpu-0-mig-7g-40gb-at-0"));
 }
 
 static void test_what_others_made_is_a_device_and_its_place_is_nobodys(void **state UNUSED)
@@ -509,6 +542,8 @@ int main(void)
                 cmocka_unit_test(test_a_gpu_that_failed_keeps_its_devices_once_it_was_known),
                 cmocka_unit_test(test_candidates_go_from_small_to_large_and_first_where_they_are_in_the_way_of_least),
                 cmocka_unit_test(test_what_prepare_made_stays_a_candidate),
+                cmocka_unit_test(test_what_prepare_made_is_no_device_of_its_own_where_no_more_is_made),
+                cmocka_unit_test(test_a_gpu_in_mig_mode_is_no_whole_gpu_whatever_can_be_made_on_it),
                 cmocka_unit_test(test_what_others_made_is_a_device_and_its_place_is_nobodys),
                 cmocka_unit_test(test_what_others_made_takes_its_engines_from_all_places),
                 cmocka_unit_test(test_an_instance_of_an_unknown_profile_has_all_of_its_gpu),

@@ -250,6 +250,81 @@ static void test_a_refused_allocation_is_taken_back(void **state UNUSED)
         fake_done(&node);
 }
 
+static const struct dra_prepared_result *recorded(const struct fake_node *node, size_t i)
+{
+        const struct dra_prepared_claim *claim = dra_record_find(node->record, fake_uid(i));
+
+        assert_non_null(claim);
+        return claim->results;
+}
+
+/* Of the claim that is asked for an allocation: what is made of its only device. */
+static void set_instance(const struct fake_node *node, enum dra_instance_state state, const char *uuid)
+{
+        const struct dra_instance instance = {"GPU-0", 19, 4, state, uuid};
+        struct error err;
+
+        assert_int_equal(node->asked[0].kind, FAKE_ALLOCATE);
+        assert_ok(dra_prepare_instances(node->asked[0].preparing, &instance, &err), &err);
+}
+
+static void test_what_is_made_of_a_candidate_is_recorded_before_and_after(void **state UNUSED)
+{
+        struct fake_node node;
+        struct reply reply;
+
+        begin(&node);
+        node.devices = "gpu-0-at-4";
+        node.answers_at_once = false;
+        prepare(&node, 0, &reply);
+        fake_answer(&node, 0);
+        assert_true(recorded(&node, 0)->has_instance);
+        assert_int_equal(recorded(&node, 0)->instance.state, DRA_INSTANCE_NONE);
+        assert_int_equal(recorded(&node, 0)->instance.start, 4);
+        set_instance(&node, DRA_INSTANCE_MAKING, NULL);
+        assert_string_equal(recorded(&node, 0)->unit, "GPU-0");
+        /* Who is killed now has a successor that knows of it, and so has that. */
+        fake_stop(&node);
+        fake_start(&node, BOOT);
+        prepare(&node, 0, &reply);
+        fake_answer(&node, 0);
+        assert_int_equal(recorded(&node, 0)->instance.state, DRA_INSTANCE_MAKING);
+        set_instance(&node, DRA_INSTANCE_MADE, "MIG-a");
+        assert_string_equal(recorded(&node, 0)->unit, "MIG-a");
+        fake_answer(&node, 0);
+        assert_int_equal(strncmp(reply.text, "ok\nmain n1 gpu-0-at-4 ", 22), 0);
+        assert_string_equal(recorded(&node, 0)->instance.uuid, "MIG-a");
+        assert_int_equal(fake_mask_record(&node, DRA_PREPARED_DONE), 1);
+        fake_done(&node);
+}
+
+static void test_what_was_made_for_an_earlier_allocation_is_taken_back_first(void **state UNUSED)
+{
+        struct fake_node node;
+        struct reply reply;
+
+        begin(&node);
+        node.devices = "gpu-0-at-4";
+        node.answers_at_once = false;
+        prepare(&node, 0, &reply);
+        fake_answer(&node, 0);
+        set_instance(&node, DRA_INSTANCE_MADE, "MIG-a");
+        fake_stop(&node);
+        fake_start(&node, BOOT);
+        node.devices = "gpu-0-at-5";
+        prepare(&node, 0, &reply);
+        fake_answer(&node, 0);
+        assert_int_equal(node.asked[0].kind, FAKE_RELEASE);
+        assert_string_equal(recorded(&node, 0)->instance.uuid, "MIG-a");
+        fake_answer(&node, 0);
+        assert_string_equal(reply.text,
+                "the claim was allocated anew: the MIG devices that were made for it before are destroyed first");
+        node.answers_at_once = true;
+        prepare(&node, 0, &reply);
+        assert_int_equal(strncmp(reply.text, "ok\nmain n1 gpu-0-at-5 ", 22), 0);
+        fake_done(&node);
+}
+
 static void test_a_cdi_file_that_cannot_be_written_takes_the_allocation_back(void **state UNUSED)
 {
         struct fake_node node;
@@ -472,6 +547,8 @@ int main(void)
                 cmocka_unit_test(test_a_claim_that_makes_no_sense_here_leaves_nothing),
                 cmocka_unit_test(test_an_api_server_that_fails_leaves_nothing),
                 cmocka_unit_test(test_a_refused_allocation_is_taken_back),
+                cmocka_unit_test(test_what_is_made_of_a_candidate_is_recorded_before_and_after),
+                cmocka_unit_test(test_what_was_made_for_an_earlier_allocation_is_taken_back_first),
                 cmocka_unit_test(test_a_cdi_file_that_cannot_be_written_takes_the_allocation_back),
                 cmocka_unit_test(test_an_unprepare_that_fails_is_finished_by_the_next),
                 cmocka_unit_test(test_after_an_unprepare_that_failed_a_prepare_allocates_anew),

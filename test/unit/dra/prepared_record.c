@@ -50,6 +50,33 @@ static const struct dra_prepared_claim claim_b = {.uid = UID_B,
         .results = &results[1],
         .n_results = 1};
 
+static const struct dra_prepared_result candidates[] = {
+        {.request = "main",
+                .device = "gpu-0-mig-1g-10gb-at-4",
+                .unit = "MIG-a",
+                .has_instance = true,
+                .instance = {"GPU-0", 19, 4, DRA_INSTANCE_MADE, "MIG-a"},
+                .cdi_id = "gpu.warpshare.dev/claim=a"},
+        {.request = "main",
+                .device = "gpu-0-mig-1g-10gb-at-5",
+                .unit = "GPU-0",
+                .has_instance = true,
+                .instance = {"GPU-0", 19, 5, DRA_INSTANCE_MAKING, NULL},
+                .cdi_id = "gpu.warpshare.dev/claim=b"},
+        {.request = "main",
+                .device = "gpu-0-mig-1g-10gb-at-6",
+                .unit = "GPU-0",
+                .has_instance = true,
+                .instance = {"GPU-0", 19, 6, DRA_INSTANCE_NONE, NULL},
+                .cdi_id = "gpu.warpshare.dev/claim=c"},
+};
+static const struct dra_prepared_claim claim_cut = {.uid = UID_A,
+        .namespace = "team",
+        .name = "train",
+        .state = DRA_PREPARED_STARTED,
+        .results = candidates,
+        .n_results = 3};
+
 struct rig {
         char folder[64];
         char path[96];
@@ -107,6 +134,12 @@ static void expect_claim(const struct dra_prepared_claim *claim, const struct dr
                 assert_string_equal(one->device, other->device);
                 assert_string_equal(one->unit, other->unit);
                 expect_text(one->share_id, other->share_id);
+                assert_int_equal(one->has_instance, other->has_instance);
+                expect_text(one->instance.gpu, other->instance.gpu);
+                assert_int_equal(one->instance.profile_id, other->instance.profile_id);
+                assert_int_equal(one->instance.start, other->instance.start);
+                assert_int_equal(one->instance.state, other->instance.state);
+                expect_text(one->instance.uuid, other->instance.uuid);
                 assert_int_equal(one->is_admin, other->is_admin);
                 assert_int_equal(one->memory_bytes, other->memory_bytes);
                 assert_int_equal(one->thread_percentage, other->thread_percentage);
@@ -149,6 +182,26 @@ static void test_what_is_recorded_is_there_after_a_restart(void **state UNUSED)
         expect_claim(dra_record_at(rig.record, 1), &claim_b);
         assert_int_equal(stat(rig.path, &status), 0);
         assert_int_equal(status.st_mode & 07777, 0600);
+        rig_done(&rig);
+}
+
+static void test_what_is_made_of_candidates_is_there_after_a_restart(void **state UNUSED)
+{
+        struct dra_prepared_result odd = candidates[0];
+        struct dra_prepared_claim claim = claim_cut;
+        struct rig rig;
+
+        rig_init(&rig);
+        assert_ok(dra_record_put(rig.record, &claim_cut, &rig.err), &rig.err);
+        start_again(&rig, BOOT);
+        expect_claim(dra_record_find(rig.record, UID_A), &claim_cut);
+        claim.results = &odd;
+        claim.n_results = 1;
+        odd.instance.uuid = NULL;
+        assert_int_equal(dra_record_put(rig.record, &claim, &rig.err), -1);
+        assert_string_equal(rig.err.text,
+                "record of claim " UID_A ": results[0].instance: has a uuid if it is made, and only then");
+        expect_claim(dra_record_find(rig.record, UID_A), &claim_cut);
         rig_done(&rig);
 }
 
@@ -382,6 +435,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_is_recorded_is_there_after_a_restart),
+                cmocka_unit_test(test_what_is_made_of_candidates_is_there_after_a_restart),
                 cmocka_unit_test(test_a_claim_is_replaced_in_its_place_and_removed),
                 cmocka_unit_test(test_after_a_reboot_it_is_empty),
                 cmocka_unit_test(test_what_another_instance_wrote_is_seen),

@@ -46,15 +46,15 @@ static inline void simulated_mig(struct dra_options *options, struct arena *aren
         options->n_mig_gpus = 0;
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct model *model = simulated_model(&inventory->gpus[i]);
-                struct dra_mig_profile *profiles;
+                struct mig_instance_profile *profiles;
 
                 if (!model || model->n_profiles == 0)
                         continue;
-                profiles = ARENA_ARRAY(arena, struct dra_mig_profile, model->n_profiles);
+                profiles = ARENA_ARRAY(arena, struct mig_instance_profile, model->n_profiles);
                 for (size_t j = 0; j < model->n_profiles; j++) {
                         const struct mig_profile *from = &model->profiles[j];
 
-                        profiles[j] = (struct dra_mig_profile){.name = from->name,
+                        profiles[j] = (struct mig_instance_profile){.name = from->name,
                                 .id = from->id,
                                 .slices = from->slices,
                                 .size = from->size,

@@ -11,6 +11,8 @@ static struct inventory *make(void)
         struct arena *arena = &inventory->arena;
         struct mig_device *mig = ARENA_ARRAY(arena, struct mig_device, 2);
         const char **profiles = ARENA_ARRAY(arena, const char *, 2);
+        struct mig_instance_profile *places;
+        struct mig_placed *placed;
 
         inventory->nodes = NODE_NVIDIACTL | NODE_UVM;
         inventory->driver_version = arena_strdup(arena, "580.105.08");
@@ -56,6 +58,18 @@ static struct inventory *make(void)
         inventory->gpus[1].n_mig_devices = 2;
         inventory->gpus[1].mig_profiles = profiles;
         inventory->gpus[1].n_mig_profiles = 2;
+        inventory->gpus[1].mig_instance_profiles = places = ARENA_NEW(arena, struct mig_instance_profile);
+        inventory->gpus[1].n_mig_instance_profiles = 1;
+        *places = (struct mig_instance_profile){.name = arena_strdup(arena, "3g.20gb"),
+                .id = 9,
+                .slices = 3,
+                .size = 4,
+                .count = 2,
+                .starts = 0x11,
+                .attributes = {.multiprocessors = 42}};
+        inventory->gpus[1].mig_placed = placed = ARENA_NEW(arena, struct mig_placed);
+        inventory->gpus[1].n_mig_placed = 1;
+        *placed = (struct mig_placed){.gpu_instance = 1, .profile_id = 9, .start = 4};
         return inventory;
 }
 
@@ -192,14 +206,77 @@ static void change_unnamed(struct inventory *inventory)
         inventory->n_unnamed_failures = 1;
 }
 
+static struct mig_instance_profile *place_of(struct inventory *inventory)
+{
+        return (struct mig_instance_profile *)(uintptr_t)inventory->gpus[1].mig_instance_profiles;
+}
+static void change_place_id(struct inventory *inventory)
+{
+        place_of(inventory)->id++;
+}
+static void change_place_slices(struct inventory *inventory)
+{
+        place_of(inventory)->slices++;
+}
+static void change_place_size(struct inventory *inventory)
+{
+        place_of(inventory)->size++;
+}
+static void change_place_count(struct inventory *inventory)
+{
+        place_of(inventory)->count++;
+}
+static void change_place_starts(struct inventory *inventory)
+{
+        place_of(inventory)->starts++;
+}
+static void change_place_name(struct inventory *inventory)
+{
+        place_of(inventory)->name = "3g.24gb";
+}
+static void change_place_attributes(struct inventory *inventory)
+{
+        place_of(inventory)->attributes.jpegs++;
+}
+static void change_places(struct inventory *inventory)
+{
+        inventory->gpus[1].n_mig_instance_profiles = 0;
+}
+static struct mig_placed *placed_of(struct inventory *inventory)
+{
+        return (struct mig_placed *)(uintptr_t)inventory->gpus[1].mig_placed;
+}
+static void change_placed_instance(struct inventory *inventory)
+{
+        placed_of(inventory)->gpu_instance++;
+}
+static void change_placed_profile(struct inventory *inventory)
+{
+        placed_of(inventory)->profile_id++;
+}
+static void change_placed_start(struct inventory *inventory)
+{
+        placed_of(inventory)->start = 0;
+}
+static void change_placed_count(struct inventory *inventory)
+{
+        inventory->gpus[1].n_mig_placed = 0;
+}
+static void change_geometry_failure(struct inventory *inventory)
+{
+        inventory->gpus[1].mig_geometry_failure = "not allowed";
+}
+
 static void test_every_property_counts_when_inventories_are_compared(void **state UNUSED)
 {
         static void (*const changes[])(struct inventory *) = {change_uuid, change_name, change_bus, change_index,
                 change_minor, change_numa, change_memory, change_memory_reserved, change_multiprocessors,
                 change_mig_mode, change_mig_count, change_mig_uuid, change_mig_profile, change_mig_name, change_mig_cap,
                 change_compute_cap, change_mig_failure, change_mig_failures, change_profile, change_profile_count,
-                change_nodes, change_platform, change_link, change_failure, change_count, change_driver,
-                change_unnamed};
+                change_nodes, change_platform, change_link, change_failure, change_count, change_driver, change_unnamed,
+                change_place_id, change_place_slices, change_place_size, change_place_count, change_place_starts,
+                change_place_name, change_place_attributes, change_places, change_placed_instance,
+                change_placed_profile, change_placed_start, change_placed_count, change_geometry_failure};
 
         for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
                 struct inventory *a = make();

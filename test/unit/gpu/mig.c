@@ -64,6 +64,45 @@ static void test_mig_devices_are_read_with_their_instances(void **state UNUSED)
         assert_int_equal(gpu[1].n_mig_devices, 0);
 }
 
+static void test_the_places_of_mig_are_known_of_a_gpu_in_mig_mode(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus:\n"
+                "- model: A100-40GB\n"
+                "  mig: {devices: [{profile: 3g.20gb, start: 4}]}\n"
+                "- model: A100-40GB\n");
+        const struct gpu *gpu = inventory->gpus;
+        const struct mig_instance_profile *profile = gpu->mig_instance_profiles;
+
+        for (size_t i = 0; i < gpu->n_mig_instance_profiles && strcmp(profile->name, "3g.20gb") != 0; i++)
+                profile++;
+        assert_int_equal(profile->id, 9);
+        assert_int_equal(profile->slices, 3);
+        assert_int_equal(profile->size, 4);
+        assert_int_equal(profile->count, 2);
+        assert_int_equal(profile->starts, 0x11);
+        assert_true(mig_attributes_are_same(&profile->attributes, &gpu->mig_devices[0].attributes));
+        assert_int_equal(gpu->n_mig_placed, 1);
+        assert_int_equal(gpu->mig_placed[0].gpu_instance, gpu->mig_devices[0].gpu_instance);
+        assert_int_equal(gpu->mig_placed[0].profile_id, 9);
+        assert_int_equal(gpu->mig_placed[0].start, 4);
+        assert_null(gpu->mig_geometry_failure);
+        assert_int_equal(inventory->gpus[1].n_mig_instance_profiles, 0);
+}
+
+static void test_a_geometry_that_may_not_be_read_leaves_the_mig_devices(void **state UNUSED)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario( //
+                "gpus:\n"
+                "- model: A100-40GB\n"
+                "  mig: {devices: [{profile: 3g.20gb}]}\n"
+                "errors: {nvmlDeviceGetGpuInstances: NO_PERMISSION}\n");
+
+        assert_int_equal(inventory->gpus->n_mig_devices, 1);
+        assert_int_equal(inventory->gpus->n_mig_instance_profiles, 0);
+        assert_non_null(strstr(inventory->gpus->mig_geometry_failure, "nvmlDeviceGetGpuInstances"));
+}
+
 static void test_a_mig_device_has_the_attributes_of_its_instance(void **state UNUSED)
 {
         static const struct mig_attributes shared = {.gpu_slices = 3,
@@ -304,6 +343,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_mig_devices_are_read_with_their_instances),
+                cmocka_unit_test(test_the_places_of_mig_are_known_of_a_gpu_in_mig_mode),
+                cmocka_unit_test(test_a_geometry_that_may_not_be_read_leaves_the_mig_devices),
                 cmocka_unit_test(test_a_mig_device_has_the_attributes_of_its_instance),
                 cmocka_unit_test(test_a_mig_device_is_called_by_its_profile),
                 cmocka_unit_test(test_a_profile_that_nvml_does_not_report_is_no_failure),

@@ -184,6 +184,18 @@ static void test_a_daemon_that_does_not_end_keeps_the_whole_unit_from_being_give
 }
 
 /* The scheduler sees to that; a pod with a node's name is not its own. */
+static void test_the_supervisor_hears_which_claims_have_shares(void **state UNUSED)
+{
+        struct outcome outcome;
+
+        hold("u1", share("c1", 1024, 100));
+        assert_string_equal(supervisor.holders, "GPU-1 claim team/claim");
+        ledger_unclaim(rig.ledger, "u1");
+        assert_string_equal(supervisor.holders, "");
+        claim("u2", whole("c2"), &outcome);
+        assert_string_equal(supervisor.holders, "");
+}
+
 static void test_a_claim_that_does_not_fit_beside_the_others_is_refused(void **state UNUSED)
 {
         struct outcome outcome;
@@ -319,6 +331,7 @@ int main(void)
                 RIG_TEST_WITH(test_a_daemon_that_the_supervisor_does_not_know_yet_is_not_ready, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_whole_unit_is_given_when_its_daemon_has_ended, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_daemon_that_does_not_end_keeps_the_whole_unit_from_being_given, RIG_CLAIMS),
+                RIG_TEST_WITH(test_the_supervisor_hears_which_claims_have_shares, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_does_not_fit_beside_the_others_is_refused, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_failed_holds_its_part_until_it_is_given_back, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_namespace_is_made_before_the_answer, RIG_CLAIM_NAMESPACES),

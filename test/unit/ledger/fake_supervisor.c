@@ -161,6 +161,17 @@ void mps_link_hold(struct mps_link *link UNUSED, const struct mps_allocation_req
                 supervisor.made = supervisor.reported;
 }
 
+void mps_link_name_holders(struct mps_link *link UNUSED, const struct mps_holder *holders, size_t n_holders)
+{
+        size_t length = 0;
+
+        supervisor.holders[0] = '\0';
+        for (size_t i = 0; i < n_holders; i++)
+                length += (size_t)snprintf(supervisor.holders + length, sizeof(supervisor.holders) - length,
+                        "%s%s %s %s", i ? ", " : "", holders[i].unit, holders[i].claim ? "claim" : "pod",
+                        holders[i].claim ? holders[i].claim : holders[i].pod);
+}
+
 void mps_link_forget(struct mps_link *link)
 {
         link->wanted = (struct mps_wanted){0};

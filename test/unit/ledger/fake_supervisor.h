@@ -47,7 +47,8 @@ struct fake_supervisor {
         struct fake_allocations reported; /* with what was granted and released since */
         const struct mps_client *clients; /* of the daemon of GPU-0 */
         size_t n_clients;
-        pid_t terminated; /* 0: none was asked for since the test looked */
+        char holders[4096]; /* "GPU-0 pod team/train, GPU-1 claim team/serve" */
+        pid_t terminated;   /* 0: none was asked for since the test looked */
 };
 extern struct fake_supervisor supervisor;
 

@@ -33,9 +33,11 @@ static void test_it_is_sent_what_containers_hold_and_with_which_limits(void **st
         rig_run("serve", "GPU-1::0");
         rig_pass(GRACE_MS);
         assert_made(2);
+        assert_string_equal(supervisor.holders, "GPU-0 pod team/train, GPU-1 pod team/serve");
         fake_kubelet_end_pod("train");
         rig_pass(GRACE_MS);
         assert_made(1);
+        assert_string_equal(supervisor.holders, "GPU-1 pod team/serve");
 }
 
 /* What the container's own variables limit, nobody makes. */

@@ -52,6 +52,17 @@ void mps_supervisor_hold(
                 length += (size_t)snprintf(fakes.held + length, sizeof(fakes.held) - length, "%s ", wanted[i].id);
 }
 
+void mps_supervisor_name_holders(
+        struct mps_supervisor *supervisor UNUSED, const struct mps_holder *holders, size_t n_holders)
+{
+        size_t length = 0;
+
+        fakes.holders[0] = '\0';
+        for (size_t i = 0; i < n_holders; i++)
+                length += (size_t)snprintf(fakes.holders + length, sizeof(fakes.holders) - length, "%s=%s ",
+                        holders[i].unit, holders[i].claim ? holders[i].claim : holders[i].pod);
+}
+
 void mps_supervisor_terminate(struct mps_supervisor *supervisor UNUSED, const char *daemon UNUSED, pid_t client,
         const char *container_id UNUSED, mps_done_fn *done, void *data)
 {

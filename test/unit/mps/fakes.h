@@ -23,6 +23,7 @@ extern struct fakes {
         char released[64];
         unsigned int holds; /* times that it was told all that is granted */
         char held[256];     /* their ids, a space behind each */
+        char holders[256];  /* "GPU-1=team/train " */
         pid_t terminated;
         mps_granted_fn *on_granted; /* NULL: nothing to be answered */
         mps_done_fn *on_done;

@@ -211,6 +211,43 @@ static void test_of_two_instances_the_one_that_came_last_is_called(void **state)
         assert_true(loop_run_until(&f->loop, has_none, f, PATIENCE_MS));
 }
 
+static bool is_healthy(void *data)
+{
+        return kubelet_dra_health(((struct fixture *)data)->dra, DRIVER, "gpu-0") == KUBELET_DRA_HEALTHY;
+}
+
+static bool is_unhealthy(void *data)
+{
+        return kubelet_dra_health(((struct fixture *)data)->dra, DRIVER, "gpu-0") == KUBELET_DRA_UNHEALTHY;
+}
+
+static bool is_unknown(void *data)
+{
+        return kubelet_dra_health(((struct fixture *)data)->dra, DRIVER, "gpu-0") == KUBELET_DRA_UNKNOWN;
+}
+
+static void say(struct fixture *f, enum dra_health_status status)
+{
+        const struct dra_health_device device = {
+                .pool_name = "n1", .device_name = "gpu-0", .status = status, .updated_unix_s = 1};
+
+        dra_health_stream_set(dra_service_health(f->drivers[0].service), &device, 1);
+}
+
+static void test_the_health_of_devices_is_heard_until_the_driver_goes(void **state)
+{
+        struct fixture *f = *state;
+
+        start_driver(f, 0);
+        say(f, DRA_HEALTH_HEALTHY);
+        assert_true(loop_run_until(&f->loop, is_healthy, f, PATIENCE_MS));
+        assert_int_equal(kubelet_dra_health(f->dra, DRIVER, "gpu-1"), KUBELET_DRA_UNKNOWN);
+        say(f, DRA_HEALTH_UNHEALTHY);
+        assert_true(loop_run_until(&f->loop, is_unhealthy, f, PATIENCE_MS));
+        stop_driver(&f->drivers[0]);
+        assert_true(loop_run_until(&f->loop, is_unknown, f, PATIENCE_MS));
+}
+
 static void test_a_call_that_is_not_answered_ends_with_it(void **state)
 {
         struct fixture *f = *state;
@@ -232,6 +269,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_missing_driver_and_a_refusal_are_errors, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_of_two_instances_the_one_that_came_last_is_called, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_the_health_of_devices_is_heard_until_the_driver_goes, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_call_that_is_not_answered_ends_with_it, set_up, tear_down),
         };
 

@@ -108,6 +108,23 @@ static void test_one_that_is_not_ready_spoils_all(void **state UNUSED)
         assert_true(mps_table_is_good(&none));
 }
 
+static void test_pods_and_claims_are_named_by_unit(void **state UNUSED)
+{
+        static const struct mps_holder holders[] = {{.unit = "MIG-3", .claim = "team/serve"},
+                {.unit = "GPU-1", .pod = "team/train"}, {.unit = "GPU-1", .claim = "other/serve"},
+                {.unit = "GPU-9", .pod = "team/gone"}};
+        const struct mps_status held = {.daemons = daemons,
+                .n_daemons = ARRAY_SIZE(daemons),
+                .holders = holders,
+                .n_holders = ARRAY_SIZE(holders)};
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        mps_holders_print(&text, &status);
+        assert_int_equal(text.size, 0);
+        mps_holders_print(&text, &held);
+        assert_string_equal(text.data, "GPU-1  pod team/train\nGPU-1  claim other/serve\nMIG-3  claim team/serve\n");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -116,6 +133,7 @@ int main(void)
                 cmocka_unit_test(test_colours_change_no_column),
                 cmocka_unit_test(test_ages_are_in_the_unit_that_says_most),
                 cmocka_unit_test(test_one_that_is_not_ready_spoils_all),
+                cmocka_unit_test(test_pods_and_claims_are_named_by_unit),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,6 +197,27 @@ static void test_what_is_granted_is_said_whole_and_again_to_the_next_supervisor(
         assert_int_equal(fakes.holds, 2);
 }
 
+static void test_who_holds_what_is_said_when_it_changes_and_again_to_the_next_supervisor(void **state UNUSED)
+{
+        static const struct mps_holder holders[] = {
+                {.unit = "GPU-1", .pod = "team/train"}, {.unit = "GPU-1", .claim = "team/serve"}};
+
+        listen_with(NULL);
+        mps_link_name_holders(rig.link, holders, 1);
+        mps_link_apply(rig.link, &wanted, 4);
+        UNTIL(&rig.loop, fakes.applied == 1);
+        assert_string_equal(fakes.holders, "GPU-1=team/train ");
+        mps_link_name_holders(rig.link, holders, 1); /* nothing new: nothing is said */
+        mps_link_name_holders(rig.link, holders, 2);
+        UNTIL(&rig.loop, fakes.applied == 2);
+        assert_string_equal(fakes.holders, "GPU-1=team/train GPU-1=team/serve ");
+        close_listener();
+        UNTIL(&rig.loop, *rig.reason);
+        listen_with(NULL);
+        UNTIL(&rig.loop, fakes.applied == 3);
+        assert_string_equal(fakes.holders, "GPU-1=team/train GPU-1=team/serve ");
+}
+
 static void test_a_refused_plan_does_not_end_the_connection(void **state UNUSED)
 {
         listen_with("it has a plan of its own");
@@ -482,6 +503,8 @@ int main(void)
                         test_what_is_wanted_is_said_and_said_again_to_the_next_supervisor, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_what_is_granted_is_said_whole_and_again_to_the_next_supervisor, start, stop),
+                cmocka_unit_test_setup_teardown(
+                        test_who_holds_what_is_said_when_it_changes_and_again_to_the_next_supervisor, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_refused_plan_does_not_end_the_connection, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_a_supervisor_with_a_plan_of_its_own_counts_as_up_to_date, start, stop),

@@ -300,7 +300,11 @@ static struct mps_daemon_status statuses[] = {
                 .has_own_shm = true,
                 .shm = {.size = 4096, .used = 1024, .files_max = 10, .files = 2}},
 };
+static const struct mps_holder holders[] = {
+        {.unit = "GPU-1", .pod = "team/train"}, {.unit = "GPU-2", .claim = "team/serve"}};
 static struct mps_status whole = {
+        .holders = holders,
+        .n_holders = ARRAY_SIZE(holders),
         .generation = 7,
         .daemons = statuses,
         .n_daemons = ARRAY_SIZE(statuses),
@@ -366,6 +370,11 @@ static void test_a_status_arrives_as_it_was(void **state UNUSED)
         assert_int_equal(answer.status->shm.n_owners, 2);
         assert_int_equal(answer.status->shm.owners[0].uid, 1000);
         assert_int_equal(answer.status->shm.nameless, 512);
+        assert_int_equal(answer.status->n_holders, 2);
+        assert_string_equal(answer.status->holders[0].pod, "team/train");
+        assert_null(answer.status->holders[0].claim);
+        assert_string_equal(answer.status->holders[1].claim, "team/serve");
+        assert_string_equal(answer.status->holders[1].unit, "GPU-2");
         again = mps_answer_write(&answer);
         assert_string_equal(again, line); /* and all the rest */
         mps_status_free(answer.status);

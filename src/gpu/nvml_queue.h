@@ -1,9 +1,10 @@
 /*
- * NVML for the supervisor. Calls block, sometimes for seconds and sometimes for ever, so a separate thread makes them,
- * one job after the other. NVML is opened for the first job, and again after a job that asks for it.
+ * NVML for who changes GPUs: the supervisor, and the agent where it makes MIG devices. Calls block, sometimes for
+ * seconds and sometimes for ever, so a separate thread makes them, one job after the other. NVML is opened for the first
+ * job, and again after a job that asks for it.
  *
  * A call that has not returned after ten seconds is logged, and nvml_queue_hang() reports it. The jobs behind it wait:
- * each would hang as well, or belongs to a daemon whose jobs must run in order. A job calls call_trace_ask() to say
+ * each would hang as well, or must not overtake those before it. A job calls call_trace_ask() to say
  * which GPU it asks.
  *
  * A job is embedded in a struct of its owner. |work| runs on the thread, |done| on the loop; from nvml_queue_add()

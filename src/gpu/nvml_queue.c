@@ -2,7 +2,7 @@
  * The lock protects the lists and the flags. The struct belongs to the loop until it is closed after the thread has
  * ended. A thread that hangs in NVML keeps the struct and its job until the process ends.
  */
-#include "mps/supervisor/nvml_queue.h"
+#include "gpu/nvml_queue.h"
 
 #include <errno.h>
 #include <sys/timerfd.h>

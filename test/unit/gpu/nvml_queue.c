@@ -1,10 +1,10 @@
-/* The thread that the supervisor has for NVML, when a call does not return. */
+/* A thread that carries out jobs with NVML, when a call does not return. */
 #include "unit.h"
 
 #include <stdbool.h>
 
 #include "io/loop.h"
-#include "mps/supervisor/nvml_queue.h"
+#include "gpu/nvml_queue.h"
 #include "scenario.h"
 
 #define A "GPU-00000000-0000-4000-8000-00000000000a"
