@@ -184,6 +184,16 @@ def test_who_holds_a_unit_is_waited_for_and_the_other_gpu_never_notices(manager)
     assert others and all(one == {'1:7', '1:8', '1:9'} for one in others)
 
 
+def test_all_who_hold_a_unit_are_named_and_once(manager):
+    manager.start()
+    manager.hold('0:7', '0:8', '0:9')
+    manager.label('large')
+    reason = ', '.join('default/0-%d/main (MIG-00000000-0000-4000-8000-00000000000%d)' % (i, i) for i in (7, 8, 9)) + ' have it'
+    manager.wait_state('pending', '^%s$' % re.escape(reason))
+    manager.node.stays(lambda: manager.calls() == ['resume ', 'plan large'], 'it waits', 6)
+    assert manager.node.logs().count('phase=waiting reason="default/') == 1
+
+
 def test_who_holds_what_stays_is_not_waited_for(manager):
     kubelet = manager.start()
     manager.hold('0:7')

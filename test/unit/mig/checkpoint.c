@@ -124,6 +124,7 @@ static void what_is_at_its_place_stays_when_a_checkpoint_is_restored(void **stat
 
         gpus[0].geometry.instances = present;
         gpus[0].geometry.n_instances = 3;
+        gpus[0].geometry.mode_needs_reset = gpus[1].geometry.mode_needs_reset = true;
         assert_ok(mig_checkpoint_plan(&plan, &arena, &node, &checkpoint, false, &err), &err);
         assert_true(plan.fits && plan.changes);
         assert_int_equal(plan.gpus[0].n_stays, 1);
@@ -133,7 +134,8 @@ static void what_is_at_its_place_stays_when_a_checkpoint_is_restored(void **stat
         assert_int_equal(plan.gpus[0].made[0].start, 4);
         assert_string_equal(plan.gpus[0].made[1].profile, "3g.20gb");
         assert_false(plan.gpus[0].changes_mode);
-        assert_true(plan.gpus[1].changes_mode);
+        assert_true(plan.gpus[1].changes_mode && plan.gpus[1].needs_reset);
+        assert_false(plan.gpus[0].needs_reset);
         assert_false(plan.gpus[2].changes || plan.gpus[2].wanted->is_named);
         assert_ok(mig_checkpoint_plan(&plan, &arena, &node, &checkpoint, true, &err), &err);
         assert_false(plan.gpus[0].changes);

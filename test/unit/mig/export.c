@@ -66,6 +66,16 @@ static void gpus_with_the_same_are_one_entry_for_all(void **state)
                 "      3g.20gb: 1\n      1g.5gb: 2\n");
 }
 
+static void one_entry_for_several_models_needs_no_filter(void **state)
+{
+        (void)state;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct mig_node_gpu gpus[] = {EMPTY(&arena, 0, "H100-80GB"), EMPTY(&arena, 1, "A100-40GB")};
+
+        assert_string_equal(export_yaml(&arena, gpus, 2),
+                "version: v1\nmig-configs:\n  current:\n  - devices: all\n    mig-enabled: true\n    mig-devices: {}\n");
+}
+
 static void gpus_that_differ_are_named_by_index_and_models_by_filter(void **state)
 {
         (void)state;
@@ -171,6 +181,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(gpus_with_the_same_are_one_entry_for_all),
+                cmocka_unit_test(one_entry_for_several_models_needs_no_filter),
                 cmocka_unit_test(gpus_that_differ_are_named_by_index_and_models_by_filter),
                 cmocka_unit_test(a_compute_instance_of_some_slices_is_named_by_them),
                 cmocka_unit_test(a_gpu_that_cannot_be_read_is_not_exported),

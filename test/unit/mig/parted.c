@@ -138,6 +138,24 @@ static void a_profile_is_found_by_any_name_that_a_driver_gives_it(void **state)
         }
 }
 
+static void what_is_no_profile_name_is_none(void **state)
+{
+        (void)state;
+        static const char *const names[] = {"", "half", "1g", "1g.10", "1g.10gb ", "1g.10gb+", "1g.10gb+.me",
+                "1g.10gb+ME", "01g.10gb", "0g.10gb", "1g.0gb", "2c.1g.10gb", "100g.10gb", "1g.100000gb",
+                "1g.10gb+abcdefghijklmnop"};
+        static const struct mig_gpu_profile profiles[] = {{.name = "1g.10gb"}};
+        static const struct mig_geometry geometry = {.profiles = profiles, .n_profiles = 1};
+        struct mig_profile_text text;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (mig_profile_text_parse(&text, names[i]) || mig_profile_text_find(&geometry, names[i]))
+                        fail_msg("'%s' is a profile", names[i]);
+        assert_true(mig_profile_text_parse(&text, "1c.4g.96gb+me.all"));
+        assert_false(mig_profile_text_is_whole(&text));
+        assert_string_equal(text.attributes, "+me.all");
+}
+
 static void the_driver_s_name_counts_before_one_that_is_made_from_numbers(void **state)
 {
         (void)state;
@@ -300,6 +318,7 @@ int main(void)
                 cmocka_unit_test(an_entry_is_only_for_the_gpus_that_its_filter_names),
                 cmocka_unit_test(a_gpu_without_mig_is_left_alone_unless_its_index_is_asked_to_have_it),
                 cmocka_unit_test(a_profile_is_found_by_any_name_that_a_driver_gives_it),
+                cmocka_unit_test(what_is_no_profile_name_is_none),
                 cmocka_unit_test(the_driver_s_name_counts_before_one_that_is_made_from_numbers),
                 cmocka_unit_test(a_gpu_whose_driver_lists_no_profiles_keeps_the_names_of_the_file),
                 cmocka_unit_test(two_names_of_one_profile_count_together),
