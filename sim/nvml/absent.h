@@ -91,7 +91,6 @@
         X(nvmlDeviceGetVgpuSchedulerLog)                                                                               \
         X(nvmlDeviceGetVgpuSchedulerState)                                                                             \
         X(nvmlDeviceGetVgpuUtilization)                                                                                \
-        X(nvmlDeviceGetViolationStatus)                                                                                \
         X(nvmlDeviceModifyDrainState)                                                                                  \
         X(nvmlDeviceQueryDrainState)                                                                                   \
         X(nvmlDeviceRemoveGpu)                                                                                         \

@@ -103,6 +103,8 @@ typedef struct {
         CALL(nvmlDeviceGetCurrentClocksThrottleReasons, (nvmlDevice_t device, unsigned long long *reasons))            \
         CALL(nvmlDeviceGetSupportedClocksEventReasons, (nvmlDevice_t device, unsigned long long *reasons))             \
         CALL(nvmlDeviceGetSupportedClocksThrottleReasons, (nvmlDevice_t device, unsigned long long *reasons))          \
+        CALL(nvmlDeviceGetViolationStatus,                                                                             \
+                (nvmlDevice_t device, nvmlPerfPolicyType_t policy, nvmlViolationTime_t * time))                        \
         CALL(nvmlDeviceGetPcieThroughput,                                                                              \
                 (nvmlDevice_t device, nvmlPcieUtilCounter_t counter, unsigned int *kilobytes))                         \
         CALL(nvmlDeviceGetPcieReplayCounter, (nvmlDevice_t device, unsigned int *count))                               \

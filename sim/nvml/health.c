@@ -180,6 +180,26 @@ static bool field_value(const struct call *call, unsigned int id, unsigned int *
         }
 }
 
+/* The fields of 64 bits. */
+static bool wide_value(const struct scenario_gpu *gpu, unsigned int id, unsigned long long *value)
+{
+        switch (id) {
+        case NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION:
+                *value = gpu->energy_mj;
+                return true;
+        case NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX:
+        case NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX:
+                *value = gpu->nvlink_kib[id - NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX];
+                return gpu->model->nvlinks;
+        case NVML_FI_DEV_PCIE_COUNT_TX_BYTES:
+        case NVML_FI_DEV_PCIE_COUNT_RX_BYTES:
+                *value = gpu->pcie_bytes[id - NVML_FI_DEV_PCIE_COUNT_TX_BYTES];
+                return true;
+        default:
+                return false;
+        }
+}
+
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
         _cleanup_(call_end) struct call call = call_gpu(__func__, device);
@@ -199,9 +219,8 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
                 value->value.ullVal = 0;
                 value->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
                 value->nvmlReturn = NVML_SUCCESS;
-                if (value->fieldId == NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION) {
+                if (wide_value(call.config, value->fieldId, &value->value.ullVal)) {
                         value->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
-                        value->value.ullVal = call.config->energy_mj;
                 } else if (field_value(&call, value->fieldId, &number)) {
                         value->value.uiVal = number;
                 } else {

@@ -256,6 +256,20 @@ nvmlReturn_t nvmlDeviceGetSupportedClocksThrottleReasons(nvmlDevice_t device, un
         RETURN_GPU_VALUE(device, reasons, 0x1ff);
 }
 
+nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, nvmlPerfPolicyType_t policy, nvmlViolationTime_t *time)
+{
+        _cleanup_(call_end) struct call call = call_gpu(__func__, device);
+
+        if (call.result)
+                return call.result;
+        if (!time)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        if (policy != NVML_PERF_POLICY_POWER && policy != NVML_PERF_POLICY_THERMAL)
+                return NVML_ERROR_NOT_SUPPORTED;
+        *time = (nvmlViolationTime_t){.violationTime = call.config->throttled_ms[policy] * 1000000};
+        return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounter_t counter, unsigned int *kilobytes)
 {
         if (counter != NVML_PCIE_UTIL_TX_BYTES && counter != NVML_PCIE_UTIL_RX_BYTES)

@@ -153,8 +153,10 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(
                 const struct scenario_process *process = &call.config->processes[i];
 
                 if (process->utilization)
-                        samples[n++] = (nvmlProcessUtilizationSample_t){
-                                .pid = process->pid, .timeStamp = now, .smUtil = process->utilization};
+                        samples[n++] = (nvmlProcessUtilizationSample_t){.pid = process->pid,
+                                .timeStamp = now,
+                                .smUtil = process->utilization,
+                                .memUtil = process->memory_utilization};
         }
         return NVML_SUCCESS;
 }
@@ -184,8 +186,10 @@ nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProc
                 const struct scenario_process *process = &call.config->processes[i];
 
                 if (process->utilization)
-                        info->procUtilArray[n++] = (nvmlProcessUtilizationInfo_v1_t){
-                                .timeStamp = now, .pid = process->pid, .smUtil = process->utilization};
+                        info->procUtilArray[n++] = (nvmlProcessUtilizationInfo_v1_t){.timeStamp = now,
+                                .pid = process->pid,
+                                .smUtil = process->utilization,
+                                .memUtil = process->memory_utilization};
         }
         return NVML_SUCCESS;
 }

@@ -49,6 +49,7 @@ struct scenario_process {
         unsigned int gi; /* NVML_NO_INSTANCE */
         unsigned int ci;
         unsigned int utilization;
+        unsigned int memory_utilization;
 };
 
 struct scenario_gpu {
@@ -89,6 +90,9 @@ struct scenario_gpu {
         unsigned int clock_mhz; /* now */
         uint64_t energy_mj;
         uint64_t clock_reasons;
+        uint64_t throttled_ms[2]; /* by nvmlPerfPolicyType_t */
+        uint64_t pcie_bytes[2];   /* sent, received, as the next */
+        uint64_t nvlink_kib[2];
         bool ecc;
         uint64_t ecc_errors[2][2]; /* [corrected, uncorrected][volatile, aggregate] */
         unsigned int remapped_corrected;

@@ -9,8 +9,8 @@
 
 static const char *const gpu_keys[] = {"model", "count", "uuid", "name", "serial", "minor", "bus", "numa", "memory",
         "memoryUsed", "computeMode", "persistence", "mig", "nvlink", "processes", "utilization", "temperature", "power",
-        "clock", "energy", "clockReasons", "ecc", "remappedRows", "retiredPagesPending", "recoveryAction", "fabric",
-        "present", "lost", "resets", "errors", "delays", NULL};
+        "clock", "energy", "clockReasons", "throttled", "pcie", "nvlinkTraffic", "ecc", "remappedRows",
+        "retiredPagesPending", "recoveryAction", "fabric", "present", "lost", "resets", "errors", "delays", NULL};
 
 bool scenario_bus(const char *text, unsigned int *domain, unsigned int *bus, unsigned int *device)
 {
@@ -117,7 +117,8 @@ static int parse_nvlink(const struct decode *decode, struct scenario_gpu *gpu, s
 
 static int parse_process(const struct decode *decode, struct scenario_process *process, struct error *err)
 {
-        static const char *const keys[] = {"pid", "name", "memory", "type", "gi", "ci", "utilization", NULL};
+        static const char *const keys[] = {
+                "pid", "name", "memory", "type", "gi", "ci", "utilization", "memoryUtilization", NULL};
         static const struct decode_word types[] = {{"C", PROCESS_COMPUTE}, {"G", PROCESS_GRAPHICS},
                 {"MPS", PROCESS_MPS}, {"C+G", PROCESS_COMPUTE | PROCESS_GRAPHICS},
                 {"M+C", PROCESS_MPS | PROCESS_COMPUTE}, {NULL}};
@@ -130,7 +131,8 @@ static int parse_process(const struct decode *decode, struct scenario_process *p
                 decode_word(decode, "type", types, &type, err) < 0 ||
                 decode_uint32(decode, "gi", 14, &process->gi, err) < 0 ||
                 decode_uint32(decode, "ci", 7, &process->ci, err) < 0 ||
-                decode_uint32(decode, "utilization", 100, &process->utilization, err) < 0)
+                decode_uint32(decode, "utilization", 100, &process->utilization, err) < 0 ||
+                decode_uint32(decode, "memoryUtilization", 100, &process->memory_utilization, err) < 0)
                 return -1;
         if (!process->pid)
                 return decode_fail(decode, "pid", err, "must be there, and not 0");
@@ -277,6 +279,31 @@ static int parse_fabric(const struct decode *decode, struct scenario_gpu *gpu, s
         return 0;
 }
 
+/* {<first>: N, <second>: N} */
+static int parse_pair(const struct decode *decode, const char *name, const char *first, const char *second,
+        uint64_t pair[2], struct error *err)
+{
+        const char *const keys[] = {first, second, NULL};
+        struct decode both;
+        bool found;
+
+        if (decode_member(decode, name, &both, &found, err) < 0)
+                return -1;
+        if (!found)
+                return 0;
+        if (decode_object(&both, keys, err) < 0 || decode_uint(&both, first, INT64_MAX / 1000000, &pair[0], err) < 0)
+                return -1;
+        return decode_uint(&both, second, INT64_MAX / 1000000, &pair[1], err);
+}
+
+static int parse_traffic(const struct decode *decode, struct scenario_gpu *gpu, struct error *err)
+{
+        if (parse_pair(decode, "throttled", "power", "thermal", gpu->throttled_ms, err) < 0 ||
+                parse_pair(decode, "pcie", "sent", "received", gpu->pcie_bytes, err) < 0)
+                return -1;
+        return parse_pair(decode, "nvlinkTraffic", "sent", "received", gpu->nvlink_kib, err);
+}
+
 static int parse_load(const struct decode *decode, struct scenario_gpu *gpu, struct error *err)
 {
         static const struct decode_word modes[] = {{"default", NVML_COMPUTEMODE_DEFAULT},
@@ -310,9 +337,9 @@ static int parse_gpu(const struct decode *decode, struct scenario_gpu *gpu, size
         gpu->present = true;
         if (parse_identity(decode, gpu, position, err) < 0 || parse_numa(decode, gpu, nth, count, err) < 0 ||
                 parse_load(decode, gpu, err) < 0 || parse_utilization(decode, gpu, err) < 0 ||
-                parse_health(decode, gpu, err) < 0 || parse_nvlink(decode, gpu, err) < 0 ||
-                parse_processes(decode, gpu, err) < 0 || parse_fabric(decode, gpu, err) < 0 ||
-                scenario_parse_mig(decode, gpu, err) < 0 ||
+                parse_traffic(decode, gpu, err) < 0 || parse_health(decode, gpu, err) < 0 ||
+                parse_nvlink(decode, gpu, err) < 0 || parse_processes(decode, gpu, err) < 0 ||
+                parse_fabric(decode, gpu, err) < 0 || scenario_parse_mig(decode, gpu, err) < 0 ||
                 decode_uint32(decode, "resets", UINT32_MAX, &gpu->resets, err) < 0 ||
                 decode_bool(decode, "present", &gpu->present, err) < 0)
                 return -1;

@@ -18,6 +18,7 @@
 #include "agent/hangs.h"
 #include "agent/labels.h"
 #include "agent/metrics.h"
+#include "agent/mig.h"
 #include "agent/node_read.h"
 #include "agent/report.h"
 #include "agent/restart.h"
@@ -58,12 +59,14 @@ struct agent {
         struct ledger *ledger;
         struct agent_rollout *rollout;
         struct metrics_http *metrics; /* NULL: nobody asks for them */
+        struct agent_usage *usage;    /* NULL: nothing is sampled */
         struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
         struct node_watch *node;
         struct node_events *events;
         struct node_report *report;
         struct agent_labels *labels; /* NULL: labels are off, or another agent serves */
         struct dra_driver *dra;      /* the same */
+        struct agent_mig *mig;       /* the same */
         struct generation *current;  /* NULL before the first inventory */
         struct generation *previous;
         bool has_heard;            /* the monitor has reported an inventory, or why there is none */
@@ -71,6 +74,7 @@ struct agent {
         struct complaint bad_config;
         struct complaint bad_plan;
         struct complaint bad_dra;
+        struct complaint bad_mig;
         uv_timer_t retry;
         uint64_t retry_ms; /* the last pause; 0: nothing is refused */
         struct signals signals;
@@ -145,6 +149,7 @@ static void agent_stop(struct agent *agent, int status)
         agent->metrics = metrics_http_close(agent->metrics);
         uv_timer_start(&agent->deadline, on_agent_deadline, STOP_DEADLINE_MS, 0);
         agent_rollout_close(TAKE_PTR(agent->rollout));
+        agent->mig = agent_mig_close(agent->mig);
         dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
         plugins_close(agent->plugins, on_plugins_closed, agent);
         ledger_close(agent->ledger, on_holdings_closed, agent);
@@ -328,6 +333,7 @@ static void put_in_force(struct agent *agent, struct generation *next)
         agent_follow(agent, next->rollout);
         agent_apply(agent, next->rollout->plan);
         follow_dra(agent, next->rollout->plan);
+        agent_mig_planned(agent->mig, next->plan);
         node_report_plan(agent->report, next->plan);
         node_report_refused(agent->report, NULL);
         agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
@@ -391,6 +397,7 @@ static void on_held(void *data)
                 rollout_free(next);
         else
                 agent_serve(agent, next);
+        agent_mig_held(agent->mig);
 }
 
 /* ---- reports of the monitor ---- */
@@ -402,13 +409,32 @@ static const struct inventory *newest_inventory(const struct agent *agent)
         return agent->current ? agent->current->inventory : NULL;
 }
 
+/* Takes the inventory. */
+static void agent_plan(struct agent *agent, struct inventory *inventory, enum log_level warnings)
+{
+        struct generation *next = NULL;
+        struct error err;
+
+        mark_claimed(agent, inventory);
+        agent_mig_mark(agent->mig, inventory);
+        if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0) {
+                agent_refuse(agent, inventory, &err);
+                return;
+        }
+        if (plugins_is_serving(agent->plugins) && generation_publish(next, warnings, &err) < 0) {
+                next->inventory = NULL; /* which agent_refuse() keeps */
+                generation_free(next);
+                agent_refuse(agent, inventory, &err);
+                return;
+        }
+        put_in_force(agent, next);
+}
+
 static void on_agent_inventory(struct inventory *inventory, void *data)
 {
         struct agent *agent = data;
         const struct inventory *before = newest_inventory(agent);
         enum log_level warnings = agent->retry_ms ? LOG_DEBUG : LOG_WARN; /* told at the first attempt */
-        struct generation *next = NULL;
-        struct error err;
 
         agent->has_heard = true;
         if (agent->stopping) {
@@ -429,18 +455,8 @@ static void on_agent_inventory(struct inventory *inventory, void *data)
                 agent->refused = inventory;
                 return;
         }
-        mark_claimed(agent, inventory);
-        if (generation_new(&next, agent->settings, inventory, warnings, &err) < 0) {
-                agent_refuse(agent, inventory, &err);
-                return;
-        }
-        if (plugins_is_serving(agent->plugins) && generation_publish(next, warnings, &err) < 0) {
-                next->inventory = NULL; /* which agent_refuse() keeps */
-                generation_free(next);
-                agent_refuse(agent, inventory, &err);
-                return;
-        }
-        put_in_force(agent, next);
+        agent_plan(agent, inventory, warnings);
+        agent_mig_read(agent->mig);
 }
 
 static void on_agent_unavailable(const char *reason, void *data)
@@ -501,6 +517,53 @@ static void on_holdings_changed(void *data)
                 plugins_refresh(agent->plugins);
 }
 
+/* ---- MIG ---- */
+
+/* The GPUs are the same, and others of their units are withdrawn. */
+static void on_mig_handover(void *data)
+{
+        struct agent *agent = data;
+        const struct inventory *newest = newest_inventory(agent);
+
+        if (newest && !agent_config_is_waiting(agent->configs))
+                agent_plan(agent, inventory_copy(newest), LOG_DEBUG);
+}
+
+static void on_mig_rescan(void *data)
+{
+        const struct agent *agent = data;
+
+        gpu_monitor_rescan(agent->monitor);
+}
+
+/* Before the first plan is served: what an unfinished change has withdrawn is not in it. */
+static void begin_mig(struct agent *agent)
+{
+        const struct agent_mig_options options = {
+                .loop = &agent->loop,
+                .config = agent->settings->config,
+                .client = agent_api_client(agent->api),
+                .watch = agent->node,
+                .events = agent->events,
+                .ledger = agent->ledger,
+                .on_handover = on_mig_handover,
+                .rescan = on_mig_rescan,
+                .data = agent,
+        };
+        struct error err;
+
+        if (!options.config->mig.manager)
+                return;
+        if (!options.client) {
+                error_raise(
+                        &err, ERROR_UNAVAILABLE, "mig.manager: needs the API server and the node's name (NODE_NAME)");
+                complain(&agent->bad_mig, "the MIG geometry stays as it is", &err);
+                return;
+        }
+        agent->mig = agent_mig_new(&options);
+        agent_mig_begin(agent->mig);
+}
+
 /* ---- whose turn it is ---- */
 
 static void publish_labels(struct agent *agent)
@@ -545,7 +608,10 @@ static void take_over(struct agent *agent)
         agent_hangs_report_all(agent->monitor, agent->events);
         agent_rollout_serve(agent->rollout, true);
         begin_dra(agent);
-        if (agent->current)
+        begin_mig(agent);
+        if (agent->current && agent->mig)
+                on_mig_handover(agent);
+        else if (agent->current)
                 agent_serve(agent, agent_rollout_judge(agent->rollout, agent->current->plan));
         agent_config_serve(agent->configs, true);
         node_report_serve(agent->report, true);
@@ -557,6 +623,7 @@ static void give_way(struct agent *agent)
 {
         node_events_serve(agent->events, false);
         agent_rollout_serve(agent->rollout, false);
+        agent->mig = agent_mig_close(agent->mig);
         dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
         ledger_leave(agent->ledger);
         agent_config_serve(agent->configs, false);
@@ -689,6 +756,15 @@ static void on_stale_library(void *data)
 
 /* ---- metrics ---- */
 
+static void on_samples(struct gpu_samples *samples, void *data)
+{
+        struct agent *agent = data;
+        const struct generation *current = agent->current;
+
+        agent_usage_add(agent->usage, samples, agent->ledger, current ? current->rollout->plan : NULL,
+                !agent->stopping && plugins_is_serving(agent->plugins));
+}
+
 static void measure_resource(const struct agent *agent, const struct resource *resource, struct arena *scratch,
         struct agent_metrics_resource *ret)
 {
@@ -712,6 +788,7 @@ static char *write_metrics(void *data)
         struct arena scratch = ARENA_INIT;
         struct agent_metrics_resource *resources;
         struct dra_measures dra;
+        struct agent_usage_view usage;
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
         char *text;
 
@@ -728,6 +805,13 @@ static char *write_metrics(void *data)
                 dra = dra_driver_measure(agent->dra);
         metrics.dra = agent->dra ? &dra : NULL;
         metrics.n_claims = ledger_claims(agent->ledger, &scratch, &metrics.claims);
+        if (agent->usage) {
+                agent_usage_look(
+                        agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);
+                usage.inventory = newest_inventory(agent);
+                metrics.usage = &usage;
+                metrics.dcgm_host = agent->settings->config->metrics_dcgm ? agent->settings->config->node_name : NULL;
+        }
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
@@ -748,6 +832,8 @@ static char *find_ailment(void *data)
 
         if (agent->bad_plan.text[0])
                 return xasprintf("the newest plan is refused: %s", agent->bad_plan.text);
+        if (agent->bad_mig.text[0])
+                return xasprintf("the MIG geometry stays as it is: %s", agent->bad_mig.text);
         if (agent->bad_dra.text[0])
                 return xasprintf("nothing is offered by DRA: %s", agent->bad_dra.text);
         if (agent->bad_config.text[0])
@@ -864,11 +950,15 @@ static int agent_start(struct agent *agent, struct error *err)
                 .on_health = on_agent_health,
                 .on_unheard = on_unheard,
                 .on_hang = on_agent_hang,
+                /* Nobody reads them elsewhere. */
+                .sample_ms = *config->metrics_address ? config->usage_seconds * UINT64_C(1000) : 0,
+                .on_samples = on_samples,
                 .on_stale_library = on_stale_library,
                 .data = agent,
         };
         struct agent_config_cluster cluster;
 
+        agent->usage = monitor.sample_ms ? agent_usage_new() : NULL;
         /* First the thread that reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;
@@ -959,6 +1049,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         generation_free(agent.previous);
         generation_free(agent.current);
         inventory_free(agent.refused);
+        agent_usage_free(agent.usage);
         settings_unref(agent.settings);
         uv_loop_close(&agent.loop);
         log_info("stopped");

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/dcgm_metrics.h"
 #include "agent/dra_metrics.h"
+#include "agent/usage_metrics.h"
 #include "base/map.h"
 #include "metrics/exposition.h"
 #include "mps/wire/message.h"
@@ -411,6 +413,10 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
                 dra_metrics_put(&exposition, metrics->dra, metrics->claims, metrics->n_claims);
         put_mps(&exposition, metrics);
         put_violations(&exposition, metrics);
+        if (metrics->usage)
+                usage_metrics_put(&exposition, metrics->usage);
+        if (metrics->usage && metrics->dcgm_host)
+                dcgm_metrics_put(&exposition, metrics->usage, metrics->dcgm_host);
         put_events(&exposition, &metrics->events);
         exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,
                 "Waits for NVML's health events that failed, since the agent started.");

@@ -27,6 +27,8 @@ const struct command command_table[] = {
                 command_config_manager, &command_config_manager_line, NULL},
         {"gpu-feature-discovery", "label the node, as a drop-in for NVIDIA's GPU feature discovery",
                 command_gpu_feature_discovery, &command_gpu_feature_discovery_line, NULL},
+        {"nvidia-mig-manager", "the MIG geometry by the node's label, as a drop-in for NVIDIA's MIG manager",
+                command_nvidia_mig_manager, &command_nvidia_mig_manager_line, NULL},
         {"nvidia-mig-parted", "the MIG geometry, as a drop-in for NVIDIA's mig-parted", command_nvidia_mig_parted,
                 &command_nvidia_mig_parted_line, command_nvidia_mig_parted_table},
         {0},

@@ -97,6 +97,17 @@ static int set_dra(struct config *config, const struct merge *merge, struct aren
         return 0;
 }
 
+static void set_mig(struct config *config, const struct merge *merge, struct arena *arena)
+{
+        config->mig = (struct config_mig){
+                .manager = merged_is(merge, "mig-manager", "true"),
+                .file = config_copy(merge, arena, "mig-config-file"),
+                .fallback = config_copy(merge, arena, "mig-default"),
+                .state_directory = config_copy(merge, arena, "mig-state-directory"),
+                .program = config_copy(merge, arena, "mig-program"),
+        };
+}
+
 /* MPS cannot be described to a container without the place where it is on the host. */
 static int check_mps_root(const struct option_set *options, struct config *config, struct arena *arena,
         config_warn_fn *warn, void *warn_data, struct error *err)
@@ -138,6 +149,9 @@ static int check_node_taint_and_condition(const struct config *config, struct ar
         return 0;
 }
 
+/* In the order of usage_words. */
+static const unsigned int usage_seconds[] = {0, 1, 5, 15, 30, 60};
+
 static void set_paths(struct config *config, const struct merge *merge, struct arena *arena)
 {
         config->driver_root = config_copy(merge, arena, "driver-root");
@@ -159,6 +173,8 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->nvml_library = config_copy(merge, arena, "nvml-library");
         config->system_root = config_copy(merge, arena, "system-root");
         config->metrics_address = config_copy(merge, arena, "metrics-address");
+        config->metrics_dcgm = merged_is(merge, "metrics-dcgm", "true");
+        config->usage_seconds = usage_seconds[choice(merge, "usage-interval")];
         config->node_name = config_copy(merge, arena, "node-name");
         config->kubeconfig = config_copy(merge, arena, "kubeconfig");
         config->node_condition = config_copy(merge, arena, "node-condition");
@@ -216,6 +232,7 @@ int config_build_text(const struct option_set *options, const struct config_text
         set_paths(config, &merge, arena);
         set_policy(config, &merge, arena);
         set_sections(config, &file);
+        set_mig(config, &merge, arena);
         if (set_dra(config, &merge, arena, err) < 0)
                 return -1;
         if (check_mps_root(options, config, arena, warn, warn_data, err) < 0 ||

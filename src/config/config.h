@@ -200,6 +200,15 @@ struct config_discovery {
         const char *machine_type_file;
 };
 
+/* "mig", ours: the MIG geometry by the node's label. It holds from the start. */
+struct config_mig {
+        bool manager;
+        const char *file;     /* "": generated */
+        const char *fallback; /* configuration of a node without the label; "": none */
+        const char *state_directory;
+        const char *program; /* "": this one */
+};
+
 /*
  * "dra", ours: what the node offers by Dynamic Resource Allocation (dra/layout.h says what the devices are). The driver's name, the folders,
  * the instance and whether DRA is there at all hold from the start; the rest may change on reload.
@@ -277,11 +286,14 @@ struct config {
 
         struct config_discovery discovery_flags;
         struct config_dra dra;
+        struct config_mig mig;
 
         const char *kubelet_socket;  /* "" : never register */
         const char *nvml_library;    /* "" : found by the driver root */
         const char *system_root;     /* "": /dev, /proc, /sys and the mpsRoot of doctor are below it */
         const char *metrics_address; /* metrics/http.h; "": no metrics */
+        bool metrics_dcgm;           /* metrics of GPUs under dcgm-exporter's names, too */
+        unsigned int usage_seconds;  /* between readings of who uses what; 0: none */
         const char *node_name;       /* "": unknown */
         const char *kubeconfig;      /* "": the pod's service account */
         const char *node_condition;  /* its type; "": none */

@@ -140,6 +140,7 @@ struct file_root {
         struct file_options *imex;
         struct file_health *health;
         struct file_dra *dra;
+        struct file_options *mig;
 };
 
 /* What counts where the section is silent. */

@@ -249,6 +249,16 @@ static json_t *print_dra(const struct config_dra *dra)
         return json;
 }
 
+static json_t *print_mig(const struct config_mig *mig)
+{
+        json_t *json = json_object();
+
+        json_object_set_new(json, "manager", json_boolean(mig->manager));
+        json_object_set_new(json, "configFile", text(mig->file));
+        json_object_set_new(json, "default", text(mig->fallback));
+        return json;
+}
+
 /* What is not in the file, since it must be known before the file can be read or cannot change while the process lives. */
 static json_t *print_process(const struct config *config)
 {
@@ -259,12 +269,16 @@ static json_t *print_process(const struct config *config)
         json_object_set_new(process, "kubeletPluginsRegistry", text(config->dra.registry));
         json_object_set_new(process, "kubeletPlugins", text(config->dra.plugins));
         json_object_set_new(process, "draInstance", text(config->dra.instance ? config->dra.instance : ""));
+        json_object_set_new(process, "migStateDirectory", text(config->mig.state_directory));
+        json_object_set_new(process, "migProgram", text(config->mig.program));
         json_object_set_new(process, "nvmlLibrary", text(config->nvml_library));
         json_object_set_new(process, "systemRoot", text(config->system_root));
         json_object_set_new(process, "cdiRoot", text(config->cdi_root));
         json_object_set_new(process, "cdiFeatureFlags", words(config->cdi_feature_flags));
         json_object_set_new(process, "cdiDisableHooks", words(config->cdi_disable_hooks));
         json_object_set_new(process, "metricsAddress", text(config->metrics_address));
+        json_object_set_new(process, "metricsDcgm", json_boolean(config->metrics_dcgm));
+        json_object_set_new(process, "usageSeconds", json_integer(config->usage_seconds));
         json_object_set_new(process, "nodeName", text(config->node_name));
         json_object_set_new(process, "kubeconfig", text(config->kubeconfig));
         json_object_set_new(process, "nodeCondition", text(config->node_condition));
@@ -291,6 +305,7 @@ char *config_print(const struct config *config)
         json_object_set_new(json, "imex", print_imex(config));
         json_object_set_new(json, "health", print_health(config));
         json_object_set_new(json, "dra", print_dra(&config->dra));
+        json_object_set_new(json, "mig", print_mig(&config->mig));
         json_object_set_new(json, "process", print_process(config));
         printed = json_dumps(json, JSON_INDENT(2));
         json_decref(json);

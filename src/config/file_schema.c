@@ -238,6 +238,7 @@ static const struct schema_key flags_keys[] = {
                 .help = "flag of GPU feature discovery; the agent only checks it"},
 };
 static const struct schema_object flags_object = {OBJECT(flags_keys, file_flags), .options = "flags."};
+static const struct schema_object mig_object = {.options = "mig.", .size = sizeof(struct file_options)};
 static const struct schema_object imex_object = {.options = "imex.", .size = sizeof(struct file_options)};
 
 /* ---- dra ---- */
@@ -383,5 +384,10 @@ static const struct schema_key root_keys[] = {
                 MEMBER(file_root, dra),
                 .object = &dra_object,
                 .help = "what is offered by Dynamic Resource Allocation; enabled and driverName count at the start only"},
+        {.name = "mig",
+                .type = SCHEMA_OBJECT,
+                MEMBER(file_root, mig),
+                .object = &mig_object,
+                .help = "the MIG geometry by the node's label; counts at the start only"},
 };
 const struct schema_object schema_file = {OBJECT(root_keys, file_root)};

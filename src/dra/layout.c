@@ -240,16 +240,18 @@ static void add_gpu(struct builder *builder, size_t position)
                 return;
         }
         name = arena_printf(builder->arena, "gpu-%u", builder->by_minor ? (unsigned int)gpu->minor : gpu->index);
-        if (geometry)
+        if (geometry && !gpu->is_withdrawn)
                 dra_candidates(&builder->units, &counters, geometry, gpu, position, name);
-        if (geometry ? !others_made_some(geometry) : !gpu->mig_enabled)
+        if (!gpu->is_withdrawn && (geometry ? !others_made_some(geometry) : !gpu->mig_enabled))
                 add_whole_gpu(builder, &counters, gpu, position, name, geometry != NULL);
         for (size_t i = 0; gpu->mig_enabled && i < gpu->n_mig_devices; i++)
-                if (!was_made_by_us(geometry, gpu->mig_devices[i].gpu_instance))
+                if (!gpu->mig_devices[i].is_withdrawn && !was_made_by_us(geometry, gpu->mig_devices[i].gpu_instance))
                         add_mig_device(builder, &counters, gpu, position, name, &gpu->mig_devices[i]);
         add_counter_set(builder, &counters, name, first);
         if (builder->units.count == first)
-                note(builder, gpu->uuid, "not offered: it is in MIG mode and has no MIG devices");
+                note(builder, gpu->uuid,
+                        gpu->is_withdrawn ? "not offered: its MIG geometry is being changed"
+                                          : "not offered: it is in MIG mode and has no MIG devices");
 }
 
 static unsigned int media_of(const struct dra_unit *unit)

@@ -11,7 +11,7 @@
  * The counter set gpu-0-counters has 1 of "unit", and a shared device is charged once, by its first claim. So the scheduler gives the
  * GPU to one claim as a whole, or to any number of claims that fit by MPS, or to 4 by time-slicing, and never mixes them.
  *
- * Names (DNS labels). N is the GPU's minor number, or NVML's index where any GPU does not tell its minor:
+ * Names (DNS labels). N is the GPU's minor number, or NVML's index if the minor number of any GPU is unknown:
  *
  *   gpu-N                                whole GPU
  *   gpu-N-mig-1g-10gb-gi7-ci0            MIG device that exists, by its GPU instance and compute instance
@@ -73,7 +73,7 @@ static inline bool dra_device_kind_is_by_mps(enum dra_device_kind kind)
 
 /*
  * What a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus a multiple of
- * |step|, and is at most |max|; a claim that requests none takes |preset|. Without: the whole value belongs to whoever has the device.
+ * |step|, and is at most |max|; a claim that requests none takes |preset|. Without a policy, the claim that has the device has the whole value.
  */
 struct dra_capacity {
         const char *name;

@@ -69,7 +69,8 @@ struct mig_device {
         int gpu_instance_cap;     /* minor of /dev/nvidia-caps/nvidia-cap<n>; -1 unknown */
         int compute_instance_cap; /* the same */
         struct mig_attributes attributes;
-        uint64_t memory;     /* of the instance, total, bytes */
+        uint64_t memory;   /* of the instance, total, bytes */
+        bool is_withdrawn; /* it is offered to nobody, since the MIG geometry changes: the agent knows, NVML does not */
         const char *failure; /* why it could not be read now, or NULL; then the other fields are from before:
                               * inventory_keep() */
 };
@@ -110,7 +111,8 @@ struct gpu {
         int coherent;                 /* 1: GPU and CPU share one set of page tables (ATS); 0; -1 unknown */
         bool mig_capable;
         bool mig_enabled;
-        bool is_claimed; /* DRA claims have something of it: the agent knows, NVML does not */
+        bool is_claimed;   /* DRA claims have something of it: the agent knows, NVML does not */
+        bool is_withdrawn; /* as of a MIG device: the whole GPU */
         unsigned int mig_max;
         const struct mig_device *mig_devices;
         size_t n_mig_devices;

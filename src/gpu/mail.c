@@ -43,12 +43,14 @@ void mail_done(struct mail *mail)
         free(mail->unavailable);
         free(mail->unheard);
         inventory_free(mail->inventory);
+        gpu_samples_free(mail->samples);
         *mail = (struct mail)MAIL_INIT;
 }
 
 bool mail_is_empty(const struct mail *mail)
 {
-        return !mail->inventory && !mail->unavailable && !mail->unheard && mail->n_notes == 0 && !mail->is_stale;
+        return !mail->inventory && !mail->unavailable && !mail->unheard && mail->n_notes == 0 && !mail->samples &&
+               !mail->is_stale;
 }
 
 void mail_put_inventory(struct mail *mail, struct inventory *inventory)
@@ -113,6 +115,12 @@ void mail_put_note(struct mail *mail, const char *uuid, bool healthy, const char
         note->healthy = healthy;
 }
 
+void mail_put_samples(struct mail *mail, struct gpu_samples *samples)
+{
+        gpu_samples_free(mail->samples);
+        mail->samples = samples;
+}
+
 void mail_merge(struct mail *mail, struct mail *from)
 {
         if (from->inventory)
@@ -126,6 +134,8 @@ void mail_merge(struct mail *mail, struct mail *from)
                 mail_put_unavailable(mail, from->unavailable);
         if (from->unheard)
                 mail_put_unheard(mail, from->unheard);
+        if (from->samples)
+                mail_put_samples(mail, TAKE_PTR(from->samples));
         mail->is_stale = mail->is_stale || from->is_stale;
         mail_done(from);
 }

@@ -5,8 +5,9 @@
  * (gpu/call_trace.h). Only the thread that owns |nvml| calls them, never the loop's thread. Programs other than ours may
  * change the geometry at any time, and nothing here locks it.
  *
- * What is created is one GPU instance, with one compute instance of all its slices unless the caller says otherwise. What
- * others created is listed and destroyed as it is. Nothing here asks who holds a MIG device: NVML refuses (IN_USE) only while a process runs on it.
+ * What is created is one GPU instance, with one compute instance of all its slices unless the caller says otherwise.
+ * What others created is listed and destroyed as it is. Nothing here asks who holds a MIG device: NVML refuses (IN_USE)
+ * only while a process runs on it.
  *
  * An error names the GPU, profile and placement, NVML's call and code, and the way out. EXHAUSTED: no room at that
  * placement; UNAVAILABLE: among others, a process uses the instance; DENIED: not allowed to change the geometry;

@@ -134,6 +134,8 @@ static void monitor_deliver(struct gpu_monitor *monitor, struct mail *mail)
                 to->on_unavailable(mail->unavailable, to->data);
         if (mail->unheard && to->on_unheard && !monitor->is_closing)
                 to->on_unheard(*mail->unheard ? mail->unheard : NULL, to->data);
+        if (mail->samples && !monitor->is_closing)
+                to->on_samples(TAKE_PTR(mail->samples), to->data);
         if (mail->is_stale && to->on_stale_library && !monitor->is_closing)
                 to->on_stale_library(to->data);
 }
@@ -188,6 +190,7 @@ static int new_worker(struct gpu_monitor *monitor, struct worker **ret, struct e
                 .wait_ms = options->wait_ms ? options->wait_ms : WAIT_MS,
                 .empty_ms = options->empty_ms ? options->empty_ms : EMPTY_MS,
                 .unheard_ms = options->unheard_ms ? options->unheard_ms : UNHEARD_MS,
+                .sample_ms = options->sample_ms,
                 .policy = &monitor->policy,
         };
         const struct worker_options worker = {

@@ -40,6 +40,7 @@
 #include "gpu/inventory.h"
 #include "gpu/paths.h"
 #include "gpu/platform.h"
+#include "gpu/sample.h"
 
 struct gpu_monitor;
 
@@ -62,6 +63,7 @@ struct gpu_monitor_options {
                                              * 1,000 */
         uint64_t empty_ms;                  /* how long GPUs that are all gone stay, as unhealthy; 0: 60,000 */
         uint64_t unheard_ms;                /* how long waits may fail until all GPUs are unhealthy; 0: 120,000 */
+        uint64_t sample_ms;                 /* between readings of what the units do; 0: none */
         uint64_t hang_ms;                   /* after which a call counts as hanging; 0: 10,000 */
         uint64_t hang_pause_ms;             /* before a GPU that hung again is asked; 0: 30,000; doubles */
         const struct health_policy *policy; /* copied; NULL: every Xid except those of applications counts */
@@ -97,6 +99,12 @@ struct gpu_monitor_options {
          * well. The callback may be NULL.
          */
         void (*on_unheard)(const char *reason, void *data);
+
+        /*
+         * What the units do, every |sample_ms| while NVML can be used, for the receiver to keep and free. May be NULL if |sample_ms| is
+         * 0.
+         */
+        void (*on_samples)(struct gpu_samples *samples, void *data);
 
         /*
          * A driver call hangs, or a call that was reported as hanging has returned. The health of the GPU is reported

@@ -129,6 +129,28 @@
                 "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2")            \
         MAY(device_get_mps_processes_v1, (nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *processes),  \
                 "nvmlDeviceGetMPSComputeRunningProcesses")                                                             \
+        MAY(device_get_processes_utilization, (nvmlDevice_t device, nvmlProcessesUtilizationInfo_v1_t * info),         \
+                "nvmlDeviceGetProcessesUtilizationInfo")                                                               \
+        MAY(device_get_process_utilization,                                                                            \
+                (nvmlDevice_t device, nvmlProcessUtilizationSample_t * samples, unsigned int *count,                   \
+                        unsigned long long since),                                                                     \
+                "nvmlDeviceGetProcessUtilization")                                                                     \
+        MAY(device_get_utilization, (nvmlDevice_t device, nvmlUtilization_t * rates), "nvmlDeviceGetUtilizationRates") \
+        MAY(device_get_encoder, (nvmlDevice_t device, unsigned int *percent, unsigned int *period_us),                 \
+                "nvmlDeviceGetEncoderUtilization")                                                                     \
+        MAY(device_get_decoder, (nvmlDevice_t device, unsigned int *percent, unsigned int *period_us),                 \
+                "nvmlDeviceGetDecoderUtilization")                                                                     \
+        MAY(device_get_temperature, (nvmlDevice_t device, nvmlTemperatureSensors_t sensor, unsigned int *celsius),     \
+                "nvmlDeviceGetTemperature")                                                                            \
+        MAY(device_get_power, (nvmlDevice_t device, unsigned int *milliwatts), "nvmlDeviceGetPowerUsage")              \
+        MAY(device_get_power_limit, (nvmlDevice_t device, unsigned int *milliwatts),                                   \
+                "nvmlDeviceGetEnforcedPowerLimit")                                                                     \
+        MAY(device_get_clock, (nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz),                          \
+                "nvmlDeviceGetClockInfo")                                                                              \
+        MAY(device_get_clock_reasons, (nvmlDevice_t device, unsigned long long *reasons),                              \
+                "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")                 \
+        MAY(device_get_violation, (nvmlDevice_t device, nvmlPerfPolicyType_t policy, nvmlViolationTime_t * time),      \
+                "nvmlDeviceGetViolationStatus")                                                                        \
         MAY(device_get_compute_mode, (nvmlDevice_t device, nvmlComputeMode_t * mode), "nvmlDeviceGetComputeMode")      \
         MAY(device_set_compute_mode, (nvmlDevice_t device, nvmlComputeMode_t mode), "nvmlDeviceSetComputeMode")        \
         MAY(device_get_memory_limits, (nvmlDevice_t device, nvmlGetMemoryLimits_v1_t * limits),                        \

@@ -272,6 +272,14 @@ typedef enum {
 
 typedef enum { NVML_PCIE_UTIL_TX_BYTES = 0, NVML_PCIE_UTIL_RX_BYTES = 1 } nvmlPcieUtilCounter_t;
 
+typedef enum { NVML_PERF_POLICY_POWER = 0, NVML_PERF_POLICY_THERMAL = 1 } nvmlPerfPolicyType_t;
+
+typedef struct {
+        unsigned long long referenceTime; /* microseconds */
+        unsigned long long violationTime; /* nanoseconds in all that the policy lowered the clocks */
+} nvmlViolationTime_t;
+NVML_ABI_ASSERT(nvmlViolationTime_t, 16);
+
 /* ---- processes ---- */
 
 typedef struct {
@@ -568,6 +576,10 @@ NVML_ABI_OFFSET(nvmlFieldValue_t, value, 32);
 #define NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION 83u /* millijoule */
 #define NVML_FI_DEV_NVLINK_LINK_COUNT 91u
 #define NVML_FI_DEV_PCIE_REPLAY_COUNTER 94u
+#define NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX                                                                          \
+        138u /* KiB since the driver was loaded; with the next, of scope NVML_SCOPE_ALL: of all links */
+#define NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX 139u
+#define NVML_SCOPE_ALL 0xffffffffu
 #define NVML_FI_DEV_REMAPPED_COR 142u
 #define NVML_FI_DEV_REMAPPED_UNC 143u
 #define NVML_FI_DEV_REMAPPED_PENDING 144u
@@ -577,6 +589,8 @@ NVML_ABI_OFFSET(nvmlFieldValue_t, value, 32);
 #define NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY 162u
 #define NVML_FI_DEV_NVLINK_ERROR_DL_CRC 163u
 #define NVML_FI_DEV_C2C_LINK_COUNT 170u
+#define NVML_FI_DEV_PCIE_COUNT_TX_BYTES 197u /* may wrap */
+#define NVML_FI_DEV_PCIE_COUNT_RX_BYTES 198u
 #define NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE 199u /* profiles can be read while MIG is off */
 #define NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED 184u
 #define NVML_FI_DEV_POWER_AVERAGE 185u /* milliwatt */

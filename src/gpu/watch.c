@@ -4,6 +4,7 @@
 
 #include "gpu/nvml_read.h"
 #include "gpu/watch_events.h"
+#include "gpu/watch_sample.h"
 
 #define SETTLE_MS 200U                         /* a changed MIG layout or a new GPU causes several events */
 #define RECOUNT_MS UINT64_C(5000)              /* the first time at most; doubles up to the next */
@@ -22,6 +23,8 @@ void watch_done(struct watch *watch)
         watch_close(watch);
         units_done(&watch->units);
         watch->inventory = inventory_free(watch->inventory);
+        watch->samples = gpu_samples_free(watch->samples);
+        free(watch->xids);
         free(watch->library_path);
         watch->library_path = NULL;
 }
@@ -73,6 +76,11 @@ void watch_inherit(struct watch *heir, struct watch *from, bool with_ears)
         heir->gpus = from->gpus;
         heir->recount_at_ms = from->recount_at_ms;
         heir->recount_ms = from->recount_ms;
+        heir->xids = xcalloc(from->n_xids, sizeof(*heir->xids));
+        while (heir->n_xids < from->n_xids) {
+                heir->xids[heir->n_xids] = from->xids[heir->n_xids];
+                heir->n_xids++;
+        }
         if (with_ears && from->ears.set) {
                 heir->ears = copy_ears(&from->ears);
                 from->disowned = from->ears.set;
@@ -400,7 +408,7 @@ static uint64_t next_due(const struct watch *watch)
 
 static unsigned int time_left(const struct watch *watch)
 {
-        uint64_t due = next_due(watch);
+        uint64_t due = MIN(next_due(watch), watch_sample_at(watch));
         uint64_t now = watch_now_ms();
 
         return due <= now ? 0 : (unsigned int)MIN(due - now, watch->options->wait_ms);
@@ -438,5 +446,6 @@ int watch_do_due(struct watch *watch, struct mail *mail, struct error *err)
                 if (probe_at(watch, i) <= now)
                         watch_probe(watch, i, false, now);
         report_news(watch, false, mail);
+        watch_sample(watch, mail);
         return 0;
 }

@@ -21,6 +21,7 @@
 #include "gpu/nvml.h"
 #include "gpu/paths.h"
 #include "gpu/platform.h"
+#include "gpu/sample.h"
 #include "gpu/units.h"
 
 /* As in struct gpu_monitor_options, but without defaults, except for |probe_ms|. */
@@ -34,6 +35,7 @@ struct watch_options {
         uint64_t refresh_ms;
         uint64_t empty_ms;
         uint64_t unheard_ms;
+        uint64_t sample_ms;                 /* 0: nothing is sampled */
         const struct health_policy *policy; /* the first one, copied */
         struct call_trace *trace;           /* records the driver calls of the watch; or NULL */
 };
@@ -69,6 +71,12 @@ struct watch {
         uint64_t unheard_since_ms; /* time of the first failed wait in a row */
         bool is_unheard;           /* for so long that all GPUs count as unhealthy */
         char unheard[200];         /* why no events arrive, once it is to be reported; empty: they arrive */
+
+        struct gpu_samples *samples; /* of the GPUs that were read in this round; NULL: none yet */
+        size_t n_sampled;            /* so many positions of the inventory are done */
+        uint64_t sample_at_ms;       /* when a round is due */
+        struct gpu_xid *xids;        /* all that came */
+        size_t n_xids;
 
         bool is_outdated; /* close it and open it again */
         bool must_report; /* report the inventory, even if it has not changed */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu/probe.h"
+#include "gpu/watch_sample.h"
 
 #define DRAIN_MAX 256U     /* events per step, before probes and requests are handled */
 #define SWEEP_MS 5000U     /* between two probes of all GPUs while waiting fails */
@@ -169,6 +170,7 @@ static size_t find_group(const struct watch *watch, nvmlDevice_t device)
 
 static void handle_xid(struct watch *watch, size_t group, const nvmlEventData_t *event)
 {
+        watch_count_xid(watch, group, event->eventData);
         switch (health_policy_effect(&watch->policy, event->eventData)) {
         case XID_IGNORED:
                 break;

@@ -35,6 +35,9 @@ enum node_event {
         NODE_EVENT_PLAN_ACCEPTED,   /* after PLAN_REFUSED */
         NODE_EVENT_CHANGE_PENDING,  /* a change waits until containers have ended */
         NODE_EVENT_CHANGE_COMPLETED,
+        NODE_EVENT_MIG_CHANGE_PENDING, /* the node's MIG configuration waits for pods that hold what has to end */
+        NODE_EVENT_MIG_CHANGE_COMPLETED,
+        NODE_EVENT_MIG_CHANGE_FAILED,
         NODE_EVENT_MPS_UNAVAILABLE, /* no `warpshare mps` answers */
         NODE_EVENT_MPS_DAEMON_FAULT,
         NODE_EVENT_MPS_DAEMON_RECOVERED,

@@ -284,3 +284,15 @@ size_t holders_all(const struct holders *holders, struct arena *arena, struct ro
         }
         return count;
 }
+
+size_t holders_containers(const struct holders *holders, struct arena *arena, const struct holder **ret)
+{
+        struct holder *containers = ARENA_ARRAY(arena, struct holder, holders->n_all);
+        size_t count = 0;
+
+        for (size_t i = 0; i < holders->n_all; i++)
+                if (holders->all[i].holder.pod_uid)
+                        containers[count++] = holders->all[i].holder;
+        *ret = containers;
+        return count;
+}

@@ -60,6 +60,9 @@ const struct map *holders_pods(const struct holders *holders);
 /* All held devices, of all resources, in |arena|. */
 size_t holders_all(const struct holders *holders, struct arena *arena, struct rollout_held **ret);
 
+/* All containers whose pod's UID is known, once for each resource that they hold, in |arena|; texts are the holders'. */
+size_t holders_containers(const struct holders *holders, struct arena *arena, const struct holder **ret);
+
 /* The devices of one resource that containers hold, in |arena|. */
 size_t holders_of(
         const struct holders *holders, const char *resource, struct arena *arena, struct allocations_held **ret);

@@ -202,6 +202,11 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
         return has_checkpoint || ledger->holders ? LEDGER_LISTED : LEDGER_UNKNOWN;
 }
 
+size_t ledger_containers(const struct ledger *ledger, struct arena *arena, const struct holder **ret)
+{
+        return ledger->holders ? holders_containers(ledger->holders, arena, ret) : 0;
+}
+
 static void on_held_answer(const struct error *err UNUSED, void *data)
 {
         struct ledger *ledger = data;

@@ -1,12 +1,14 @@
 /*
  * Changes the MIG geometry of a node as a plan says, so that it ends as wanted or as before.
  *
- * Only what the plan lets go is destroyed, on the GPUs that the plan changes, and only if no process holds any of it. Modes come first, then
- * GPU by GPU what goes and what is made. Each step is in the record before it is taken (mig/record.h). When a step fails, all that was done is
- * taken back. Instances that somebody made since the plan are left: they end the change, which is taken back around them. A change that was
- * interrupted is resumed; after a reboot, when no instance is left, what was wanted is made again, or where that fails what was before.
+ * Only what the plan lets go is destroyed, on the GPUs that the plan changes, and only if no process holds any of it.
+ * Modes come first, then GPU by GPU what goes and what is made. Each step is in the record before it is taken
+ * (mig/record.h). When a step fails, all that was done is taken back. Instances that somebody made since the plan are
+ * left: they end the change, which is taken back around them. A change that was interrupted is resumed; after a reboot,
+ * when no instance is left, what was wanted is made again, or where that fails what was before.
  *
- * It calls the driver and blocks, and a call may hang: it is for a process that may be killed at any moment, never for the agent's own.
+ * It calls the driver and blocks, and a call may hang: it is for a process that may be killed at any moment, never for
+ * the agent's own.
  */
 #pragma once
 
@@ -22,8 +24,8 @@ struct mig_change_options {
         const char *boot_id; /* of this boot */
         bool may_wait;       /* where a mode needs a reset: leaves it pending until a reboot */
         /*
-         * Resets these GPUs, so that their modes become current. NVML is closed meanwhile, since nobody may hold them. NULL: not allowed. It
-         * is tried before a reboot is waited for.
+         * Resets these GPUs, so that their modes become current. NVML is closed meanwhile, since nobody may hold them.
+         * NULL: not allowed. It is tried before a reboot is waited for.
          */
         int (*reset)(const char *const *uuids, size_t n_uuids, void *data, struct error *err);
         void (*report)(const char *step, void *data); /* what is done, when it was done; may be NULL */
@@ -55,8 +57,8 @@ enum mig_change_end {
 bool mig_change_is_recorded(const char *directory);
 
 /*
- * Finishes what the record says, or undoes it. -1: it could not be finished and is undone; or it could be neither, then the error says so
- * and the record stays.
+ * Finishes what the record says, or undoes it. -1: it could not be finished and is undone; or it could be neither, then
+ * the error says so and the record stays.
  */
 int mig_change_resume(struct mig_change *change, enum mig_change_end *ret, struct error *err) MUST_USE;
 
@@ -64,8 +66,8 @@ int mig_change_resume(struct mig_change *change, enum mig_change_end *ret, struc
 int mig_change_undo(struct mig_change *change, enum mig_change_end *ret, struct error *err) MUST_USE;
 
 /*
- * Carries out |plan|, which fits and was made of what change->nvml reads, with no record left. |config| is its name. -1: the geometry is as
- * before; or, as the error says then, it could not be brought back, and the record stays.
+ * Carries out |plan|, which fits and was made of what change->nvml reads, with no record left. |config| is its name.
+ * -1: the geometry is as before; or, as the error says then, it could not be brought back, and the record stays.
  */
 int mig_change_apply(struct mig_change *change, const struct mig_plan *plan, const char *config,
         enum mig_change_end *ret, struct error *err) MUST_USE;

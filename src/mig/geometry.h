@@ -1,10 +1,12 @@
 /*
- * The geometry of one GPU: which of its GPU instances can stay and where the others are made, so that it has what is wanted. Pure and exact:
- * where any arrangement does it, one that keeps the most instances is found. An instance never moves.
+ * The geometry of one GPU: which of its GPU instances can stay and where the others are made, so that it has what is
+ * wanted. Pure and exact: where any arrangement does it, one that keeps the most instances is found. An instance never
+ * moves.
  *
- * Beside slices, instances share out the GPU's engines (decoders and the like; the media extension of "+me" is one). NVML does not say how
- * many of a kind a GPU has, only how many an instance of each profile has, and how many such instances fit at most. So a GPU is taken to have
- * as many as the greatest product of the two; where the driver has fewer for a mixture, it refuses to create the last instance.
+ * Beside slices, instances share out the GPU's engines (decoders and the like; the media extension of "+me" is one).
+ * NVML does not say how many of a kind a GPU has, only how many an instance of each profile has, and how many such
+ * instances fit at most. So a GPU is taken to have as many as the greatest product of the two; where the driver has
+ * fewer for a mixture, it refuses to create the last instance.
  */
 #pragma once
 
@@ -46,8 +48,8 @@ struct geometry_change {
 uint64_t geometry_engines(const struct geometry_gpu *gpu, size_t engine);
 
 /*
- * |wanted| has a count for each profile; |present| has at most GEOMETRY_MAX_INSTANCES. False: it does not fit, even on the empty GPU, and
- * |ret| is as it was.
+ * |wanted| has a count for each profile; |present| has at most GEOMETRY_MAX_INSTANCES. False: it does not fit, even on
+ * the empty GPU, and |ret| is as it was.
  */
 bool geometry_search(struct geometry_change *ret, const struct geometry_gpu *gpu, const unsigned int *wanted,
         const struct geometry_instance *present, size_t n_present);

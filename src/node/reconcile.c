@@ -229,7 +229,6 @@ static void reconcile_end(struct node_reconcile *reconcile)
         reconcile->call = kube_call_cancel(reconcile->call);
         json_decref(reconcile->written);
         reconcile->written = NULL;
-        reconcile->is_accepted = false;
         reconcile->state = OFF;
 }
 

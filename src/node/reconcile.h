@@ -6,16 +6,14 @@
  * It does not know what the thing is, where it is, or how it is written: for it the thing is a JSON value. Its owner
  * writes a value, in one request or several, and says whether a node still has it.
  *
- *                           ┌─────────────────── another value is wanted ───────────────────┐
- *                           ▼                                                               │
- *     off ──serve, put──► settling ──settle_ms──► writing ──────────accepted──────────► resting
- *                           ▲ └──as it is there──► resting  ▲ ▲ └──failed──► retrying ─┐    │
- *                           │                               │ └──────back-off──────────┤    │
- *                           └────── another value ──────────┼──────────────────────────┘    │
- *                                                           └─────────refresh_ms────────────┘
+ *     off ──serve──► resting ──another value──► settling ──settle_ms──► writing ──accepted──► resting
+ *                     │  ▲                       │    ▲                  ▲ ▲ └────failed────► retrying
+ *                     │  └─the one that is there─┘    │                  │ │                  │     │
+ *                     └─────────────refresh_ms────────┼──────────────────┘ └─────back-off─────┘     │
+ *                                                     └───────────────another value─────────────────┘
  *
- * A value that is put while another is written waits for the answer. It does not wait for a retry: the newest value is
- * written at once, and only the pauses between failures keep growing.
+ * A value that is put while another is written waits for the answer. One that is put during a retry's pause does not wait
+ * for it: it is written at once, and only the pauses keep growing from failure to failure.
  *
  * Restoring is a second, independent wait, since it may have to be long:
  *

@@ -183,14 +183,14 @@ static void add_mig_devices(struct plan_builder *builder, size_t position)
                         .position = position,
                 };
 
-                unit.base_name = name_mig(builder, &unit);
+                unit.base_name = mig->is_withdrawn ? NULL : name_mig(builder, &unit);
                 if (unit.base_name)
                         builder->units[builder->n_units++] = unit;
         }
         qsort(builder->units + first, builder->n_units - first, sizeof(*builder->units), compare_mig);
         for (size_t i = 0; i < gpu->n_mig_failures; i++)
                 plan_warn(builder, "left out of GPU %u (%s): %s", gpu->index, gpu->uuid, gpu->mig_failures[i]);
-        if (gpu->n_mig_devices + gpu->n_mig_failures == 0 && !gpu->failure)
+        if (gpu->n_mig_devices + gpu->n_mig_failures == 0 && !gpu->failure && !gpu->is_withdrawn)
                 plan_warn(builder,
                         "GPU %u (%s) is in MIG mode but has no MIG devices, so it is not advertised: create some, or "
                         "disable MIG",
@@ -264,10 +264,10 @@ int plan_find_units(struct plan_builder *builder)
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 if (plan_leaves_to_dra(builder->config, inventory, &inventory->gpus[i]))
                         builder->n_for_dra++;
-                else if (strategy == MIG_STRATEGY_NONE || !inventory->gpus[i].mig_enabled)
-                        add_gpu(builder, i);
-                else
+                else if (inventory->gpus[i].mig_enabled && strategy != MIG_STRATEGY_NONE)
                         add_mig_devices(builder, i);
+                else if (!inventory->gpus[i].is_withdrawn)
+                        add_gpu(builder, i);
         }
         if (builder->config->dra.enabled)
                 warn_of_absent_for_dra(builder);

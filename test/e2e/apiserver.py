@@ -437,6 +437,7 @@ class ApiServer:
         self.missing = set()  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
         self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.0'}}
         self.minor, self.gates_off = 36, set()  # serve_dra()
+        self.on_evicted = lambda namespace, name: None  # a pod of that name is to end
         self.tokens = {}
         self.expired = set()  # serial numbers of client certificates
         self.bookmark_interval = 60.0
@@ -629,7 +630,10 @@ class ApiServer:
                                         f'resource "{request.resource}" in API group "{request.group}" {where}')
 
     def list(self, request):
-        everything = sorted(self.store.collections.get(request.collection, {}).values(), key=lambda o: o['metadata']['name'])
+        group, kinds = request.collection.rsplit('/', 1)
+        everything = sorted((object_ for collection, objects in self.store.collections.items() if collection == request.collection or
+                             fnmatch.fnmatch(collection, f'{group}/namespaces/*/{kinds}') for object_ in objects.values()),
+                            key=lambda o: o['metadata']['name'])
         if 'continue' in request.query:
             version, after = json.loads(base64.b64decode(request.query['continue']))
             if version < self.store.oldest:
@@ -720,6 +724,10 @@ class ApiServer:
             return 200, told(self.store.find(request.collection, request.name), request)
         if request.resource == 'resourceclaims' and request.subresource == 'status' and request.verb in ('update', 'patch'):
             self.admit_claim_status(request)
+        if request.verb == 'create' and request.subresource == 'eviction':
+            self.store.find(request.collection, request.name)
+            self.on_evicted(request.namespace, request.name)
+            return 201, {'kind': 'Status', 'apiVersion': 'v1', 'metadata': {}, 'status': 'Success'}
         if request.verb == 'create':
             if request.query.get('dryRun') == 'All':
                 self.admit(request.collection, None, request.body, None)

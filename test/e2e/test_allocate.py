@@ -60,7 +60,7 @@ def test_replicas_of_several_gpus_are_as_many_visible_devices(node):
     assert sorted(response.envs['NVIDIA_VISIBLE_DEVICES'].split(',')) == sorted(map(uuid_of, ids))
 
 
-def test_whole_gpus_are_handed_out_without_any_limit(node):
+def test_whole_gpus_are_allocated_without_any_limit(node):
     kubelet = node.start_all()
     ids, response = kubelet.admit('pod', GPU, 2)
     assert sorted(response.envs['NVIDIA_VISIBLE_DEVICES'].split(',')) == sorted(ids)
@@ -124,7 +124,7 @@ def test_allocate_may_be_repeated(node):
     assert first.mounts == second.mounts
 
 
-def test_an_id_that_is_there_twice_is_handed_out_once(node):
+def test_an_id_that_is_listed_twice_is_allocated_once(node):
     kubelet = node.start_all(sharing('timeSlicing', 20))
     device = kubelet.ids(GPU)[0]
     response, = kubelet.plugin(GPU).allocate_ids([device, device])

@@ -133,7 +133,7 @@ def test_limits_replace_those_that_a_pod_sets_itself(machine, injector, replicas
         'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT': memory}
 
 
-def test_a_major_number_that_the_kernel_gave_anew_is_not_stale(machine, injector):
+def test_a_major_number_that_the_kernel_has_changed_is_not_stale(machine, injector):
     os.unlink(machine.root + '/dev/nvidia-uvm')
     machine.node('/dev/nvidia-uvm', 237, 0)
     answer = machine.inject(injector, f'{VENDOR}/gpu=GPU-0')

@@ -112,7 +112,7 @@ def test_what_cannot_be_read_does_not_count_and_the_container_starts(node, clust
     assert 'event=DeclarationIgnored' in line and 'it starts with the share of its replicas' in line
 
 
-def test_without_kubelets_record_a_containers_own_variable_counts_all_the_same(node, cluster):
+def test_without_kubelets_checkpoint_a_containers_own_variable_still_counts(node, cluster):
     kubelet = start(node, declared(), *cluster.options())
     cluster.create_pod(node.kubelet, 'pod', annotations={}, env={MEMORY: '0=3G'})
     kubelet.admit('pod', GPU, 2)

@@ -85,7 +85,7 @@ def make_device_nodes(node, *paths):
     ('envvar,volume-mounts', 'uuid'), ('cdi-annotations,cdi-cri', 'uuid'), ('envvar,cdi-cri', 'uuid'),
     ('volume-mounts,cdi-annotations', 'uuid'), ('cdi-cri,cdi-annotations,volume-mounts,envvar', 'uuid'),
     ('envvar', 'index'), ('cdi-cri,cdi-annotations,volume-mounts', 'index')])
-def test_devices_are_handed_out_by_each_strategy_and_no_other(node, strategies, ids):
+def test_devices_are_passed_by_the_configured_strategies_only(node, strategies, ids):
     kubelet = start(node, strategies, '--device-id-strategy=' + ids, config=sharing('timeSlicing', 3))
     # Replicas of the third GPU and of the first, in this order; the scenario's order is that of the first list.
     gpus = list(dict.fromkeys(device.split('::')[0] for device in kubelet.messages_of(GPU)[0].healthy))
@@ -202,7 +202,7 @@ def test_an_imex_channel_reaches_the_container_by_the_same_way(node, strategies)
     assert ((IMEX_NODE, IMEX_NODE, 'rw') in answer.nodes) == ('cdi-cri' not in chosen)
 
 
-def test_an_imex_channel_without_its_node_is_not_handed_out(node):
+def test_an_imex_channel_without_its_node_is_not_given_to_containers(node):
     kubelet = start(node, 'envvar', '--imex-channel-ids=0', '--pass-device-specs')
     answer = allocate(kubelet, kubelet.ids(GPU)[0])
     assert list(answer.envs) == ['NVIDIA_VISIBLE_DEVICES']

@@ -557,7 +557,7 @@ def put_slice(server, **device):
         'devices': [{'name': 'gpu-0', **device}]}})
 
 
-def test_a_dra_driver_that_kubelet_can_find_and_that_offers_devices_is_well(site, offer):
+def test_a_dra_driver_that_kubelet_can_find_and_that_offers_devices_is_ok(site, offer):
     put_slice(offer, allowMultipleAllocations=True)
     expect(site, 'dra', 'kubelet can find the driver', 'ok')
     expect(site, 'dra', '1 devices are offered, 1 of them to be shared', 'ok')

@@ -365,7 +365,7 @@ def test_a_gpu_goes_to_dra_when_its_last_replica_is_given_back(node):
     node.config({**share(20), **config(devices=['0', '1'])})
     node.agent.hang_up()
     node.agent.wait_log('change pending.*holders=default/plain/main')
-    assert node.healthy_replicas() == 0
+    node.wait(lambda: node.healthy_replicas() == 0, 'the replicas of the GPU that changes sides are unhealthy')
     node.stays(lambda: set(node.devices()) == {'gpu-1', 'gpu-1-shared'}, 'DRA does not offer what a replica is held of', 0.5)
     node.kubelet.remove_pod('plain')
     node.wait_devices('gpu-0', 'gpu-0-shared', 'gpu-1', 'gpu-1-shared')

@@ -400,7 +400,7 @@ def replace_driver(node, content=None):
     node.agent.hang_up()
 
 
-def test_a_replaced_driver_is_loaded_by_the_same_process_started_anew(stuck):
+def test_a_replaced_driver_is_loaded_by_a_restart_in_the_same_process(stuck):
     kubelet, agent = stuck.kubelet, stuck.agent
     ids = kubelet.ids(GPU)
     replace_driver(stuck)

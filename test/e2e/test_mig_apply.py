@@ -175,7 +175,8 @@ def test_two_do_not_change_a_node_at_once_and_who_is_killed_is_resumed(h100):
     first = subprocess.Popen(
         [WARPSHARE, 'mig', 'apply', '--state-directory', 'state', '--file', 'mig.yaml', '--config', 'large'], cwd=h100.folder,
         stdout=subprocess.PIPE, text=True,
-        env={**os.environ, 'WARPSHARE_NVML_LIBRARY': SIMULATOR, 'WARPSHARE_SIM_SCENARIO': str(h100.path), 'WARPSHARE_SYSTEM_ROOT': str(h100.root)})
+        env={**os.environ, 'WARPSHARE_NVML_LIBRARY': SIMULATOR, 'WARPSHARE_SIM_SCENARIO': str(h100.path),
+             'WARPSHARE_SYSTEM_ROOT': str(h100.root)})
     with first:
         while 'destroyed 2g.20gb' not in first.stdout.readline():
             pass
@@ -196,7 +197,8 @@ def test_two_do_not_change_a_node_at_once_and_who_is_killed_is_resumed(h100):
 @pytest.mark.parametrize('moment', ('before', 'after'))
 @pytest.mark.parametrize('call', CALLS)
 def test_who_is_killed_at_any_call_is_resumed(call, moment, tmp_path):
-    start = {**H100, 'mig': {'devices': [{'profile': '1g.10gb', 'start': 0}, {'profile': '1g.10gb', 'start': 5}, {'profile': '2g.20gb', 'start': 2}]}}
+    start = {**H100, 'mig': {'devices': [
+        {'profile': '1g.10gb', 'start': 0}, {'profile': '1g.10gb', 'start': 5}, {'profile': '2g.20gb', 'start': 2}]}}
     steps = {'nvmlDeviceSetMigMode': 'off'}
     for number in range(CALLS[call]):
         folder = tmp_path / str(number)

@@ -75,7 +75,7 @@ def test_a_gpu_that_hangs_is_named_and_the_others_still_report(node, cluster):
     assert len(cluster.events('NVMLCallHangs')) == len(cluster.events('NVMLCallReturned')) == 1
 
 
-def test_while_all_of_nvml_hangs_what_is_known_stays_and_can_be_shared_anew(node, cluster):
+def test_while_all_of_nvml_hangs_known_gpus_stay_and_can_be_shared_differently(node, cluster):
     node.scenario(v100s(), init={'delay': FOR_EVER})
     node.config(sharing('timeSlicing', 5))
     node.kubelet.start()

@@ -15,7 +15,7 @@ WARPSHARE = os.environ['WARPSHARE']
 MPS_CONFIG = {'version': 'v1', 'sharing': {'mps': {'resources': [{'name': 'nvidia.com/gpu', 'replicas': 4}]}}}
 DECLARED_CONFIG = {'version': 'v1', 'sharing': {'mps': {**MPS_CONFIG['sharing']['mps'], 'provisioning': 'declared'}}}
 # For NVIDIA's programs, not for the agent's options.
-FOREIGN = {'WARPSHARE_SIM_SCENARIO', 'WARPSHARE_MPS_SIM', 'PATH', 'NVIDIA_VISIBLE_DEVICES', 'NVIDIA_DRIVER_CAPABILITIES', 'NVIDIA_MIG_MONITOR_DEVICES'}
+FOREIGN = {'WARPSHARE_SIM_SCENARIO', 'WARPSHARE_MPS_SIM', 'PATH', 'NVIDIA_VISIBLE_DEVICES', 'NVIDIA_DRIVER_CAPABILITIES', 'NVIDIA_MIG_MONITOR_DEVICES', 'NVIDIA_MIG_CONFIG_DEVICES'}
 
 # Each value of values.yaml, at least once, with what differs from the default.
 VALUES = {
@@ -48,14 +48,16 @@ VALUES = {
                     'setComputeMode': False, 'nodeSelector': {'nvidia.com/mps.capable': 'true'}, 'resources': {},
                     'env': [{'name': 'WARPSHARE_MPS_SHARED_MEMORY', 'value': 'node'}], 'tolerations': []}},
     'MPS and MIG': {'migStrategy': 'single', 'mps': {'privileged': False}, 'nvidiaDriverRoot': '/run/nvidia/driver'},
+    'MIG by label': {'mig': {'manager': True, 'default': 'all-disabled', 'configMap': 'mine', 'evict': True}},
     'DRA': {'dra': {'enabled': True, 'driverName': 'gpu.example.com', 'deviceClasses': {'extendedResourceNames': {
         'gpu': 'nvidia.com/gpu', 'shared': 'nvidia.com/gpu.shared', 'timeslice-mig': 'example.com/turns'}}},
         'config': {'map': {'default': {'version': 'v1', 'dra': {'enabled': True, 'devices': [0], 'timeSlicing': True}}}}},
     'DRA without classes and shares': {'dra': {'enabled': True, 'deviceClasses': {'create': False}}, 'mps': {'enabled': False}},
     'no metrics': {'metrics': {'enabled': False}},
-    'metrics': {'metrics': {'port': 9500, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
+    'metrics': {'metrics': {'port': 9500, 'dcgm': True, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
         'networkPolicy': {'enabled': True, 'from': [{'ipBlock': {'cidr': '10.0.0.0/8'}}]}}},
+    'usage': {'usage': {'hostPID': True}},
     'metrics by a service': {'metrics': {'service': {'enabled': True}, 'serviceMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}}}},
     'test': {'test': {'resource': 'nvidia.com/gpu.shared'}},
@@ -218,6 +220,9 @@ def rules_of(*switches):
     ({'gfd': {'enabled': True, 'output': 'nodefeature'}}, ['events: node', 'labels: nodefeature']),
     ({'gfd': {'enabled': True, 'output': 'file'}}, ['events: node']),
     ({'dra': {'enabled': True}}, ['events: node', 'dra']),
+    ({'mig': {'manager': True}}, ['events: node', 'mig']),
+    ({'mig': {'manager': True, 'evict': True}}, ['events: node', 'mig', 'mig: evict']),
+    ({'mig': {'evict': True}}, ['events: node']),
 ])
 def test_the_agent_gets_the_rights_of_what_is_switched_on_and_no_others(program, values, switches):
     rendered = chart.render(program, {'securityContextConstraints': 'privileged', **values}, namespace='gpus')
@@ -229,6 +234,27 @@ def test_the_agent_gets_the_rights_of_what_is_switched_on_and_no_others(program,
         [(one['metadata'].get('namespace'), one['kind'], one['metadata']['name']) for one in roles]
     for binding in bindings:
         assert binding['subjects'] == [{'kind': 'ServiceAccount', 'name': 'warpshare', 'namespace': 'gpus'}]
+
+
+def test_the_mig_manager_has_what_it_takes_and_only_then(program):
+    def seen(values):
+        agent = chart.render(program, values).one('DaemonSet', 'warpshare-agent')['spec']['template']['spec']
+        container, = agent['containers']
+        variables = {one['name']: one.get('value') for one in container['env']}
+        return ({name: value for name, value in variables.items() if 'MIG' in name},
+                {mount['name']: mount['mountPath'] for mount in container['volumeMounts'] if 'mig' in mount['name']},
+                container['securityContext']['capabilities'].get('add'), [one for one in agent['volumes'] if 'mig' in one['name']])
+
+    assert seen({'mig': {'default': 'all-disabled', 'configMap': 'mine'}}) == ({}, {}, None, [])
+    variables, mounts, capabilities, volumes = seen({'mig': {'manager': True, 'default': 'all-disabled', 'configMap': 'mine'}})
+    assert variables == {'WARPSHARE_MIG_MANAGER': 'true', 'WARPSHARE_MIG_DEFAULT': 'all-disabled', 'WARPSHARE_MIG_CONFIG_FILE':
+                         '/mig-configs/config.yaml', 'NVIDIA_MIG_CONFIG_DEVICES': 'all', 'NVIDIA_MIG_MONITOR_DEVICES': 'all'}
+    assert mounts == {'mig': '/var/lib/warpshare/mig', 'mig-configs': '/mig-configs'} and capabilities == ['SYS_ADMIN']
+    assert volumes == [{'name': 'mig', 'hostPath': {'path': '/var/lib/warpshare/mig', 'type': 'DirectoryOrCreate'}},
+                       {'name': 'mig-configs', 'configMap': {'name': 'mine'}}]
+    variables, mounts, _, _ = seen({'mig': {'manager': True}})
+    assert 'WARPSHARE_MIG_CONFIG_FILE' not in variables and 'WARPSHARE_MIG_DEFAULT' not in variables and mounts == {
+        'mig': '/var/lib/warpshare/mig'}
 
 
 def test_no_node_may_be_written_by_default(program):
@@ -245,6 +271,8 @@ def test_what_the_agent_writes_is_tied_to_its_own_node(program):
     tied = {resource for rule in policy['spec']['matchConstraints']['resourceRules'] for resource in rule['resources']}
     with open(f'{chart.SOURCE}/deploy/rbac.json', encoding='utf-8') as file:
         for rule in json.load(file):
+            if rule['when'] == ['mig: evict']:
+                continue  # an eviction names a pod, and nothing that a policy sees names its node: docs/security.md
             if {'create', 'update', 'patch', 'delete'} & set(rule['verbs']):
                 assert set(rule['resources']) <= tied, f'{rule["resources"]}: written, and tied to no node'
     without = chart.render(program, {'rbac': {'admissionPolicy': False}}, namespace='gpus')
@@ -376,6 +404,11 @@ def test_an_update_starts_the_new_agent_beside_the_old_one(program):
     host = {'devicePlugin': {'enableHostNetwork': True}}
     assert strategy(host) == {'type': 'RollingUpdate'}
     assert strategy({**host, 'metrics': {'enabled': False}}) == strategy()
+
+
+def test_the_agent_sees_the_processes_of_the_node_only_where_that_is_wanted(program):
+    assert 'hostPID' not in pod(chart.render(program), 'agent')
+    assert pod(chart.render(program, {'usage': {'hostPID': True}}), 'agent')['hostPID'] is True
 
 
 def test_the_ports_of_metrics_can_be_kept_to_some(program):

@@ -29,7 +29,7 @@ def precious(served_by_each):  # noqa: F811
 
 
 @pytest.mark.parametrize('kind', ['link', 'fifo', 'folder'])
-def test_what_stands_where_a_daemon_makes_its_files_is_not_touched(served_by_each, precious, kind):  # noqa: F811
+def test_files_of_others_where_a_daemon_makes_its_own_are_not_touched(served_by_each, precious, kind):  # noqa: F811
     """While the daemon is away; then it starts all the same."""
     served = served_by_each
     with Away(served):

@@ -40,7 +40,7 @@ def spec(cluster, name='warpshare-mps'):
     (f'./scripts/setup.sh 30 individual all {IMAGE}', 'mps.individual.30', {f'gpu{i}': 30 for i in range(4)}),
     (f'./scripts/setup.sh 5 aggregate all {IMAGE} harbor-regcred', 'mps.aggregate.5', {'gpu': 20}),
 ])
-def test_each_line_that_sets_up_does_what_stands_beside_it(cluster, guide, line, config, counts):
+def test_each_command_of_the_guide_does_what_the_guide_says(cluster, guide, line, config, counts):
     out = guide(line)
     assert 'gpu1: ' + ', '.join(f'nvidia.com/{name}={count}' for name, count in counts.items()) + '\n' in out
     assert labels(cluster, 'gpu1') == {LABEL: config, SETUP: 'true'}
@@ -59,7 +59,7 @@ def test_the_verification_of_a_node(guide, run):
     assert well(run('scripts/verify-mps-setup.sh', 'gpu1')).endswith('all is well\n')
 
 
-def test_the_help_names_what_stands_in_the_place_of_the_guides_objects(setup):
+def test_the_help_names_our_objects_for_those_of_the_guide(setup):
     text = well(setup('--help'))
     for name in ('nvidia-device-plugin-mps-control-daemon', 'mps-control-daemon-ctr', 'warpshare-mps', 'warpshare-agent'):
         assert re.search(rf'(?<![\w-]){name}(?![\w-])', text), name

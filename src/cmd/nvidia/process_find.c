@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "mps/supervisor/process.h"
+#include "io/cgroup.h"
 
 #define ARGUMENT_MAX ((size_t)PATH_MAX) /* a longer one is not the name of a program */
 
@@ -47,12 +47,9 @@ static const char *read_pod(struct search *search, const char *entry, struct are
 {
         const char *path = arena_printf(&search->arena, "%s/proc/%s/cgroup", search->root, entry);
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        struct process process = {0};
         struct error ignored;
 
-        if (file_read(path, PROCESS_CGROUP_MAX, &text, &ignored) == 0)
-                process_parse_cgroup(text.data, arena, &process);
-        return process.pod_uid;
+        return file_read(path, CGROUP_FILE_MAX, &text, &ignored) == 0 ? cgroup_parse(text.data, arena).pod_uid : NULL;
 }
 
 /* 0: another program; otherwise the highest is the best match. */

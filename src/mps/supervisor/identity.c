@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/text.h"
+#include "io/cgroup.h"
 #include "mps/supervisor/process.h"
 
 #define STAT_MAX ((size_t)4096)
@@ -115,8 +116,8 @@ static bool has_same_cgroups(pid_t a, pid_t b)
 {
         struct strbuf of_a = STRBUF_INIT;
         struct strbuf of_b = STRBUF_INIT;
-        const bool is_same = read_proc(a, "cgroup", PROCESS_CGROUP_MAX, &of_a) &&
-                             read_proc(b, "cgroup", PROCESS_CGROUP_MAX, &of_b) && strcmp(of_a.data, of_b.data) == 0;
+        const bool is_same = read_proc(a, "cgroup", CGROUP_FILE_MAX, &of_a) &&
+                             read_proc(b, "cgroup", CGROUP_FILE_MAX, &of_b) && strcmp(of_a.data, of_b.data) == 0;
 
         strbuf_done(&of_a);
         strbuf_done(&of_b);

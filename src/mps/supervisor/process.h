@@ -2,14 +2,6 @@
  * What the kernel knows about a process: which container it runs in, and the environment with which it started. Reads
  * <root>/proc/<pid>; |root| is "" or a folder that a test provides.
  *
- * The container runtime sets the cgroup, and a tenant cannot change it. Known forms (kubelet's cgroup drivers cgroupfs
- * and systemd, with containerd, CRI-O and Docker, in cgroup v1 and v2, also nested as in kind):
- *
- *   /kubepods/burstable/pod<uid>/<container>
- *   /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/cri-containerd-<container>.scope
- *           ('_' for the '-' of the UID)
- *   …/crio-<container>.scope, docker-<container>.scope, and cgroups of the tenant's own below these
- *
  * The tenant controls the environment, so a value from it is only a claim. It is the environment with which the program
  * started: variables that the program itself sets or unsets later, before it uses CUDA, are not visible.
  */
@@ -23,19 +15,18 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#define PROCESS_CGROUP_MAX ((size_t)64 * 1024)
 #define PROCESS_ENVIRONMENT_MAX ((size_t)1024 * 1024) /* a longer environment is cut here */
 #define PROCESS_ALLOCATION_VARIABLE "WARPSHARE_GRANT"
 #define PROCESS_THREADS_VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
 struct process {
         pid_t pid;
-        uint64_t start_time;         /* ticks since boot: identifies the process together with the PID */
-        uid_t uid;                   /* effective; (uid_t)-1 unknown */
-        uint64_t pid_namespace;      /* inode; 0 unknown */
-        const char *pod_uid;         /* "1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b", or NULL: not a pod's process */
-        const char *container_id;    /* 64 hexadecimal digits, or NULL */
-        const char *cgroup;          /* the container's own folder in cgroup v2, "/kubepods.slice/…", or NULL */
+        uint64_t start_time;    /* ticks since boot: identifies the process together with the PID */
+        uid_t uid;              /* effective; (uid_t)-1 unknown */
+        uint64_t pid_namespace; /* inode; 0 unknown */
+        const char *pod_uid;    /* this and the next two as in io/cgroup.h */
+        const char *container_id;
+        const char *cgroup;
         const char *allocation;      /* WARPSHARE_GRANT, if it has the right form; a claim of the tenant; or NULL */
         bool has_environment;        /* the environment could be read: variables that are unknown were not set */
         unsigned int asked_permille; /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE; 0: no value that CUDA accepts */
@@ -58,9 +49,3 @@ struct process_stat {
         uint64_t start_time; /* ticks since boot */
 };
 bool process_parse_stat(const char *text, struct process_stat *ret);
-
-/*
- * Parses the text of a cgroup file into pod_uid, container_id and cgroup of |ret|; NULL if it belongs to no pod. A path
- * with ".." was read in another cgroup namespace and cannot be opened here, so |cgroup| is NULL.
- */
-void process_parse_cgroup(const char *text, struct arena *arena, struct process *ret);

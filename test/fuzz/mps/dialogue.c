@@ -1,5 +1,5 @@
 /*
- * Fuzz target: any bytes as an answer of an MPS control daemon, and as the text of a cgroup file.
+ * Fuzz target: any bytes as an answer of an MPS control daemon.
  *
  *         tools/fuzz 60 fuzz-mps-dialogue
  */
@@ -8,7 +8,67 @@
 
 #include "mps/control/dialogue.h"
 #include "mps/control/dialogue_v3.h"
-#include "mps/supervisor/process.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void need(bool holds)
+{
+        if (!holds)
+                abort();
+}
+
+static void read_values(const char *answer, struct arena *arena)
+{
+        const char *partition;
+        unsigned int permille;
+        struct error err;
+        uint64_t mib;
+
+        if (dialogue_read_percentage(answer, &permille, &err) == 0)
+                need(permille <= 1000);
+        if (dialogue_read_limit(answer, &mib, &err) == 0)
+                need(mib < UINT64_MAX >> 20); /* can be told in bytes */
+        if (dialogue_read_partition(answer, arena, &partition, &err) == 0)
+                need(*partition && !strpbrk(partition, " \n\t\"'$,;"));
+        (void)dialogue_is_unknown_command(answer);
+        (void)dialogue_is_not_found(answer);
+        (void)dialogue_capabilities(answer);
+}
+
+static void read_lists(const char *answer, struct arena *arena)
+{
+        struct dialogue_device *devices;
+        struct error err;
+        size_t count;
+        pid_t *pids;
+
+        if (dialogue_read_pids(answer, arena, &pids, &count, &err) == 0)
+                for (size_t i = 0; i < count; i++)
+                        need(pids[i] >= 0);
+        if (dialogue_read_device_clients(answer, arena, &devices, &count, &err) == 0)
+                for (size_t i = 0; i < count; i++)
+                        for (size_t j = 0; j < devices[i].n_clients; j++)
+                                need(devices[i].clients[j] >= 0);
+}
+
+static void read_v3(const char *answer, struct arena *arena)
+{
+        struct dialogue_v3_namespace *namespaces;
+        struct dialogue_v3_server *servers;
+        struct dialogue_v3_client *clients;
+        struct error err;
+        size_t count;
+
+        if (dialogue_v3_read_servers(answer, arena, &servers, &count, &err) == 0)
+                for (size_t i = 0; i < count; i++)
+                        need(dialogue_v3_is_name(servers[i].name) && servers[i].devices);
+        if (dialogue_v3_read_namespaces(answer, arena, &namespaces, &count, &err) == 0)
+                for (size_t i = 0; i < count; i++)
+                        need(dialogue_v3_is_name(namespaces[i].server) && namespaces[i].permille <= 1000);
+        if (dialogue_v3_read_clients(answer, arena, &clients, &count, &err) == 0)
+                for (size_t i = 0; i < count; i++)
+                        need(clients[i].pid >= 0 && dialogue_v3_is_name(clients[i].name_space));
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -92,7 +152,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_values(text, &arena);
         read_lists(text, &arena);
         read_v3(text, &arena);
-        read_cgroup(text, &arena);
         arena_done(&arena);
         free(text);
         return 0;

@@ -391,7 +391,7 @@ static void test_extras_are_written_as_nvidia_writes_them(void **state)
         tree_assert_golden(tree, "imex-channel", "imex-channel");
 }
 
-static void test_extras_without_nodes_are_not_handed_out(void **state)
+static void test_extras_without_nodes_are_not_given_to_containers(void **state)
 {
         struct tree *tree = *state;
 
@@ -529,7 +529,7 @@ int main(void)
                 TREE_TEST(test_hooks_can_be_left_out),
                 TREE_TEST(test_the_hook_is_called_by_its_path_on_the_host),
                 TREE_TEST(test_extras_are_written_as_nvidia_writes_them),
-                TREE_TEST(test_extras_without_nodes_are_not_handed_out),
+                TREE_TEST(test_extras_without_nodes_are_not_given_to_containers),
                 TREE_TEST(test_an_extra_that_is_switched_off_keeps_its_file),
                 TREE_TEST(test_wsl_gets_the_driver_store_of_windows),
                 TREE_TEST(test_tegra_gets_what_its_lists_name),

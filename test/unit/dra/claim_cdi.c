@@ -137,7 +137,7 @@ static void test_other_content_under_the_same_name_is_refused(void **state UNUSE
         rig_done(&rig);
 }
 
-static void test_what_was_removed_can_be_made_anew(void **state UNUSED)
+static void test_a_removed_cdi_file_can_be_written_again(void **state UNUSED)
 {
         struct dra_prepared_claim claim;
         struct rig rig;
@@ -210,7 +210,7 @@ int main(void)
                 cmocka_unit_test(test_every_device_of_a_claim_is_in_its_file),
                 cmocka_unit_test(test_the_same_content_is_not_written_again),
                 cmocka_unit_test(test_other_content_under_the_same_name_is_refused),
-                cmocka_unit_test(test_what_was_removed_can_be_made_anew),
+                cmocka_unit_test(test_a_removed_cdi_file_can_be_written_again),
                 cmocka_unit_test(test_files_of_unknown_claims_are_removed),
                 cmocka_unit_test(test_what_no_runtime_would_read_is_not_written),
         };

@@ -241,6 +241,26 @@ static void test_only_gpus_of_dra_are_offered(void **state UNUSED)
         assert_string_equal(names_of(&fixture), "");
 }
 
+/* While the MIG geometry changes. */
+static void test_what_is_withdrawn_is_not_offered(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("a100-mig");
+        struct mig_device devices[8];
+        struct gpu *gpus = fixture.inventory->gpus;
+
+        fixture.options.whole = true;
+        fixture.options.mps = false;
+        gpus[0].is_withdrawn = gpus[1].is_withdrawn = true;
+        for (size_t i = 0; i < gpus[1].n_mig_devices; i++) {
+                devices[i] = gpus[1].mig_devices[i];
+                devices[i].is_withdrawn = strcmp(devices[i].profile, "2g.10gb") != 0;
+        }
+        gpus[1].mig_devices = devices;
+        assert_string_equal(names_of(&fixture), "gpu-1-mig-2g-10gb-gi3-ci0");
+        assert_int_equal(fixture.layout->n_notes, 1);
+        assert_non_null(strstr(fixture.layout->notes[0], "not offered: its MIG geometry is being changed"));
+}
+
 static void test_without_a_feature_it_is_whole_units_or_static_shares_and_never_both(void **state UNUSED)
 {
         static const struct dra_features features[] = {
@@ -481,6 +501,7 @@ int main(void)
                 cmocka_unit_test(test_forms_of_one_mig_device_exclude_each_other_and_no_other),
                 cmocka_unit_test(test_compute_instances_of_one_gpu_instance_share_its_memory),
                 cmocka_unit_test(test_only_gpus_of_dra_are_offered),
+                cmocka_unit_test(test_what_is_withdrawn_is_not_offered),
                 cmocka_unit_test(test_without_a_feature_it_is_whole_units_or_static_shares_and_never_both),
                 cmocka_unit_test(test_a_feature_that_nothing_needs_may_be_off),
                 cmocka_unit_test(test_more_shares_than_a_unit_holds_make_it_whole),

@@ -112,7 +112,7 @@ static void test_a_dismissed_thread_makes_no_more_calls(void **state)
         assert_int_equal(fixture->n_ended, 0);
 }
 
-static void test_a_call_that_returned_in_time_is_let_be(void **state)
+static void test_a_call_that_returned_in_time_is_not_reported(void **state)
 {
         struct fixture *fixture = *state;
         struct call_info info;
@@ -141,7 +141,7 @@ int main(void)
                 TEST(test_the_timer_runs_only_while_a_call_does),
                 TEST(test_a_long_call_is_reported_by_name_and_so_is_its_end),
                 TEST(test_a_dismissed_thread_makes_no_more_calls),
-                TEST(test_a_call_that_returned_in_time_is_let_be),
+                TEST(test_a_call_that_returned_in_time_is_not_reported),
                 cmocka_unit_test(test_without_a_trace_every_call_is_made),
         };
 

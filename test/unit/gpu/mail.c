@@ -122,6 +122,26 @@ static void test_a_stale_library_is_reported_even_without_an_inventory(void **st
         assert_true(mail_is_empty(&mail));
 }
 
+static void test_the_newest_samples_replace_older_ones(void **state UNUSED)
+{
+        struct gpu_samples *newest = gpu_samples_new();
+        struct mail mail = MAIL_INIT;
+        struct mail newer = MAIL_INIT;
+
+        mail_put_samples(&mail, gpu_samples_new());
+        assert_false(mail_is_empty(&mail));
+        mail_put_samples(&newer, gpu_samples_new());
+        mail_put_samples(&newer, newest);
+        mail_merge(&mail, &newer);
+        assert_ptr_equal(mail.samples, newest);
+        assert_true(mail_is_empty(&newer));
+        mail_put_note(&newer, "GPU-0", false, "Xid 79", 79);
+        mail_merge(&mail, &newer);
+        assert_ptr_equal(mail.samples, newest);
+        mail_done(&mail);
+        assert_true(mail_is_empty(&mail));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -131,6 +151,7 @@ int main(void)
                 cmocka_unit_test(test_an_older_inventory_is_delivered_before_a_reason),
                 cmocka_unit_test(test_a_thousand_events_of_one_unit_stay_one_note),
                 cmocka_unit_test(test_a_stale_library_is_reported_even_without_an_inventory),
+                cmocka_unit_test(test_the_newest_samples_replace_older_ones),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ static void test_the_latest_reason_counts(void **state UNUSED)
         unit_health_clear(&health);
 }
 
-static void test_after_it_is_cleared_all_are_healthy_and_it_is_filled_anew(void **state UNUSED)
+static void test_after_it_is_cleared_all_are_healthy_and_it_is_filled_again(void **state UNUSED)
 {
         struct unit_health health = UNIT_HEALTH_INIT;
 
@@ -77,7 +77,7 @@ int main(void)
                 cmocka_unit_test(test_what_was_never_named_is_healthy),
                 cmocka_unit_test(test_a_unit_is_unhealthy_until_it_is_said_to_be_healthy),
                 cmocka_unit_test(test_the_latest_reason_counts),
-                cmocka_unit_test(test_after_it_is_cleared_all_are_healthy_and_it_is_filled_anew),
+                cmocka_unit_test(test_after_it_is_cleared_all_are_healthy_and_it_is_filled_again),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

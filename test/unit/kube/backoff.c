@@ -38,7 +38,7 @@ static void test_a_wait_of_a_day_is_not_believed(void **state UNUSED)
         assert_int_equal(backoff_next(&backoff, UINT64_C(86400000), 0), 600000);
 }
 
-static void test_success_begins_anew(void **state UNUSED)
+static void test_after_a_success_the_backoff_begins_again(void **state UNUSED)
 {
         struct backoff backoff = {.least_ms = 1000, .most_ms = 20000, .failures = 7};
 
@@ -54,7 +54,7 @@ int main(void)
                 cmocka_unit_test(test_chance_takes_half_of_a_wait_at_most),
                 cmocka_unit_test(test_what_the_server_asks_is_the_least),
                 cmocka_unit_test(test_a_wait_of_a_day_is_not_believed),
-                cmocka_unit_test(test_success_begins_anew),
+                cmocka_unit_test(test_after_a_success_the_backoff_begins_again),
         };
 
         return cmocka_run_group_tests_name("backoff", tests, NULL, NULL);

@@ -502,7 +502,7 @@ static void test_questions_that_come_while_one_is_on_its_way_share_the_next_answ
         assert_int_equal(f->calls, 2);
 }
 
-static void test_without_a_kubelet_the_question_fails_and_the_next_one_tries_anew(void **state)
+static void test_without_a_kubelet_a_request_fails_and_the_next_one_tries_again(void **state)
 {
         struct fixture *f = *state;
         _free_ char *expected = xasprintf(
@@ -519,7 +519,7 @@ static void test_without_a_kubelet_the_question_fails_and_the_next_one_tries_ane
         assert_string_equal(f->text, "");
 }
 
-static void test_a_kubelet_that_started_anew_is_asked(void **state)
+static void test_a_restarted_kubelet_is_asked(void **state)
 {
         struct fixture *f = *state;
 
@@ -659,8 +659,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_questions_that_come_while_one_is_on_its_way_share_the_next_answer, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_without_a_kubelet_the_question_fails_and_the_next_one_tries_anew, set_up, tear_down),
-                cmocka_unit_test_setup_teardown(test_a_kubelet_that_started_anew_is_asked, set_up, tear_down),
+                        test_without_a_kubelet_a_request_fails_and_the_next_one_tries_again, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_restarted_kubelet_is_asked, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_kubelet_that_dies_over_a_question_is_an_error, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(

@@ -507,7 +507,7 @@ static void test_an_agent_that_serves_again_reads_what_was_declared_meanwhile(vo
         assert_string_equal(worth(), "2048 MiB 25.0");
 }
 
-static void test_a_pod_that_comes_again_declares_anew(void **state UNUSED)
+static void test_a_pod_that_is_created_again_declares_again(void **state UNUSED)
 {
         fake_api_pod("train", "'warpshare.dev/memory': '1Gi'", "");
         assert_starts(rig_run("train", "GPU-0::0"), "0=1024M -");
@@ -700,7 +700,7 @@ int main(void)
                         test_of_a_container_that_started_without_its_declaration_only_its_own_variables_count_later,
                         RIG_DECLARED),
                 RIG_TEST_WITH(test_an_agent_that_serves_again_reads_what_was_declared_meanwhile, RIG_DECLARED),
-                RIG_TEST_WITH(test_a_pod_that_comes_again_declares_anew, RIG_DECLARED),
+                RIG_TEST_WITH(test_a_pod_that_is_created_again_declares_again, RIG_DECLARED),
                 RIG_TEST_WITH(
                         test_the_node_and_the_pods_have_an_event_once_while_containers_declare_too_much, RIG_DECLARED),
                 RIG_TEST_WITH(test_what_fits_just_so_is_not_too_much, RIG_DECLARED),

@@ -45,7 +45,7 @@ static void test_a_new_allocation_stays_though_kubelet_does_not_list_it_yet(void
 }
 
 /* As when kubelet gave up, or the pod was deleted meanwhile. */
-static void test_what_kubelet_never_lists_is_given_back(void **state UNUSED)
+static void test_an_allocation_that_kubelet_never_lists_is_released(void **state UNUSED)
 {
         kubelet.records_late = true;
         rig_run("train", "GPU-0::0");
@@ -195,7 +195,7 @@ int main(void)
                 RIG_TEST(test_an_allocation_ends_with_its_pod),
                 RIG_TEST(test_a_released_allocation_leaves_the_file_and_the_plugins_are_notified),
                 RIG_TEST(test_a_new_allocation_stays_though_kubelet_does_not_list_it_yet),
-                RIG_TEST(test_what_kubelet_never_lists_is_given_back),
+                RIG_TEST(test_an_allocation_that_kubelet_never_lists_is_released),
                 RIG_TEST_WITH(test_what_was_made_goes_with_the_allocation, RIG_NAMESPACES),
                 RIG_TEST(test_an_init_container_keeps_its_allocation_while_it_runs),
                 RIG_TEST(test_a_container_takes_the_ids_of_its_init_container_over_on_the_same_gpu),

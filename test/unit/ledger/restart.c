@@ -282,7 +282,7 @@ static void test_a_full_disk_costs_nothing_while_kubelet_is_there(void **state U
 
 /* ---- with another kubelet, or none ---- */
 
-static void test_agent_and_kubelet_may_start_anew_together(void **state UNUSED)
+static void test_agent_and_kubelet_may_restart_together(void **state UNUSED)
 {
         const struct fake_container *const train = rig_run("train", "GPU-0::0");
 
@@ -350,7 +350,7 @@ int main(void)
                 RIG_TEST(test_what_cannot_be_written_is_written_when_there_is_room),
                 RIG_TEST(test_changes_are_written_soon_though_more_follow),
                 RIG_TEST(test_a_full_disk_costs_nothing_while_kubelet_is_there),
-                RIG_TEST(test_agent_and_kubelet_may_start_anew_together),
+                RIG_TEST(test_agent_and_kubelet_may_restart_together),
                 RIG_TEST(test_the_time_of_day_may_go_back_between_two_agents),
                 RIG_TEST(test_an_agent_that_leaves_writes_and_says_nothing_more),
         };

@@ -77,7 +77,7 @@ static void test_each_container_of_a_pod_has_an_event(void **state UNUSED)
         assert_string_equal(fake_events_of_pods(), EVENT("train", "prepare") EVENT("train", "main"));
 }
 
-static void test_with_a_new_plan_each_has_its_event_anew(void **state UNUSED)
+static void test_with_a_new_plan_each_container_has_its_event_again(void **state UNUSED)
 {
         run_with_both("train");
         rig_pass(GRACE_MS);
@@ -168,7 +168,7 @@ int main(void)
                 RIG_TEST_WITH(test_a_container_is_looked_at_a_moment_after_its_first_allocation, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_each_pod_has_its_event_once, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_each_container_of_a_pod_has_an_event, RIG_ENVVAR_EACH),
-                RIG_TEST_WITH(test_with_a_new_plan_each_has_its_event_anew, RIG_ENVVAR_EACH),
+                RIG_TEST_WITH(test_with_a_new_plan_each_container_has_its_event_again, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(
                         test_the_name_is_that_of_kubelets_previous_list_until_there_is_a_new_one, RIG_ENVVAR_EACH),
                 RIG_TEST_WITH(test_kubelet_is_asked_for_the_name, RIG_ENVVAR_EACH),

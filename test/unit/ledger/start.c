@@ -307,7 +307,7 @@ static void test_a_container_whose_device_cannot_be_written_does_not_start(void 
         assert_starts(train, "0=5952M 25");
 }
 
-static void test_an_agent_that_cannot_write_devices_serves_all_the_same(void **state UNUSED)
+static void test_an_agent_that_cannot_write_cdi_devices_still_serves(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
@@ -349,7 +349,7 @@ int main(void)
                 RIG_TEST_WITH(test_those_of_containers_that_declare_what_they_need_stay_as_they_are, RIG_DECLARED),
                 RIG_TEST_WITH(test_while_another_agent_serves_nothing_starts_here, RIG_NODE_EACH),
                 RIG_TEST_WITH(test_a_container_whose_device_cannot_be_written_does_not_start, RIG_NODE_EACH),
-                RIG_TEST_WITH(test_an_agent_that_cannot_write_devices_serves_all_the_same, RIG_NODE_EACH),
+                RIG_TEST_WITH(test_an_agent_that_cannot_write_cdi_devices_still_serves, RIG_NODE_EACH),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

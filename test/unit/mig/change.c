@@ -1,6 +1,6 @@
 /*
- * A change of geometry against the simulated driver: whatever fails, whoever is killed and whatever others do meanwhile, each GPU ends as wanted
- * or as before, and nothing of others is destroyed.
+ * A change of geometry against the simulated driver: whatever fails, whoever is killed and whatever others do
+ * meanwhile, each GPU ends as wanted or as before, and nothing of others is destroyed.
  */
 #include "unit.h"
 
@@ -359,6 +359,31 @@ static void test_a_reset_that_fails_leaves_the_mode_as_it_was(void **state UNUSE
         assert_false(node.gpus[0].geometry.is_enabled);
         assert_false(node.gpus[0].geometry.is_pending_enabled);
         assert_false(rig_has_record(&rig));
+}
+
+static int reset_without_effect(
+        const char *const *uuids UNUSED, size_t n_uuids UNUSED, void *data UNUSED, struct error *err UNUSED)
+{
+        return 0;
+}
+
+static void test_a_reset_without_effect_is_noticed(void **state UNUSED)
+{
+        const struct mig_wanted wanted[] = {WANTS({"7g.40gb", 1})};
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_change_end end;
+        struct mig_plan plan;
+        struct error err;
+
+        rig_init(&rig, "gpus: [{model: A100-40GB, uuid: GPU-1}]");
+        rig.options.reset = reset_without_effect;
+        rig_plan(&rig, &plan, wanted);
+        assert_fails(rig_apply(&rig, &plan, &end, &err), &err, ERROR_UNAVAILABLE,
+                "the geometry is as before: GPU GPU-1: MIG is disabled, although the GPU was reset");
+        rig.options.may_wait = true;
+        assert_ok(rig_apply(&rig, &plan, &end, &err), &err);
+        assert_int_equal(end, MIG_CHANGE_WAITS);
+        assert_true(rig_has_record(&rig));
 }
 
 static void test_a_mode_waits_for_the_reboot_and_the_rest_is_made_after_it(void **state UNUSED)
@@ -987,6 +1012,7 @@ int main(void)
                 cmocka_unit_test(test_a_mode_that_needs_a_reset_is_refused_before_anything_is_touched),
                 cmocka_unit_test(test_a_reset_that_is_allowed_makes_the_mode_current),
                 cmocka_unit_test(test_a_reset_that_fails_leaves_the_mode_as_it_was),
+                cmocka_unit_test(test_a_reset_without_effect_is_noticed),
                 cmocka_unit_test(test_a_mode_waits_for_the_reboot_and_the_rest_is_made_after_it),
                 cmocka_unit_test(test_a_mode_that_waits_is_given_up),
                 cmocka_unit_test(

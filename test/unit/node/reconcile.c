@@ -328,6 +328,17 @@ static void test_after_a_failure_the_value_before_is_written_again(void **state 
         assert_writes("b a ");
 }
 
+static void test_a_value_whose_write_failed_does_not_count_as_there(void **state UNUSED)
+{
+        put("a");
+        pass(0);
+        refuse(0);
+        put("b");
+        put("a");
+        pass(0);
+        assert_writes("a a ");
+}
+
 /* ---- restoring ---- */
 
 static void test_what_somebody_took_from_the_node_is_restored(void **state UNUSED)
@@ -416,6 +427,25 @@ static void test_what_the_node_does_not_have_itself_is_restored_with_another_nod
 }
 
 /* ---- the end ---- */
+
+static void test_who_no_longer_serves_restores_nothing_and_begins_with_short_pauses(void **state UNUSED)
+{
+        put("a");
+        pass(0);
+        refuse(0);
+        pass(RETRY_MS);
+        refuse(0);
+        show_node("1", "other");
+        node_reconcile_serve(cluster.reconcile, false);
+        strbuf_clear(&cluster.writes);
+        pass(REFRESH_MS);
+        assert_writes("");
+        node_reconcile_serve(cluster.reconcile, true);
+        pass(0);
+        refuse(0);
+        pass(RETRY_MS);
+        assert_writes("a a ");
+}
 
 static void test_who_no_longer_serves_ends_its_write_and_begins_anew(void **state UNUSED)
 {
@@ -514,6 +544,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_a_new_value_does_not_wait_for_a_retry_but_the_pauses_grow_on, begin, end),
                 cmocka_unit_test_setup_teardown(test_after_a_failure_the_value_before_is_written_again, begin, end),
+                cmocka_unit_test_setup_teardown(test_a_value_whose_write_failed_does_not_count_as_there, begin, end),
                 cmocka_unit_test_setup_teardown(test_what_somebody_took_from_the_node_is_restored, begin, end),
                 cmocka_unit_test_setup_teardown(test_what_is_back_before_its_time_is_not_restored, begin, end),
                 cmocka_unit_test_setup_teardown(test_a_write_under_way_is_waited_for_before_restoring, begin, end),
@@ -521,6 +552,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_restoring_replaces_a_retry, begin, end),
                 cmocka_unit_test_setup_teardown(
                         test_what_the_node_does_not_have_itself_is_restored_with_another_node, begin, end),
+                cmocka_unit_test_setup_teardown(
+                        test_who_no_longer_serves_restores_nothing_and_begins_with_short_pauses, begin, end),
                 cmocka_unit_test_setup_teardown(test_who_no_longer_serves_ends_its_write_and_begins_anew, begin, end),
                 cmocka_unit_test_setup_teardown(test_it_may_be_closed_when_a_write_ends, begin, end),
                 cmocka_unit_test(test_a_first_time_is_mended_in_a_moment),

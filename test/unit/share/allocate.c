@@ -593,7 +593,7 @@ static void test_a_whole_unit_has_no_limits_by_cdi(void **state UNUSED)
         assert_answer(&node, "GPU-0", "cdi " VENDOR "/gpu=GPU-0\n");
 }
 
-static void test_an_imex_channel_without_its_node_is_not_handed_out(void **state UNUSED)
+static void test_an_imex_channel_without_its_node_is_not_given_to_containers(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(1);
 
@@ -814,7 +814,7 @@ int main(void)
                 cmocka_unit_test(test_limits_are_named_where_their_cdi_devices_are),
                 cmocka_unit_test(test_limits_by_cdi_leave_the_variables_where_they_are),
                 cmocka_unit_test(test_a_whole_unit_has_no_limits_by_cdi),
-                cmocka_unit_test(test_an_imex_channel_without_its_node_is_not_handed_out),
+                cmocka_unit_test(test_an_imex_channel_without_its_node_is_not_given_to_containers),
                 cmocka_unit_test(test_an_annotation_is_there_for_whatever_device_there_is),
                 cmocka_unit_test(test_device_nodes_are_those_that_exist_below_the_dev_root),
                 cmocka_unit_test(test_a_platform_without_control_nodes_has_none),

@@ -62,7 +62,7 @@ static void test_a_containers_variables_count_more_than_its_annotations_and_thes
                 assert_string_equal(say(&arena, table[i].annotations, table[i].container), table[i].expected);
 }
 
-static void test_a_variable_whose_value_stands_elsewhere_is_unclear(void **state UNUSED)
+static void test_a_variable_with_its_value_elsewhere_is_unclear(void **state UNUSED)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
 
@@ -199,7 +199,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(
                         test_a_containers_variables_count_more_than_its_annotations_and_these_more_than_the_pods),
-                cmocka_unit_test(test_a_variable_whose_value_stands_elsewhere_is_unclear),
+                cmocka_unit_test(test_a_variable_with_its_value_elsewhere_is_unclear),
                 cmocka_unit_test(test_what_cannot_be_used_is_named_with_its_place),
                 cmocka_unit_test(test_a_pod_of_any_shape_says_nothing_rather_than_harm),
                 cmocka_unit_test(test_what_is_declared_counts_up_to_the_ceilings_and_the_replicas_for_the_rest),

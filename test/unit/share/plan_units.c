@@ -118,6 +118,35 @@ static void test_gpus_for_dra_and_their_mig_devices_are_no_units(void **state UN
         }
 }
 
+/* While the MIG geometry changes. */
+static void test_what_is_withdrawn_is_no_unit_and_the_rest_is(void **state UNUSED)
+{
+        static const struct node_case table[] = {
+                {NONE, {"1g.5gb 1g.5gb", "-"}, "nvidia.com/gpu none: GPU-1", ""},
+                {MIXED, {"-", "-"}, "nvidia.com/gpu none: GPU-1", ""},
+                {MIXED, {"1g.5gb 1g.5gb 2g.10gb", "-"},
+                        "nvidia.com/gpu none: GPU-1; nvidia.com/mig-1g.5gb none: MIG-0-0", ""},
+                {MIXED, {"", "-"}, "nvidia.com/gpu none: GPU-1", ""}, /* it has none at this moment */
+                {SINGLE, {"1g.5gb 2g.10gb", "1g.5gb"}, "nvidia.com/gpu none: MIG-0-0 MIG-1-0", ""},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = make_node(&table[i]);
+                struct gpu *gpu = &node.inventory.gpus[0];
+                struct mig_device *devices = ARENA_ARRAY(&node.arena, struct mig_device, gpu->n_mig_devices + 1);
+
+                for (size_t j = 0; j < gpu->n_mig_devices; j++) {
+                        devices[j] = gpu->mig_devices[j];
+                        devices[j].is_withdrawn = j > 0;
+                }
+                gpu->mig_devices = devices;
+                gpu->is_withdrawn = true;
+                assert_ok(node_plan(&node), &node.err);
+                assert_string_equal(describe(&node), table[i].plan);
+                assert_string_equal(node.warnings.data, table[i].warnings);
+        }
+}
+
 static void test_dra_that_is_off_or_cannot_be_takes_no_gpu(void **state UNUSED)
 {
         _cleanup_(node_done) struct node off = node_new(1);
@@ -361,6 +390,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_units_follow_the_mig_strategy),
                 cmocka_unit_test(test_gpus_for_dra_and_their_mig_devices_are_no_units),
+                cmocka_unit_test(test_what_is_withdrawn_is_no_unit_and_the_rest_is),
                 cmocka_unit_test(test_dra_that_is_off_or_cannot_be_takes_no_gpu),
                 cmocka_unit_test(test_single_refuses_devices_that_pods_could_not_tell_apart),
                 cmocka_unit_test(test_single_compares_every_attribute),

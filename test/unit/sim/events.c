@@ -73,7 +73,7 @@ static void test_only_what_is_registered_comes(void **state)
                 sim->nvmlDeviceRegisterEvents(sim_gpu(sim, 0), NVML_EVENT_TYPE_MIG_CONFIG_CHANGE, set));
 }
 
-static void test_a_shorter_list_starts_anew_where_it_differs(void **state)
+static void test_a_list_that_was_emptied_and_written_again_is_sent_again(void **state)
 {
         struct sim *sim = *state;
         nvmlEventData_t event;
@@ -243,7 +243,7 @@ int main(void)
                 SIM_TEST(test_an_event_is_not_reported_twice),
                 SIM_TEST(test_an_appended_xid_comes_once_to_every_set),
                 SIM_TEST(test_only_what_is_registered_comes),
-                SIM_TEST(test_a_shorter_list_starts_anew_where_it_differs),
+                SIM_TEST(test_a_list_that_was_emptied_and_written_again_is_sent_again),
                 SIM_TEST(test_a_wait_ends_after_the_longest_that_the_scenario_has),
                 SIM_TEST(test_a_blocked_wait_wakes_for_an_edit),
                 SIM_TEST(test_a_blocked_wait_wakes_for_a_replaced_file),

@@ -177,6 +177,7 @@ true
 {{- if include "warpshare.readsPods" . }}{{ $on = append $on "declared" }}{{ end -}}
 {{- if .Values.node.condition }}{{ $on = append $on "condition" }}{{ end -}}
 {{- if .Values.node.taint }}{{ $on = append $on "taint" }}{{ end -}}
+{{- if .Values.mig.manager }}{{ $on = append $on "mig" }}{{ if .Values.mig.evict }}{{ $on = append $on "mig: evict" }}{{ end }}{{ end -}}
 {{- if .Values.dra.enabled }}{{ $on = append $on "dra" }}{{ end -}}
 {{- if .Values.gfd.enabled }}{{ $on = append $on (printf "labels: %s" .Values.gfd.output) }}{{ end -}}
 {{- range .Values.devicePlugin.containers.main.env -}}

@@ -14,124 +14,7 @@
 #include "mps/supervisor/process.h"
 
 #define POD "1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b"
-#define POD_ "1e2f3a4b_5c6d_7e8f_9a0b_1c2d3e4f5a6b"
-#define OTHER "99999999-5c6d-7e8f-9a0b-1c2d3e4f5a6b"
 #define ID "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
-#define ID2 "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
-#define STATIC "0123456789abcdef0123456789abcdef"
-#define SLICE "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" POD_ ".slice"
-
-/* ---- cgroups ---- */
-
-static void test_pod_and_container_are_found_in_every_form(void **state UNUSED)
-{
-        static const struct {
-                const char *text;
-                const char *pod;
-                const char *container;
-        } table[] = {
-                /* cgroup v2 */
-                {"0::/kubepods/burstable/pod" POD "/" ID "\n", POD, ID},
-                {"0::/kubepods/pod" POD "/" ID, POD, ID}, /* guaranteed */
-                {"0::" SLICE "/cri-containerd-" ID ".scope\n", POD, ID},
-                {"0::" SLICE "/crio-" ID ".scope\n", POD, ID},
-                {"0::" SLICE "/crio-" ID ".scope/container\n", POD, ID},
-                {"0::" SLICE "/docker-" ID ".scope\n", POD, ID},
-                {"0::/kubepods.slice/kubepods-pod" POD_ ".slice/cri-containerd-" ID ".scope\n", POD, ID},
-                {"0::/kubepods/besteffort/pod" STATIC "/" ID "\n", STATIC, ID},
-                {"0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" STATIC
-                 ".slice/cri-containerd-" ID ".scope\n",
-                        STATIC, ID},
-                /* as seen from a container with a cgroup namespace of its own */
-                {"0::/../../kubepods-burstable-pod" POD_ ".slice/cri-containerd-" ID ".scope\n", POD, ID},
-                {"0::/../../../besteffort/pod" POD "/" ID "\n", POD, ID},
-                /* in kind */
-                {"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/"
-                 "kubelet-kubepods-burstable-pod" POD_ ".slice/cri-containerd-" ID ".scope\n",
-                        POD, ID},
-                {"0::/docker/" ID2 "/kubelet/kubepods/besteffort/pod" POD "/" ID "\n", POD, ID},
-                /* cgroup v1 */
-                {"12:memory:/kubepods/burstable/pod" POD "/" ID "\n11:cpu,cpuacct:/kubepods/burstable/pod" POD "/" ID
-                 "\n",
-                        POD, ID},
-                {"3:name=systemd:/\n2:devices:" SLICE "/docker-" ID ".scope\n", POD, ID},
-                /* a cgroup that the tenant made, with the names of a neighbour */
-                {"0::/kubepods/pod" POD "/" ID "/pod" OTHER "/" ID2 "\n", POD, ID},
-                {"0::" SLICE "/cri-containerd-" ID ".scope/cri-containerd-" ID2 ".scope\n", POD, ID},
-                /* a pod's process in no container of it */
-                {"0::" SLICE "/crio-conmon-" ID ".scope\n", POD, NULL},
-                {"0::/kubepods/pod" POD "/something/" ID "\n", POD, NULL},
-                {"0::/kubepods/pod" POD "/" ID "0\n", POD, NULL},
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-                struct process process = {.pod_uid = "?", .container_id = "?"};
-
-                process_parse_cgroup(table[i].text, &arena, &process);
-                if (!text_is_same(process.pod_uid, table[i].pod) ||
-                        !text_is_same(process.container_id, table[i].container))
-                        fail_msg("%s: pod %s, container %s", table[i].text, process.pod_uid, process.container_id);
-        }
-}
-
-static void test_what_is_no_pod_has_neither(void **state UNUSED)
-{
-        static const char *const table[] = {
-                "",
-                "\n\n",
-                "0::/\n",
-                "0::/system.slice/containerd.service\n",
-                "0::/user.slice/user-1000.slice/session-1.scope\n",
-                "0::/docker/" ID "\n",
-                "0::/kubepods/burstable/pod" POD "\n", /* the sandbox's parent: no process is in it */
-                "0::/kubepods/burstable/pod1234/" ID "\n",
-                "0::/kubepods/burstable/pod" POD "x/" ID "\n",
-                "0::/kubepods/burstable/podXe2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b/" ID "\n",
-                "0::/kubepods.slice/kubepods-burstable-pod" POD_ "/cri-containerd-" ID ".scope\n",
-                "0::/evil-pod" POD_ ".slice/cri-containerd-" ID ".scope\n",
-                "no colons at all /kubepods/pod" POD "/" ID,
-                ":",
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-                struct process process = {.pod_uid = "?", .container_id = "?", .cgroup = "?"};
-
-                process_parse_cgroup(table[i], &arena, &process);
-                if (process.pod_uid || process.container_id || process.cgroup)
-                        fail_msg("%s: pod %s, container %s", table[i], process.pod_uid, process.container_id);
-        }
-}
-
-static void test_the_folder_of_a_container_is_its_own_whatever_the_tenant_made_below(void **state UNUSED)
-{
-        static const struct {
-                const char *text;
-                const char *cgroup;
-        } table[] = {
-                {"0::/kubepods/pod" POD "/" ID "\n", "/kubepods/pod" POD "/" ID},
-                {"0::" SLICE "/cri-containerd-" ID ".scope\n", SLICE "/cri-containerd-" ID ".scope"},
-                {"0::" SLICE "/crio-" ID ".scope/container/more\n", SLICE "/crio-" ID ".scope"},
-                {"0::" SLICE "/cri-containerd-" ID ".scope/cri-containerd-" ID2 ".scope\n",
-                        SLICE "/cri-containerd-" ID ".scope"},
-                {"0::/docker/" ID2 "/kubelet/kubepods/besteffort/pod" POD "/" ID "\n",
-                        "/docker/" ID2 "/kubelet/kubepods/besteffort/pod" POD "/" ID},
-                {"0::" SLICE "/crio-conmon-" ID ".scope\n", NULL},
-                /* seen from a cgroup namespace, and in cgroup v1: no path that could be opened */
-                {"0::/../../kubepods-burstable-pod" POD_ ".slice/cri-containerd-" ID ".scope\n", NULL},
-                {"12:memory:/kubepods/burstable/pod" POD "/" ID "\n", NULL},
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-                struct process process;
-
-                process_parse_cgroup(table[i].text, &arena, &process);
-                if (!text_is_same(process.cgroup, table[i].cgroup))
-                        fail_msg("%s: %s", table[i].text, process.cgroup);
-        }
-}
 
 /* ---- /proc ---- */
 
@@ -343,9 +226,6 @@ static int tear_down(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_pod_and_container_are_found_in_every_form),
-                cmocka_unit_test(test_what_is_no_pod_has_neither),
-                cmocka_unit_test(test_the_folder_of_a_container_is_its_own_whatever_the_tenant_made_below),
                 TEST(test_a_process_is_read_from_its_files),
                 TEST(test_the_name_of_a_process_cannot_fake_its_start),
                 TEST(test_what_cannot_be_read_is_unknown),

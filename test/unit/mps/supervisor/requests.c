@@ -226,7 +226,7 @@ static bool has_notice(struct rig *rig, const void *data)
         return status && status->notice && strstr(status->notice, data);
 }
 
-static void test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones_void(void **state)
+static void test_partitions_of_a_daemon_that_died_are_created_again_and_the_old_ones_are_void(void **state)
 {
         struct rig *rig = *state;
         pid_t pid;
@@ -414,7 +414,7 @@ static bool is_there_again(struct rig *rig, const void *data)
         return is_namespace_there(rig, data);
 }
 
-static void test_namespaces_of_a_daemon_that_died_are_made_anew_in_the_same_place(void **state)
+static void test_namespaces_of_a_daemon_that_died_are_created_again_in_the_same_place(void **state)
 {
         struct rig *rig = *state;
         struct answer first;
@@ -902,14 +902,14 @@ int main(void)
                 TEST(test_a_partition_that_does_not_fit_is_refused),
                 TEST(test_a_mig_device_has_no_partitions),
                 TEST(test_partitions_outlive_the_supervisor),
-                TEST(test_partitions_of_a_daemon_that_died_are_made_anew_and_the_old_ones_void),
+                TEST(test_partitions_of_a_daemon_that_died_are_created_again_and_the_old_ones_are_void),
                 TEST(test_a_partition_without_a_holder_is_removed),
                 TEST(test_a_removal_that_fails_is_tried_again),
                 TEST(test_a_namespace_that_is_missing_is_made_and_one_too_many_removed),
                 TEST(test_a_namespace_is_made_again_in_each_process_and_until_it_can_be),
                 TEST(test_a_namespace_has_its_own_limits_and_others_beside_it),
                 TEST(test_a_namespace_is_released_when_its_clients_have_left),
-                TEST(test_namespaces_of_a_daemon_that_died_are_made_anew_in_the_same_place),
+                TEST(test_namespaces_of_a_daemon_that_died_are_created_again_in_the_same_place),
                 TEST(test_namespaces_outlive_the_supervisor_with_and_without_its_record),
                 TEST(test_a_namespace_without_its_limits_is_refused_and_does_not_stay),
                 TEST(test_a_program_that_does_not_know_namespaces_serves_without),

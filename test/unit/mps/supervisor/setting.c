@@ -90,6 +90,31 @@ static void test_only_a_limit_that_is_shown_as_it_is_hides_no_change(void **stat
         }
 }
 
+static void test_the_limits_of_a_server_of_interface_3_are_set_together_and_read_apart(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct mps_setting settings[2];
+        const struct {
+                const struct mps_setting *setting;
+                const char *answer;
+                enum mps_setting_verdict verdict;
+        } cases[] = {
+                {&settings[0], "70", MPS_SETTING_SAME},
+                {&settings[0], "95", MPS_SETTING_OTHER},
+                {&settings[1], "1630M", MPS_SETTING_SAME},
+                {&settings[1], "1G", MPS_SETTING_SAME}, /* it may be shown rounded */
+                {&settings[1], "2G", MPS_SETTING_OTHER},
+        };
+        struct error err;
+
+        mps_setting_v3_default(settings, &arena, "uid_0", 700, &unit);
+        assert_ptr_equal(settings[0].set.arguments, settings[1].set.arguments);
+        assert_ptr_not_equal(settings[0].get.arguments, settings[1].get.arguments);
+        assert_false(mps_setting_is_blurred(&settings[1]));
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+                assert_int_equal(mps_setting_judge(cases[i].setting, cases[i].answer, false, &err), cases[i].verdict);
+}
+
 static void test_one_list_shows_all_namespaces(void **state UNUSED)
 {
         static const char list[] = "g1,uid_0,Ready,2G,50,-,/x\ng1,other,Ready,9G,90,-,/x\ng2,uid_0,Ready,-,33,-,/x";
@@ -136,6 +161,7 @@ int main(void)
                 cmocka_unit_test(test_defaults_are_set_by_ordinal_and_those_of_a_server_by_its_pid),
                 cmocka_unit_test(test_an_answer_shows_whether_a_setting_is_as_it_was_set),
                 cmocka_unit_test(test_only_a_limit_that_is_shown_as_it_is_hides_no_change),
+                cmocka_unit_test(test_the_limits_of_a_server_of_interface_3_are_set_together_and_read_apart),
                 cmocka_unit_test(test_one_list_shows_all_namespaces),
         };
 

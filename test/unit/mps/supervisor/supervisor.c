@@ -546,7 +546,7 @@ static void test_what_a_daemon_can_is_on_file_when_it_is_ready(void **state)
         rig_wait(rig, has_skills_on_file, NULL, "what both can is on file");
 }
 
-static void test_a_daemon_that_died_meanwhile_is_started_anew(void **state)
+static void test_a_daemon_that_died_meanwhile_is_started_again(void **state)
 {
         struct rig *rig = *state;
         pid_t first;
@@ -764,7 +764,7 @@ int main(void)
                 TEST(test_without_a_record_a_daemon_is_found_by_its_lock),
                 TEST(test_an_adopted_daemon_has_its_limits_all_the_time),
                 TEST(test_what_a_daemon_can_is_on_file_when_it_is_ready),
-                TEST(test_a_daemon_that_died_meanwhile_is_started_anew),
+                TEST(test_a_daemon_that_died_meanwhile_is_started_again),
                 TEST(test_the_server_of_a_daemon_that_died_meanwhile_is_ended),
                 TEST(test_an_adopted_daemon_that_is_no_longer_wanted_drains),
                 TEST(test_the_compute_mode_is_exclusive_while_there_is_a_daemon),

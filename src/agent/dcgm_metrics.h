@@ -1,0 +1,14 @@
+/*
+ * GPUs under the names, labels and units of NVIDIA's dcgm-exporter, for dashboards and rules that know those (docs/metrics.md). Pure.
+ *
+ * It is what NVML gives without a time between two readings: no DCGM_FI_PROF_*, and no DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL, which is a rate.
+ * There is one series for each GPU, also if several containers share it: dcgm-exporter repeats the GPU's value for each of them,
+ * and sums over these are wrong. The labels of a pod are there if one pod alone has the GPU.
+ */
+#pragma once
+
+#include "agent/usage.h"
+#include "metrics/exposition.h"
+
+/* |host|: the name of the node; "": the label is left out. */
+void dcgm_metrics_put(struct exposition *to, const struct agent_usage_view *view, const char *host);

@@ -1,0 +1,21 @@
+/*
+ * Evicts pods by the API server's eviction, which respects PodDisruptionBudgets and gives a pod its grace period. Each pod is asked for
+ * again after EVICT_AGAIN_MS, as long as its caller wants it gone.
+ */
+#pragma once
+
+#include "kube/client.h"
+
+#define EVICT_AGAIN_MS UINT64_C(10000)
+#define EVICT_PODS_MAX ((size_t)256)
+
+struct evictions;
+
+struct evictions *evictions_new(struct kube_client *client); /* outlives it */
+void evictions_ask(struct evictions *evictions, const char *pod_namespace, const char *pod);
+
+/* Why the last one was refused; "": it was not. */
+const char *evictions_refusal(const struct evictions *evictions);
+
+/* Accepts NULL, returns NULL. */
+struct evictions *evictions_close(struct evictions *evictions);

@@ -1,0 +1,387 @@
+#include "agent/mig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/evict.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "ledger/claims.h"
+#include "mig/run.h"
+#include "node/mig_labels.h"
+
+/* Between two looks at who holds what: a minute long, and then, since it may last for days. */
+#define LOOK_MS UINT64_C(1000)
+#define LOOKS 60U
+#define LOOK_LATER_MS UINT64_C(10000)
+/* kubelet may have begun an Allocate before it had the list without a unit; its answer is in the ledger by then. */
+#define SETTLE_MS UINT64_C(2000)
+/* Inventories until one was certainly read after the change: the first may have been on its way. */
+#define READINGS 2U
+#define HOLDERS_MAX 5U /* in one text */
+#define READING_MAX 3
+
+struct agent_mig {
+        struct agent_mig_options options;
+        struct mig_run *run;
+        struct mig_labels *labels;
+        struct evictions *evictions; /* NULL: nobody is to be evicted */
+        char *fallback;
+        uv_timer_t timer;
+        unsigned int looks;
+        const struct plan *plan; /* in force; NULL: none yet */
+        uint64_t withdrawn_ms;   /* since when no unit of the handover is in it; 0: one is */
+        unsigned int readings;
+        enum mig_phase phase; /* the last that was told */
+};
+
+static bool is_held_back(const struct agent_mig *mig, const char *unit)
+{
+        const struct mig_device *device;
+        const struct gpu *gpu = inventory_find_unit(mig->plan->inventory, unit, &device);
+
+        return gpu && mig_handover_takes(mig_run_handover(mig->run), gpu->uuid, unit);
+}
+
+/* ---- who holds what ---- */
+
+struct look {
+        const struct agent_mig *mig;
+        struct strbuf text;
+        unsigned int count;
+        const char *last;
+};
+
+/* The same holder may have several devices, one after the other. */
+static void add_holder(struct look *look, const char *unit, const char *holder)
+{
+        if (look->last && strcmp(look->last, holder) == 0)
+                return;
+        look->last = holder;
+        if (look->count < HOLDERS_MAX)
+                strbuf_printf(&look->text, "%s%s (%s)", look->count ? ", " : "", holder, unit);
+        else if (look->count == HOLDERS_MAX)
+                strbuf_printf(&look->text, ", …");
+        look->count++;
+}
+
+/* |holder| is "namespace/pod/container", or has no pod's name. */
+static void evict_holder(const struct agent_mig *mig, const char *holder)
+{
+        _free_ char *text = xstrdup(holder);
+        char *pod = strchr(text, '/');
+        char *container = pod ? strchr(pod + 1, '/') : NULL;
+
+        if (!mig->evictions || !container)
+                return;
+        *pod++ = *container = '\0';
+        evictions_ask(mig->evictions, text, pod);
+}
+
+static enum ledger_word find_holders(struct look *look, struct arena *arena)
+{
+        const struct agent_mig *mig = look->mig;
+        const struct ledger_claim_state *states;
+        struct rollout_held *held;
+        size_t n_held;
+        size_t n_states;
+        enum ledger_word word = ledger_held(mig->options.ledger, arena, &held, &n_held);
+
+        for (size_t i = 0; i < n_held; i++) {
+                int64_t replica;
+                const char *unit =
+                        arena_printf(arena, "%.*s", (int)device_id_split(held[i].device, &replica), held[i].device);
+
+                if (!is_held_back(mig, unit))
+                        continue;
+                add_holder(look, unit, held[i].holder ? held[i].holder : "a container that is being started");
+                if (held[i].holder)
+                        evict_holder(mig, held[i].holder);
+        }
+        n_states = ledger_claims(mig->options.ledger, arena, &states);
+        for (size_t i = 0; i < n_states; i++)
+                for (size_t j = 0; j < states[i].claim->n_devices; j++)
+                        if (is_held_back(mig, states[i].claim->devices[j].unit))
+                                add_holder(look, states[i].claim->devices[j].unit,
+                                        arena_printf(arena, "claim %s", states[i].claim->name));
+        return word;
+}
+
+/* No resource of the plan has a unit of the handover. */
+static bool is_withdrawn(const struct agent_mig *mig)
+{
+        for (size_t i = 0; i < mig->plan->n_resources; i++)
+                for (size_t j = 0; j < mig->plan->resources[i].n_units; j++)
+                        if (is_held_back(mig, mig->plan->resources[i].units[j].uuid))
+                                return false;
+        return true;
+}
+
+static void explain(struct agent_mig *mig, struct look *look, enum ledger_word word)
+{
+        const char *refusal = mig->evictions ? evictions_refusal(mig->evictions) : "";
+
+        if (word != LEDGER_LISTED)
+                strbuf_printf(&look->text,
+                        "%skubelet's pod-resources list, which says which pods have ended, cannot be had",
+                        look->text.size ? "; " : "");
+        if (*refusal)
+                strbuf_printf(&look->text, "; %s", refusal);
+        mig_run_explain(mig->run, look->text.data);
+}
+
+static void look_for_holders(struct agent_mig *mig)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        enum mig_phase phase = mig_run_manager(mig->run)->phase;
+        struct look look = {.mig = mig, .text = STRBUF_INIT};
+        enum ledger_word word = find_holders(&look, &arena);
+
+        if (phase == MIG_RELEASING && look.count > 0) {
+                mig_run_event(mig->run, MIG_EVENT_HELD, NULL);
+        } else if (look.count > 0 || word == LEDGER_UNKNOWN) {
+                if (look.count > 0)
+                        strbuf_printf(&look.text, " %s it", look.count == 1 ? "has" : "have");
+                explain(mig, &look, word);
+        } else if (!mig->withdrawn_ms) {
+                mig_run_explain(
+                        mig->run, "the plan without the units that have to end is refused, so they are still offered");
+        } else if (phase == MIG_WAITING && uv_now(mig->options.loop) - mig->withdrawn_ms >= SETTLE_MS) {
+                mig_run_event(mig->run, MIG_EVENT_UNHELD, NULL);
+        }
+        strbuf_done(&look.text);
+}
+
+/* ---- releasing ---- */
+
+/* A daemon of several units is started anew without those that go. */
+static const struct mps_daemon_status *find_daemon(const struct agent_mig *mig)
+{
+        struct ledger_measures measures;
+
+        ledger_measure(mig->options.ledger, &measures);
+        for (size_t i = 0; measures.mps && i < measures.mps->n_daemons; i++) {
+                const struct mps_daemon_status *daemon = &measures.mps->daemons[i];
+
+                for (size_t j = 0; daemon->state != MPS_OFF && j < daemon->n_units; j++)
+                        if (is_held_back(mig, daemon->units[j]))
+                                return daemon;
+        }
+        return NULL;
+}
+
+static void look_for_daemons(struct agent_mig *mig)
+{
+        const struct mps_daemon_status *daemon = find_daemon(mig);
+        _free_ char *text = NULL;
+
+        if (!daemon) {
+                mig_run_event(mig->run, MIG_EVENT_RELEASED, NULL);
+                return;
+        }
+        text = xasprintf("the MPS daemon %s has not ended yet", daemon->name);
+        mig_run_explain(mig->run, text);
+}
+
+/* ---- phases ---- */
+
+static void on_mig_look(uv_timer_t *timer)
+{
+        struct agent_mig *mig = timer->data;
+
+        if (++mig->looks == LOOKS)
+                uv_timer_set_repeat(timer, LOOK_LATER_MS);
+        if (mig_run_manager(mig->run)->phase == MIG_RELEASING && mig->plan)
+                look_for_daemons(mig);
+        else
+                ledger_ask(mig->options.ledger);
+}
+
+static void start_looking(struct agent_mig *mig)
+{
+        mig->looks = 0;
+        uv_timer_start(&mig->timer, on_mig_look, 0, LOOK_MS);
+}
+
+static void follow_policy(struct agent_mig *mig)
+{
+        bool evicts = mig_labels_evict(mig->labels) && mig_run_manager(mig->run)->phase == MIG_WAITING;
+
+        if (!evicts)
+                mig->evictions = evictions_close(mig->evictions);
+        else if (!mig->evictions)
+                mig->evictions = evictions_new(mig->options.client);
+}
+
+static void tell(struct agent_mig *mig)
+{
+        const struct mig_manager *manager = mig_run_manager(mig->run);
+
+        mig_labels_put(mig->labels, manager->state, manager->reason);
+        if (manager->phase == MIG_WAITING && *manager->reason)
+                node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_PENDING,
+                        "the MIG configuration '%s' waits: %s", manager->config, manager->reason);
+        if (manager->phase == mig->phase)
+                return;
+        if (manager->phase == MIG_FAILED)
+                node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_FAILED,
+                        "the MIG configuration '%s' cannot be had: %s", manager->config, manager->reason);
+        else if (manager->phase == MIG_IDLE && manager->state == MIG_STATE_SUCCESS && mig->phase == MIG_RETAKING)
+                node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_COMPLETED,
+                        "the GPUs have the MIG configuration '%s'", manager->config);
+        mig->phase = manager->phase;
+}
+
+static void on_run_changed(bool has_begun, void *data)
+{
+        struct agent_mig *mig = data;
+        enum mig_phase phase = mig_run_manager(mig->run)->phase;
+        bool was_retaking = mig->phase == MIG_RETAKING;
+
+        if (has_begun && was_retaking)
+                mig->options.on_handover(mig->options.data);
+        tell(mig);
+        if (!has_begun)
+                return;
+        uv_timer_stop(&mig->timer);
+        follow_policy(mig);
+        switch (phase) {
+        case MIG_WAITING:
+                mig->withdrawn_ms = 0;
+                mig->options.on_handover(mig->options.data);
+                start_looking(mig);
+                break;
+        case MIG_RELEASING:
+                start_looking(mig);
+                break;
+        case MIG_RETAKING:
+                mig->readings = 0;
+                mig->options.rescan(mig->options.data);
+                break;
+        default:
+                break;
+        }
+}
+
+static void on_mig_labels(void *data)
+{
+        struct agent_mig *mig = data;
+        const char *config = mig_labels_config(mig->labels);
+
+        mig_run_set_first_state(mig->run, mig_labels_first_state(mig->labels));
+        tell(mig);
+        follow_policy(mig);
+        mig_run_want(mig->run, *config ? config : mig->fallback);
+}
+
+/* ---- public ---- */
+
+void agent_mig_mark(const struct agent_mig *mig, struct inventory *inventory)
+{
+        if (mig)
+                mig_handover_mark(mig_run_handover(mig->run), inventory);
+}
+
+void agent_mig_planned(struct agent_mig *mig, const struct plan *plan)
+{
+        bool was_withdrawn;
+
+        if (!mig)
+                return;
+        was_withdrawn = mig->withdrawn_ms;
+        mig->plan = plan;
+        if (!is_withdrawn(mig))
+                mig->withdrawn_ms = 0;
+        else if (!was_withdrawn)
+                mig->withdrawn_ms = uv_now(mig->options.loop);
+}
+
+void agent_mig_held(struct agent_mig *mig)
+{
+        enum mig_phase phase = mig ? mig_run_manager(mig->run)->phase : MIG_IDLE;
+
+        if (mig && mig->plan && (phase == MIG_WAITING || phase == MIG_RELEASING))
+                look_for_holders(mig);
+}
+
+void agent_mig_read(struct agent_mig *mig)
+{
+        if (!mig || mig_run_manager(mig->run)->phase != MIG_RETAKING)
+                return;
+        if (++mig->readings < READINGS)
+                mig->options.rescan(mig->options.data);
+        else
+                mig_run_event(mig->run, MIG_EVENT_RETAKEN, NULL);
+}
+
+/* How the agent reads NVML, for its child. */
+static void name_reading(struct arena *arena, const struct config *config, const char **ret)
+{
+        const struct {
+                const char *flag;
+                const char *value;
+        } flags[] = {{"driver-root-ctr-path", config->driver_root_ctr}, {"nvml-library", config->nvml_library}};
+        size_t count = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+                if (*flags[i].value)
+                        ret[count++] = arena_printf(arena, "--%s=%s", flags[i].flag, flags[i].value);
+        ret[count] = NULL;
+}
+
+struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct config *config = options->config;
+        struct agent_mig *mig = xcalloc(1, sizeof(*mig));
+        const char *reading[READING_MAX];
+        const struct mig_run_options run = {
+                .loop = options->loop,
+                .program = *config->mig.program ? config->mig.program : "/proc/self/exe",
+                .reading = reading,
+                .file = config->mig.file,
+                .state_directory = config->mig.state_directory,
+                .changed = on_run_changed,
+                .data = mig,
+        };
+        const struct mig_labels_options labels = {
+                .client = options->client,
+                .watch = options->watch,
+                .node = config->node_name,
+                .changed = on_mig_labels,
+                .data = mig,
+        };
+
+        mig->options = *options;
+        mig->fallback = xstrdup(config->mig.fallback);
+        uv_timer_init(options->loop, &mig->timer);
+        mig->timer.data = mig;
+        name_reading(&arena, config, reading);
+        mig->run = mig_run_new(&run);
+        mig->labels = mig_labels_new(&labels);
+        return mig;
+}
+
+void agent_mig_begin(struct agent_mig *mig)
+{
+        mig_run_begin(mig->run);
+}
+
+static void free_mig(uv_handle_t *handle)
+{
+        struct agent_mig *mig = handle->data;
+
+        free(mig->fallback);
+        free(mig);
+}
+
+struct agent_mig *agent_mig_close(struct agent_mig *mig)
+{
+        if (!mig)
+                return NULL;
+        mig->run = mig_run_close(mig->run);
+        mig->labels = mig_labels_close(mig->labels);
+        mig->evictions = evictions_close(mig->evictions);
+        uv_close((uv_handle_t *)&mig->timer, free_mig);
+        return NULL;
+}

@@ -1,0 +1,58 @@
+/*
+ * The MIG manager in the agent: brings the GPUs to the MIG configuration that the node's label names (mig/manager.h), without a restart of
+ * anything, and without taking a GPU from a container.
+ *
+ *   waiting     what has to end leaves the plan, so kubelet and DRA give it to nobody. Who holds it keeps it: the ledger says who that is,
+ *               by kubelet's list and by claims. With the label's policy "evict" these pods are evicted.
+ *   releasing   the MPS daemons of these units end, since nobody wants them any more; for a reset of the GPU the agent closes NVML, too
+ *   retaking    the monitor reads the GPUs, and plan, CDI, labels and slices follow
+ *
+ * Example: GPU-0 has seven MIG devices of 1g.10gb, of which two are held by pods, and the label now names a configuration with one 3g.40gb
+ * and four 1g.10gb. `warpshare mig plan` says which four stay. The other three are withdrawn at once. If one of them is held, the change
+ * waits for that pod; GPU-1, and the four that stay, never notice.
+ *
+ * It belongs to the agent that serves. The next one goes on with what it finds recorded.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "config/config.h"
+#include "kube/node_events.h"
+#include "ledger/ledger.h"
+#include "mig/handover.h"
+#include "share/plan.h"
+
+struct agent_mig;
+struct node_watch;
+
+struct agent_mig_options {
+        uv_loop_t *loop;
+        const struct config *config; /* may go */
+        struct kube_client *client;  /* outlives it, as the next three */
+        struct node_watch *watch;
+        struct node_events *events;
+        struct ledger *ledger; /* is asked again and again while anybody is waited for */
+        /* The handover is another one: make the plan anew. */
+        void (*on_handover)(void *data);
+        /* Read the GPUs; agent_mig_read() follows. */
+        void (*rescan)(void *data);
+        void *data;
+};
+
+/* Withdraws, from the beginning on, what an unfinished change had withdrawn. */
+struct agent_mig *agent_mig_new(const struct agent_mig_options *options);
+/* What was begun is resumed, and the label counts from now on. */
+void agent_mig_begin(struct agent_mig *mig);
+
+/* All accept NULL. The handover marks each new inventory, before a plan is made of it. */
+void agent_mig_mark(const struct agent_mig *mig, struct inventory *inventory);
+/* |plan|, borrowed until the next call, is in force. */
+void agent_mig_planned(struct agent_mig *mig, const struct plan *plan);
+/* The ledger knows who holds what. */
+void agent_mig_held(struct agent_mig *mig);
+/* An inventory has come, and has become a plan or not. */
+void agent_mig_read(struct agent_mig *mig);
+
+/* No callback after this. Returns NULL. */
+struct agent_mig *agent_mig_close(struct agent_mig *mig);

@@ -1,0 +1,163 @@
+#include "agent/usage.h"
+
+#include <string.h>
+
+#include "ledger/claims.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define ASK_MS UINT64_C(30000) /* between questions to kubelet because of pods without names */
+
+struct agent_usage {
+        struct usage *usage;
+        uint64_t asked_at_ms; /* 0: never */
+};
+
+struct agent_usage *agent_usage_new(void)
+{
+        struct agent_usage *usage = xcalloc(1, sizeof(*usage));
+
+        usage->usage = usage_new();
+        return usage;
+}
+
+struct agent_usage *agent_usage_free(struct agent_usage *usage)
+{
+        if (usage) {
+                usage_free(usage->usage);
+                free(usage);
+        }
+        return NULL;
+}
+
+/* ---- to whom what was given ---- */
+
+struct owners {
+        struct usage_owner *list;
+        size_t count;
+        size_t capacity;
+};
+
+static void add_owner(struct owners *owners, const struct usage_owner *owner)
+{
+        if (owners->count == owners->capacity) {
+                owners->capacity = MAX(2 * owners->capacity, (size_t)64);
+                owners->list = xrealloc(owners->list, owners->capacity * sizeof(*owners->list));
+        }
+        owners->list[owners->count++] = *owner;
+}
+
+static void add_allocations(
+        struct owners *owners, const struct ledger *ledger, const struct plan *plan, struct arena *arena)
+{
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                const struct ledger_allocation *allocations;
+                size_t count = ledger_allocations(ledger, plan->resources[i].name, arena, &allocations);
+
+                for (size_t j = 0; j < count; j++) {
+                        const struct holder *holder = allocations[j].holder;
+
+                        if (holder && holder->pod_uid)
+                                add_owner(owners, &(struct usage_owner){.unit = allocations[j].allocation->unit,
+                                                          .pod_uid = holder->pod_uid,
+                                                          .pod_namespace = holder->pod_namespace,
+                                                          .pod = holder->pod,
+                                                          .container = holder->container,
+                                                          .limit = allocations[j].limit_mib * MIB});
+                }
+        }
+}
+
+static void add_claims(struct owners *owners, const struct ledger *ledger, struct arena *arena)
+{
+        const struct ledger_claim_state *states;
+        size_t count = ledger_claims(ledger, arena, &states);
+
+        for (size_t i = 0; i < count; i++) {
+                const struct ledger_claim *claim = states[i].claim;
+                const char *slash = strchr(claim->name, '/');
+                struct usage_owner owner = {
+                        .pod_namespace = arena_strndup(arena, claim->name, (size_t)(slash - claim->name)),
+                        .claim = slash + 1};
+
+                for (size_t j = 0; j < claim->n_devices; j++)
+                        for (size_t k = 0; k < claim->n_pods; k++) {
+                                owner.unit = claim->devices[j].unit;
+                                owner.pod_uid = claim->pods[k];
+                                owner.limit = claim->devices[j].limit_mib * MIB;
+                                add_owner(owners, &owner);
+                        }
+        }
+}
+
+static void add_containers(struct owners *owners, const struct ledger *ledger, struct arena *arena)
+{
+        const struct holder *containers;
+        size_t count = ledger_containers(ledger, arena, &containers);
+
+        for (size_t i = 0; i < count; i++)
+                add_owner(owners, &(struct usage_owner){.pod_uid = containers[i].pod_uid,
+                                          .pod_namespace = containers[i].pod_namespace,
+                                          .pod = containers[i].pod,
+                                          .container = containers[i].container});
+}
+
+void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledger, const struct plan *plan,
+        struct arena *arena, struct agent_usage_view *ret)
+{
+        struct owners owners = {0};
+
+        *ret = (struct agent_usage_view){.samples = usage_samples(usage->usage)};
+        if (plan)
+                add_allocations(&owners, ledger, plan, arena);
+        add_claims(&owners, ledger, arena);
+        add_containers(&owners, ledger, arena);
+        ret->n_shares = usage_shares(usage->usage, arena, &ret->shares);
+        ret->n_rows = usage_rows(owners.list, owners.count, ret->shares, ret->n_shares, arena, &ret->rows);
+        free(owners.list);
+}
+
+/* ---- samples ---- */
+
+static size_t list_servers(const struct ledger *ledger, struct arena *arena, pid_t **ret)
+{
+        struct ledger_measures measures;
+        size_t count = 0;
+
+        ledger_measure(ledger, &measures);
+        for (size_t i = 0; measures.mps && i < measures.mps->n_daemons; i++)
+                count += measures.mps->daemons[i].n_servers;
+        *ret = ARENA_ARRAY(arena, pid_t, count);
+        count = 0;
+        for (size_t i = 0; measures.mps && i < measures.mps->n_daemons; i++)
+                for (size_t j = 0; j < measures.mps->daemons[i].n_servers; j++)
+                        (*ret)[count++] = measures.mps->daemons[i].servers[j].pid;
+        return count;
+}
+
+static bool has_nameless(const struct agent_usage_view *view)
+{
+        for (size_t i = 0; i < view->n_rows; i++)
+                if (!view->rows[i].pod && !view->rows[i].claim && view->rows[i].share)
+                        return true;
+        return false;
+}
+
+void agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
+        const struct plan *plan, bool may_ask)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        struct agent_usage_view view;
+        uint64_t now_ms;
+        pid_t *servers;
+        size_t n_servers = list_servers(ledger, &scratch, &servers);
+
+        usage_add(usage->usage, samples, servers, n_servers);
+        now_ms = samples->n_units ? samples->units[0].at_ms : 0;
+        if (!may_ask || (usage->asked_at_ms && now_ms < usage->asked_at_ms + ASK_MS))
+                return;
+        agent_usage_look(usage, ledger, plan, &scratch, &view);
+        if (!has_nameless(&view))
+                return;
+        usage->asked_at_ms = now_ms;
+        ledger_ask(ledger);
+}

@@ -1,0 +1,31 @@
+/*
+ * Who uses what on this node: the monitor's samples, joined to what the ledger gave, by device plugin and by DRA. Names of pods that
+ * were given nothing by MPS or DRA are kubelet's: it is asked for its list, seldom, when a pod with processes has no name.
+ */
+#pragma once
+
+#include "gpu/inventory.h"
+#include "ledger/ledger.h"
+#include "share/plan.h"
+#include "usage/rows.h"
+
+struct agent_usage;
+
+struct agent_usage *agent_usage_new(void);
+struct agent_usage *agent_usage_free(struct agent_usage *usage); /* accepts NULL, returns NULL */
+
+/* Takes |samples|. |plan| NULL: there is none yet. |may_ask|: kubelet may be asked. */
+void agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
+        const struct plan *plan, bool may_ask);
+
+/* All of it, in |arena|, valid until the loop goes on. */
+struct agent_usage_view {
+        const struct gpu_samples *samples; /* NULL: none yet */
+        const struct inventory *inventory; /* for indices; NULL: unknown */
+        const struct usage_row *rows;
+        size_t n_rows;
+        const struct usage_share *shares;
+        size_t n_shares;
+};
+void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledger, const struct plan *plan,
+        struct arena *arena, struct agent_usage_view *ret);

@@ -1,0 +1,339 @@
+#include "agent/usage_metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- GPUs ---- */
+
+/* Rows of one family stand together; the help is that of the first. */
+struct gpu_family {
+        const char *name;
+        const char *help;
+        enum exposition_type type;
+        enum gpu_value value;
+        double scale;
+        const char *label; /* NULL: no further one */
+        const char *label_value;
+};
+
+static const struct gpu_family gpu_families[] = {
+        {"warpshare_gpu_utilization_ratio", "Part of the time in which a kernel ran, from 0 to 1.", EXPOSITION_GAUGE,
+                GPU_BUSY, 0.01},
+        {"warpshare_gpu_memory_controller_ratio", "Part of the time in which memory was read or written, from 0 to 1.",
+                EXPOSITION_GAUGE, GPU_MEMORY_BUSY, 0.01},
+        {"warpshare_gpu_encoder_ratio", "Part of the time in which the video encoder worked, from 0 to 1.",
+                EXPOSITION_GAUGE, GPU_ENCODER_BUSY, 0.01},
+        {"warpshare_gpu_decoder_ratio", "Part of the time in which the video decoder worked, from 0 to 1.",
+                EXPOSITION_GAUGE, GPU_DECODER_BUSY, 0.01},
+        {"warpshare_gpu_temperature_celsius", "Temperature of the GPU, and of its memory.", EXPOSITION_GAUGE,
+                GPU_TEMPERATURE, 1, "sensor", "gpu"},
+        {"warpshare_gpu_temperature_celsius", NULL, EXPOSITION_GAUGE, GPU_MEMORY_TEMPERATURE, 1, "sensor", "memory"},
+        {"warpshare_gpu_power_watts", "Power that the board draws.", EXPOSITION_GAUGE, GPU_POWER, 0.001},
+        {"warpshare_gpu_power_limit_watts", "Power that the board may draw.", EXPOSITION_GAUGE, GPU_POWER_LIMIT, 0.001},
+        {"warpshare_gpu_energy_joules_total", "Energy that the board has used since the driver was loaded.",
+                EXPOSITION_COUNTER, GPU_ENERGY, 0.001},
+        {"warpshare_gpu_clock_hertz", "Present clock of the SMs, and of the memory.", EXPOSITION_GAUGE, GPU_SM_CLOCK,
+                1e6, "domain", "sm"},
+        {"warpshare_gpu_clock_hertz", NULL, EXPOSITION_GAUGE, GPU_MEMORY_CLOCK, 1e6, "domain", "memory"},
+        {"warpshare_gpu_throttled_seconds_total",
+                "Time for which the limit of power, or of temperature, has lowered the clocks.", EXPOSITION_COUNTER,
+                GPU_POWER_THROTTLED, 1e-9, "reason", "power"},
+        {"warpshare_gpu_throttled_seconds_total", NULL, EXPOSITION_COUNTER, GPU_THERMAL_THROTTLED, 1e-9, "reason",
+                "thermal"},
+        {"warpshare_gpu_ecc_errors_total", "Memory errors in the life of the board, corrected or not.",
+                EXPOSITION_COUNTER, GPU_ECC_CORRECTED_AGGREGATE, 1, "type", "corrected"},
+        {"warpshare_gpu_ecc_errors_total", NULL, EXPOSITION_COUNTER, GPU_ECC_UNCORRECTED_AGGREGATE, 1, "type",
+                "uncorrected"},
+        {"warpshare_gpu_ecc_volatile_errors_total", "Memory errors since the driver was loaded, corrected or not.",
+                EXPOSITION_COUNTER, GPU_ECC_CORRECTED, 1, "type", "corrected"},
+        {"warpshare_gpu_ecc_volatile_errors_total", NULL, EXPOSITION_COUNTER, GPU_ECC_UNCORRECTED, 1, "type",
+                "uncorrected"},
+        {"warpshare_gpu_remapped_rows_total", "Rows of memory that were remapped, by the kind of error.",
+                EXPOSITION_COUNTER, GPU_REMAPPED_CORRECTED, 1, "type", "corrected"},
+        {"warpshare_gpu_remapped_rows_total", NULL, EXPOSITION_COUNTER, GPU_REMAPPED_UNCORRECTED, 1, "type",
+                "uncorrected"},
+        {"warpshare_gpu_row_remap_pending", "1 if a row is to be remapped at the next reset.", EXPOSITION_GAUGE,
+                GPU_REMAP_PENDING, 1},
+        {"warpshare_gpu_row_remap_failed", "1 if a row could not be remapped.", EXPOSITION_GAUGE, GPU_REMAP_FAILED, 1},
+        {"warpshare_gpu_pcie_replays_total", "Packets that were sent again over PCIe.", EXPOSITION_COUNTER,
+                GPU_PCIE_REPLAYS, 1},
+        {"warpshare_gpu_pcie_bytes_total", "Bytes over PCIe, sent or received by the GPU.", EXPOSITION_COUNTER,
+                GPU_PCIE_SENT, 1, "direction", "sent"},
+        {"warpshare_gpu_pcie_bytes_total", NULL, EXPOSITION_COUNTER, GPU_PCIE_RECEIVED, 1, "direction", "received"},
+        {"warpshare_gpu_nvlink_bytes_total", "Data over all NVLinks, sent or received by the GPU.", EXPOSITION_COUNTER,
+                GPU_NVLINK_SENT, 1024, "direction", "sent"},
+        {"warpshare_gpu_nvlink_bytes_total", NULL, EXPOSITION_COUNTER, GPU_NVLINK_RECEIVED, 1024, "direction",
+                "received"},
+};
+
+/* "3", or "3:1" of a MIG device; "": it is not in the inventory. */
+struct unit_index {
+        char text[24];
+};
+
+static struct unit_index index_of(const struct inventory *inventory, const char *uuid)
+{
+        const struct mig_device *mig = NULL;
+        const struct gpu *gpu = inventory ? inventory_find_unit(inventory, uuid, &mig) : NULL;
+        struct unit_index index = {""};
+
+        if (gpu && mig)
+                snprintf(index.text, sizeof(index.text), "%u:%u", gpu->index, mig->index);
+        else if (gpu)
+                snprintf(index.text, sizeof(index.text), "%u", gpu->index);
+        return index;
+}
+
+static const char *or_null(const struct unit_index *index)
+{
+        return *index->text ? index->text : NULL;
+}
+
+static void put_gpus(struct exposition *to, const struct agent_usage_view *view)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(gpu_families); i++) {
+                const struct gpu_family *family = &gpu_families[i];
+
+                if (family->help)
+                        exposition_family(to, family->name, family->type, family->help);
+                for (size_t j = 0; j < view->samples->n_units; j++) {
+                        const struct gpu_sample *unit = &view->samples->units[j];
+                        const struct unit_index index = index_of(view->inventory, unit->uuid);
+
+                        if (!unit->is_mig && unit->values[family->value] != GPU_VALUE_UNKNOWN)
+                                exposition_sample(to,
+                                        EXPOSITION_LABELS({"gpu", unit->uuid}, {"index", or_null(&index)},
+                                                {family->label ? family->label : "", family->label_value}),
+                                        (double)unit->values[family->value] * family->scale);
+                }
+        }
+}
+
+static void put_clock_reasons(struct exposition *to, const struct agent_usage_view *view)
+{
+        static const struct {
+                unsigned long long bit;
+                const char *name;
+        } reasons[] = {
+                {NVML_CLOCKS_EVENT_REASON_GPU_IDLE, "idle"},
+                {NVML_CLOCKS_EVENT_REASON_APPLICATIONS_CLOCKS, "applications_clocks"},
+                {NVML_CLOCKS_EVENT_REASON_SW_POWER_CAP, "sw_power_cap"},
+                {NVML_CLOCKS_EVENT_REASON_HW_SLOWDOWN, "hw_slowdown"},
+                {NVML_CLOCKS_EVENT_REASON_SYNC_BOOST, "sync_boost"},
+                {NVML_CLOCKS_EVENT_REASON_SW_THERMAL_SLOWDOWN, "sw_thermal_slowdown"},
+                {NVML_CLOCKS_EVENT_REASON_HW_THERMAL_SLOWDOWN, "hw_thermal_slowdown"},
+                {NVML_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, "hw_power_brake"},
+                {NVML_CLOCKS_EVENT_REASON_DISPLAY_CLOCK_SETTING, "display_clock"},
+        };
+
+        exposition_family(to, "warpshare_gpu_clock_reason", EXPOSITION_GAUGE,
+                "1 if this is a reason for the present clock, else 0.");
+        for (size_t i = 0; i < view->samples->n_units; i++) {
+                const struct gpu_sample *unit = &view->samples->units[i];
+                const struct unit_index index = index_of(view->inventory, unit->uuid);
+                const uint64_t bits = unit->values[GPU_CLOCK_REASONS];
+
+                for (size_t j = 0; !unit->is_mig && bits != GPU_VALUE_UNKNOWN && j < ARRAY_SIZE(reasons); j++)
+                        exposition_sample(to,
+                                EXPOSITION_LABELS(
+                                        {"gpu", unit->uuid}, {"index", or_null(&index)}, {"reason", reasons[j].name}),
+                                bits & reasons[j].bit ? 1 : 0);
+        }
+}
+
+static void put_xid(struct exposition *to, const struct agent_usage_view *view, const struct gpu_xid *xid, double value)
+{
+        const struct unit_index index = index_of(view->inventory, xid->gpu);
+        char number[24];
+
+        snprintf(number, sizeof(number), "%" PRIu64, xid->xid);
+        exposition_sample(to, EXPOSITION_LABELS({"gpu", xid->gpu}, {"index", or_null(&index)}, {"xid", number}), value);
+}
+
+static void put_xids(struct exposition *to, const struct agent_usage_view *view)
+{
+        exposition_family(to, "warpshare_gpu_xid_errors_total", EXPOSITION_COUNTER,
+                "Xid errors of the GPU since the agent started, by number.");
+        for (size_t i = 0; i < view->samples->n_xids; i++)
+                put_xid(to, view, &view->samples->xids[i], (double)view->samples->xids[i].count);
+        exposition_family(to, "warpshare_gpu_xid_last_timestamp_seconds", EXPOSITION_GAUGE,
+                "When the GPU had that Xid error last, in seconds since the epoch.");
+        for (size_t i = 0; i < view->samples->n_xids; i++)
+                put_xid(to, view, &view->samples->xids[i], (double)view->samples->xids[i].last);
+}
+
+/* ---- units ---- */
+
+static void put_unit_values(struct exposition *to, const struct agent_usage_view *view)
+{
+        static const struct {
+                const char *name;
+                const char *help;
+                enum gpu_value value;
+        } families[] = {
+                {"warpshare_unit_memory_capacity_bytes", "All memory of the unit.", GPU_MEMORY_TOTAL},
+                {"warpshare_unit_memory_used_bytes", "Memory of the unit that is in use.", GPU_MEMORY_USED},
+                {"warpshare_unit_memory_reserved_bytes", "Memory of the unit that the driver keeps for itself.",
+                        GPU_MEMORY_RESERVED},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+                exposition_family(to, families[i].name, EXPOSITION_GAUGE, families[i].help);
+                for (size_t j = 0; j < view->samples->n_units; j++) {
+                        const struct gpu_sample *unit = &view->samples->units[j];
+                        const struct unit_index index = index_of(view->inventory, unit->uuid);
+
+                        if (unit->values[families[i].value] != GPU_VALUE_UNKNOWN)
+                                exposition_sample(to,
+                                        EXPOSITION_LABELS({"unit", unit->uuid}, {"index", or_null(&index)}),
+                                        (double)unit->values[families[i].value]);
+                }
+        }
+}
+
+static void put_others(struct exposition *to, const struct agent_usage_view *view)
+{
+        exposition_family(to, "warpshare_unit_other_memory_bytes", EXPOSITION_GAUGE,
+                "Memory of the unit that no pod uses, by whom: mps-server, host (a process of no pod), hidden (a process "
+                "that is not visible here) or unattributed (in use beyond the known processes).");
+        for (size_t i = 0; i < view->samples->n_units; i++) {
+                const struct gpu_sample *unit = &view->samples->units[i];
+                const struct unit_index index = index_of(view->inventory, unit->uuid);
+
+                for (size_t j = 0; unit->has_processes && j < view->n_shares; j++) {
+                        const struct usage_share *share = &view->shares[j];
+
+                        if (share->kind != USAGE_POD && share->n_processes && share->memory != GPU_VALUE_UNKNOWN &&
+                                strcmp(share->unit, unit->uuid) == 0)
+                                exposition_sample(to,
+                                        EXPOSITION_LABELS({"unit", unit->uuid}, {"index", or_null(&index)},
+                                                {"by", usage_kind_name(share->kind)}),
+                                        (double)share->memory);
+                }
+                if (usage_unattributed(unit) != GPU_VALUE_UNKNOWN)
+                        exposition_sample(to,
+                                EXPOSITION_LABELS(
+                                        {"unit", unit->uuid}, {"index", or_null(&index)}, {"by", "unattributed"}),
+                                (double)usage_unattributed(unit));
+        }
+}
+
+/* ---- containers ---- */
+
+/* Unknown: negative. */
+static double row_limit(const struct usage_row *row)
+{
+        return row->limit ? (double)row->limit : -1;
+}
+
+static double row_memory(const struct usage_row *row)
+{
+        if (!row->share)
+                return 0;
+        return row->share->memory == GPU_VALUE_UNKNOWN ? -1 : (double)row->share->memory;
+}
+
+static double row_peak(const struct usage_row *row)
+{
+        return row->share ? (double)row->share->memory_peak : 0;
+}
+
+static double row_sm(const struct usage_row *row)
+{
+        return !row->share || row->share->sm_percent == GPU_PERCENT_UNKNOWN ? -1 : row->share->sm_percent / 100.0;
+}
+
+static double row_memory_controller(const struct usage_row *row)
+{
+        return !row->share || row->share->memory_percent == GPU_PERCENT_UNKNOWN ? -1
+                                                                                : row->share->memory_percent / 100.0;
+}
+
+static double row_seconds(const struct usage_row *row)
+{
+        return row->share ? row->share->seconds : 0;
+}
+
+static double row_sm_seconds(const struct usage_row *row)
+{
+        return row->share ? row->share->sm_seconds : -1;
+}
+
+static double row_energy(const struct usage_row *row)
+{
+        return row->share ? row->share->energy : -1;
+}
+
+static const struct {
+        const char *name;
+        const char *help;
+        enum exposition_type type;
+        bool is_reading; /* said only while the driver lists the unit's processes */
+        double (*value)(const struct usage_row *row);
+} row_families[] = {
+        {"warpshare_container_memory_limit_bytes",
+                "Memory of the unit that the container, or the pod, may use; absent without a limit.", EXPOSITION_GAUGE,
+                false, row_limit},
+        {"warpshare_container_memory_used_bytes", "Memory of the unit that its processes use.", EXPOSITION_GAUGE, true,
+                row_memory},
+        {"warpshare_container_memory_peak_bytes", "The most memory that its processes used within the last hour.",
+                EXPOSITION_GAUGE, false, row_peak},
+        {"warpshare_container_sm_ratio",
+                "Activity of its processes on the unit's SMs, from 0 to 1; absent where the driver does not say.",
+                EXPOSITION_GAUGE, true, row_sm},
+        {"warpshare_container_memory_controller_ratio",
+                "Activity of its processes on the unit's memory, from 0 to 1; absent where the driver does not say.",
+                EXPOSITION_GAUGE, true, row_memory_controller},
+        {"warpshare_container_gpu_seconds_total", "Time for which it has had processes on the unit.",
+                EXPOSITION_COUNTER, false, row_seconds},
+        {"warpshare_container_sm_seconds_total",
+                "That time, each moment multiplied by the activity on the SMs; absent where the driver does not say.",
+                EXPOSITION_COUNTER, false, row_sm_seconds},
+        {"warpshare_container_energy_estimated_joules_total",
+                "An estimate: energy above the unit's least power, divided by activity on the SMs.", EXPOSITION_COUNTER,
+                false, row_energy},
+};
+
+static const struct gpu_sample *find_sample(const struct gpu_samples *samples, const char *uuid)
+{
+        for (size_t i = 0; i < samples->n_units; i++)
+                if (strcmp(samples->units[i].uuid, uuid) == 0)
+                        return &samples->units[i];
+        return NULL;
+}
+
+static void put_rows(struct exposition *to, const struct agent_usage_view *view)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(row_families); i++) {
+                const struct gpu_sample *unit = NULL;
+
+                exposition_family(to, row_families[i].name, row_families[i].type, row_families[i].help);
+                for (size_t j = 0; j < view->n_rows; j++) {
+                        const struct usage_row *row = &view->rows[j];
+                        const double value = row_families[i].value(row);
+
+                        if (j == 0 || strcmp(row->unit, view->rows[j - 1].unit) != 0)
+                                unit = find_sample(view->samples, row->unit);
+                        if (value < 0 || (row_families[i].is_reading && !(unit && unit->has_processes)))
+                                continue;
+                        exposition_sample(to,
+                                EXPOSITION_LABELS({"unit", row->unit}, {"namespace", row->pod_namespace},
+                                        {"pod", row->pod}, {"container", row->container}, {"claim", row->claim},
+                                        {"pod_uid", row->pod ? NULL : row->pod_uid}),
+                                value);
+                }
+        }
+}
+
+void usage_metrics_put(struct exposition *to, const struct agent_usage_view *view)
+{
+        if (!view->samples)
+                return;
+        put_gpus(to, view);
+        put_clock_reasons(to, view);
+        put_xids(to, view);
+        put_unit_values(to, view);
+        put_others(to, view);
+        put_rows(to, view);
+}

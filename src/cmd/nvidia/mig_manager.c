@@ -1,0 +1,669 @@
+/*
+ * nvidia-mig-manager: replaces NVIDIA's component of that name in the GPU Operator. It brings the node's GPUs to the MIG configuration that the
+ * label nvidia.com/mig.config names (mig/manager.h), beside NVIDIA's device plugin and the Operator's other components:
+ *
+ *   waiting     their labels nvidia.com/gpu.deploy.… are paused, and their pods of this node are waited for, as long as WAIT_MS
+ *   releasing   with WITH_SHUTDOWN_HOST_GPU_CLIENTS: services of the host that have GPUs opened are stopped
+ *   retaking    services and components go on, whatever became of the change; the Operator's validation runs again
+ *   rebooting   with WITH_REBOOT
+ *
+ * Whatever paused a label or stopped a service, also a process before this one: at rest all of them go on.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <warpshare_commit.h>
+
+#include "base/complaint.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/command_line.h"
+#include "cmd/commands.h"
+#include "cmd/nvidia/mig_clients.h"
+#include "cmd/nvidia/mig_services.h"
+#include "io/child.h"
+#include "io/signals.h"
+#include "kube/object.h"
+#include "mig/run.h"
+#include "node/mig_labels.h"
+#include "node/watch.h"
+
+#define PROGRAM "nvidia-mig-manager"
+#define POLL_MS UINT64_C(1000)
+#define WAIT_MS UINT64_C(300000)
+#define RETRY_MS UINT64_C(5000)
+#define STATE_FOLDER "/var/lib/warpshare/mig"
+#define NAMES_MAX 5U /* of pods, in one text */
+
+enum own_option {
+        CONFIG_FILE,
+        DEFAULT_FILE,
+        SCRIPT,
+        HOST_ROOT,
+        HOST_DIRECTORY,
+        HOST_STATE_FILE,
+        HOST_KUBELET,
+        CLIENTS_FILE,
+        REBOOT,
+        SHUTDOWN,
+        NAMESPACE,
+        CDI,
+        DRIVER_ROOT,
+        DRIVER_ROOT_CTR,
+        DEV_ROOT,
+        DEV_ROOT_CTR,
+        HOOK,
+        POD_NAMESPACE,
+        OWN_COUNT
+};
+
+#define PATH_OPTION(name, variable, preset, text)                                                                      \
+        {                                                                                                              \
+                .flag = name, .environment = {variable}, .type = OPTION_STRING, .fallback = preset,                    \
+                .argument = "PATH", .help = text                                                                       \
+        }
+#define ACCEPTED "accepted, and not needed"
+
+static const struct option own[OWN_COUNT] = {
+        [CONFIG_FILE] = PATH_OPTION("config-file", "CONFIG_FILE", "",
+                "MIG configurations, in the format of mig-parted; empty: one for each profile of the GPUs"),
+        [DEFAULT_FILE] = PATH_OPTION("default-config-file", "DEFAULT_CONFIG_FILE", "",
+                "MIG configurations where none is given and the driver lists no profiles"),
+        [SCRIPT] = PATH_OPTION("reconfigure-script", "RECONFIGURE_SCRIPT", "", ACCEPTED),
+        [HOST_ROOT] = PATH_OPTION("host-root-mount", "HOST_ROOT_MOUNT", "/host",
+                "where the host's root is mounted here, for its services, a reboot, and what survives one"),
+        [HOST_DIRECTORY] = PATH_OPTION("host-nvidia-dir", "HOST_NVIDIA_DIR", "", ACCEPTED),
+        [HOST_STATE_FILE] = PATH_OPTION("host-mig-manager-state-file", "HOST_MIG_MANAGER_STATE_FILE",
+                "/etc/systemd/system/nvidia-mig-manager.service.d/override.conf",
+                "where it is on the host: NVIDIA's service of the host is told the configuration there"),
+        [HOST_KUBELET] = PATH_OPTION("host-kubelet-systemd-service", "HOST_KUBELET_SYSTEMD_SERVICE", "",
+                "accepted; kubelet has no GPU opened, and goes on"),
+        [CLIENTS_FILE] =
+                PATH_OPTION("gpu-clients-file", "GPU_CLIENTS_FILE", "", "services of the host that have GPUs opened"),
+        [REBOOT] = {.flag = "with-reboot",
+                .environment = {"WITH_REBOOT"},
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "reboot the node where the driver needs it to change the MIG mode; once"},
+        [SHUTDOWN] = {.flag = "with-shutdown-host-gpu-clients",
+                .environment = {"WITH_SHUTDOWN_HOST_GPU_CLIENTS"},
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "stop the services of --gpu-clients-file during a change"},
+        [NAMESPACE] = {.flag = "default-gpu-clients-namespace",
+                .environment = {"DEFAULT_GPU_CLIENTS_NAMESPACE"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "NAME",
+                .help = "accepted; pods of the components are looked for in every namespace"},
+        [CDI] = {.flag = "cdi-enabled",
+                .environment = {"CDI_ENABLED"},
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "accepted; the specification of management devices is not written"},
+        [DRIVER_ROOT] = PATH_OPTION("driver-root", "NVIDIA_DRIVER_ROOT", "", ACCEPTED),
+        [DRIVER_ROOT_CTR] = PATH_OPTION("driver-root-ctr-path", "DRIVER_ROOT_CTR_PATH", "/run/nvidia/driver",
+                "where the driver root is mounted in this container"),
+        [DEV_ROOT] = PATH_OPTION("dev-root", "NVIDIA_DEV_ROOT", "", ACCEPTED),
+        [DEV_ROOT_CTR] = PATH_OPTION("dev-root-ctr-path", "DEV_ROOT_CTR_PATH", "", ACCEPTED),
+        [HOOK] = PATH_OPTION("nvidia-cdi-hook-path", "NVIDIA_CDI_HOOK_PATH", "", ACCEPTED),
+        [POD_NAMESPACE] = {.flag = "namespace",
+                .environment = {"POD_NAMESPACE"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "NAME",
+                .help = "where the Operator runs: its validation runs again after a change, and a ConfigMap has the "
+                        "configurations; empty: neither"},
+};
+
+struct mig_program {
+        uv_loop_t loop;
+        const char *const *values; /* of |own| */
+        const char *node_name;
+        const char *library; /* of NVML; "": found */
+        const char *mig;     /* the program that plans and makes the change */
+        struct kube_client *client;
+        struct node_watch *watch;
+        struct node_listener listener;
+        json_t *node; /* the newest; NULL: not known */
+        struct mig_labels *labels;
+        struct mig_run *run; /* NULL: the node is not known yet */
+        struct mig_services *services;
+        struct arena arena; /* of the names of services */
+        struct child *generator;
+        char *file;           /* of configurations; "": generated */
+        char *configurations; /* generated, for the ConfigMap; NULL: it is written, or none is to be */
+        struct kube_call *call;
+        struct kube_call *map_call;
+        uv_timer_t timer;
+        uint64_t waiting_since;
+        bool has_started_services; /* in the phase that restores */
+        struct complaint trouble;
+        struct signals signals;
+        bool is_stopping;
+        int status;
+};
+
+static void mig_program_stop(struct mig_program *program, int status)
+{
+        if (program->is_stopping)
+                return;
+        program->is_stopping = true;
+        program->status = status;
+        signals_close(&program->signals);
+        uv_close((uv_handle_t *)&program->timer, NULL);
+        if (program->generator)
+                child_cancel(TAKE_PTR(program->generator));
+        program->run = mig_run_close(program->run);
+        program->services = mig_services_close(program->services);
+        program->labels = mig_labels_close(program->labels);
+        if (program->listener.on_node)
+                node_watch_leave(&program->listener);
+        program->watch = node_watch_close(program->watch);
+        program->call = kube_call_cancel(program->call);
+        program->map_call = kube_call_cancel(program->map_call);
+        program->client = kube_client_close(program->client, NULL, NULL);
+}
+
+static enum mig_phase phase_of(const struct mig_program *program)
+{
+        return mig_run_manager(program->run)->phase;
+}
+
+static bool is_on(const struct mig_program *program, enum own_option option)
+{
+        return strcmp(program->values[option], "true") == 0;
+}
+
+static void take_node(struct mig_program *program, const json_t *node)
+{
+        json_decref(program->node);
+        program->node = node ? json_deep_copy(node) : NULL;
+}
+
+static void again(struct mig_program *program, uint64_t ms, uv_timer_cb then)
+{
+        uv_timer_start(&program->timer, then, ms, 0);
+}
+
+/* ---- components of the Operator ---- */
+
+static void patch_components(struct mig_program *program, json_t *patch, kube_done_fn *done)
+{
+        _free_ char *path = object_path("/api/v1/nodes", program->node_name);
+
+        program->call = kube_client_send(program->client,
+                &(struct kube_request){
+                        .method = KUBE_MERGE_PATCH, .path = path, .body = patch, .done = done, .data = program});
+        json_decref(patch);
+}
+
+static void list_pods(struct mig_program *program, kube_done_fn *done)
+{
+        _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
+
+        strbuf_printf(&query, "fieldSelector=");
+        object_escape(&query, "spec.nodeName=");
+        object_escape(&query, program->node_name);
+        program->call = kube_client_send(program->client, &(struct kube_request){.method = KUBE_GET,
+                                                                  .path = "/api/v1/pods",
+                                                                  .query = query.data,
+                                                                  .done = done,
+                                                                  .data = program});
+}
+
+static void wait_for_components(uv_timer_t *timer);
+
+static void on_pods(const struct kube_answer *answer, void *data)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct mig_program *program = data;
+        const json_t *pods = answer->error ? NULL : json_object_get(answer->object, "items");
+        unsigned int count = 0;
+
+        program->call = NULL;
+        for (size_t i = 0; i < json_array_size(pods); i++) {
+                const json_t *pod = json_array_get(pods, i);
+
+                if (mig_clients_has(program->node, pod) && count++ < NAMES_MAX)
+                        strbuf_printf(&text, "%s%s/%s", count > 1 ? ", " : "",
+                                object_text(pod, "metadata", "namespace", NULL),
+                                object_text(pod, "metadata", "name", NULL));
+        }
+        if (answer->error)
+                strbuf_printf(&text, "%s", answer->error->text);
+        else if (count == 0) {
+                mig_run_event(program->run, MIG_EVENT_UNHELD, NULL);
+                return;
+        } else
+                strbuf_printf(
+                        &text, "%s %s not ended yet", count > NAMES_MAX ? ", …" : "", count == 1 ? "has" : "have");
+        if (uv_now(&program->loop) - program->waiting_since >= WAIT_MS) {
+                mig_run_event(program->run, MIG_EVENT_FAILED, text.data);
+                return;
+        }
+        mig_run_explain(program->run, text.data);
+        again(program, POLL_MS, wait_for_components);
+}
+
+static void on_paused(const struct kube_answer *answer, void *data)
+{
+        struct mig_program *program = data;
+
+        program->call = NULL;
+        if (answer->error) {
+                mig_run_event(program->run, MIG_EVENT_FAILED, answer->error->text);
+                return;
+        }
+        take_node(program, answer->object);
+        list_pods(program, on_pods);
+}
+
+static void wait_for_components(uv_timer_t *timer)
+{
+        struct mig_program *program = timer->data;
+        json_t *patch = mig_clients_patch(program->node, true);
+
+        if (patch)
+                patch_components(program, patch, on_paused);
+        else
+                list_pods(program, on_pods);
+}
+
+/* ---- everything goes on ---- */
+
+static void restore(uv_timer_t *timer);
+
+static void on_validators(const struct kube_answer *answer, void *data)
+{
+        struct mig_program *program = data;
+        const json_t *pods = answer->error ? NULL : json_object_get(answer->object, "items");
+
+        program->call = NULL;
+        for (size_t i = 0; i < json_array_size(pods); i++) {
+                const json_t *metadata = json_object_get(json_array_get(pods, i), "metadata");
+                const char *app = object_text(metadata, "labels", "app", NULL);
+                const char *scope = object_text(metadata, "namespace", NULL);
+                _free_ char *collection = NULL;
+                _free_ char *path = NULL;
+
+                if (!app || !scope || strcmp(app, "nvidia-operator-validator") != 0 ||
+                        strcmp(scope, program->values[POD_NAMESPACE]) != 0)
+                        continue;
+                collection = object_collection("/api/v1", scope, "pods");
+                path = object_path(collection, object_text(metadata, "name", NULL));
+                (void)kube_client_send(program->client, &(struct kube_request){.method = KUBE_DELETE, .path = path});
+        }
+        if (phase_of(program) == MIG_RETAKING)
+                mig_run_event(program->run, MIG_EVENT_RETAKEN, NULL);
+}
+
+static void on_restored(struct mig_program *program)
+{
+        complaint_settle(&program->trouble);
+        if (phase_of(program) != MIG_RETAKING)
+                return;
+        if (*program->values[POD_NAMESPACE])
+                list_pods(program, on_validators);
+        else
+                mig_run_event(program->run, MIG_EVENT_RETAKEN, NULL);
+}
+
+static void on_unpaused(const struct kube_answer *answer, void *data)
+{
+        struct mig_program *program = data;
+
+        program->call = NULL;
+        if (answer->error) {
+                complain(&program->trouble, "the Operator's components cannot go on, will try again", answer->error);
+                again(program, RETRY_MS, restore);
+                return;
+        }
+        take_node(program, answer->object);
+        on_restored(program);
+}
+
+static void restore(uv_timer_t *timer)
+{
+        struct mig_program *program = timer->data;
+        json_t *patch;
+
+        if (!program->has_started_services) {
+                mig_services_start(program->services);
+                return;
+        }
+        patch = mig_clients_patch(program->node, false);
+        if (patch)
+                patch_components(program, patch, on_unpaused);
+        else
+                on_restored(program);
+}
+
+/* ---- services of the host ---- */
+
+static void on_services(const struct error *err, void *data)
+{
+        struct mig_program *program = data;
+
+        switch (phase_of(program)) {
+        case MIG_RELEASING:
+                mig_run_event(program->run, err ? MIG_EVENT_FAILED : MIG_EVENT_RELEASED, err ? err->text : NULL);
+                return;
+        case MIG_REBOOTING:
+                if (err)
+                        mig_run_event(program->run, MIG_EVENT_FAILED, err->text);
+                return;
+        default:
+                program->has_started_services = !err;
+                if (err)
+                        complain(&program->trouble, "services of the host cannot go on, will try again", err);
+                again(program, err ? RETRY_MS : 0, restore);
+                return;
+        }
+}
+
+/* ---- phases ---- */
+
+/* NVIDIA's own service of the host, which applies a configuration at boot. */
+static void tell_host(const struct mig_program *program)
+{
+        _free_ char *path = xasprintf("%s%s", program->values[HOST_ROOT], program->values[HOST_STATE_FILE]);
+        _free_ char *text = xasprintf(
+                "[Service]\nEnvironment=\"MIG_PARTED_SELECTED_CONFIG=%s\"\n", mig_run_manager(program->run)->config);
+        struct error err;
+
+        if (access(path, F_OK) == 0 && file_write(path, text, strlen(text), &err) < 0)
+                log_warn("the MIG service of the host keeps its configuration", LOG_ERR(&err));
+}
+
+static void on_run_changed(bool has_begun, void *data)
+{
+        struct mig_program *program = data;
+        const struct mig_manager *manager = mig_run_manager(program->run);
+
+        mig_labels_put(program->labels, manager->state, manager->reason);
+        if (!has_begun)
+                return;
+        uv_timer_stop(&program->timer);
+        program->call = kube_call_cancel(program->call);
+        switch (manager->phase) {
+        case MIG_WAITING:
+                tell_host(program);
+                program->waiting_since = uv_now(&program->loop);
+                again(program, 0, wait_for_components);
+                break;
+        case MIG_RELEASING:
+                if (is_on(program, SHUTDOWN))
+                        mig_services_stop(program->services);
+                else
+                        mig_run_event(program->run, MIG_EVENT_RELEASED, NULL);
+                break;
+        case MIG_RETAKING:
+        case MIG_IDLE:
+        case MIG_FAILED:
+                program->has_started_services = false;
+                again(program, 0, restore);
+                break;
+        case MIG_REBOOTING:
+                log_warn("rebooting the node to change the MIG mode");
+                mig_services_reboot(program->services);
+                break;
+        default:
+                break;
+        }
+}
+
+static void on_program_labels(void *data)
+{
+        struct mig_program *program = data;
+
+        if (program->run && mig_labels_are_known(program->labels))
+                mig_run_want(program->run, mig_labels_config(program->labels));
+}
+
+/* ---- configurations ---- */
+
+static void on_map_replaced(const struct kube_answer *answer, void *data)
+{
+        struct mig_program *program = data;
+
+        program->map_call = NULL;
+        if (answer->error)
+                log_warn("the ConfigMap of generated configurations cannot be written", LOG_ERR(answer->error));
+}
+
+static void write_map(struct mig_program *program, enum kube_method method, kube_done_fn *done)
+{
+        _free_ char *collection = object_collection("/api/v1", program->values[POD_NAMESPACE], "configmaps");
+        _free_ char *name = xasprintf("%s-mig-config", program->node_name);
+        _free_ char *path = object_path(collection, name);
+        json_t *map = json_pack("{s:s, s:s, s:{s:s, s:{s:s, s:s}}, s:{s:s}}", "apiVersion", "v1", "kind", "ConfigMap",
+                "metadata", "name", name, "labels", "app.kubernetes.io/component", PROGRAM, "nvidia.com/node-name",
+                program->node_name, "data", "config.yaml", program->configurations);
+
+        program->map_call = kube_client_send(program->client, &(struct kube_request){.method = method,
+                                                                      .path = method == KUBE_CREATE ? collection : path,
+                                                                      .body = map,
+                                                                      .done = done,
+                                                                      .data = program});
+        json_decref(map);
+}
+
+static void on_map_created(const struct kube_answer *answer, void *data)
+{
+        struct mig_program *program = data;
+
+        program->map_call = NULL;
+        if (answer->status == 409)
+                write_map(program, KUBE_REPLACE, on_map_replaced);
+        else
+                on_map_replaced(answer, program);
+}
+
+static void begin_run(struct mig_program *program)
+{
+        _free_ char *state = xasprintf("%s" STATE_FOLDER, program->values[HOST_ROOT]);
+        _free_ char *root = xasprintf("--driver-root-ctr-path=%s", program->values[DRIVER_ROOT_CTR]);
+        _free_ char *library = *program->library ? xasprintf("--nvml-library=%s", program->library) : NULL;
+        const char *const reading[] = {root, library, NULL};
+        const struct mig_run_options options = {
+                .loop = &program->loop,
+                .program = program->mig,
+                .reading = reading,
+                .file = program->file,
+                .state_directory = state,
+                .may_reboot = is_on(program, REBOOT),
+                .changed = on_run_changed,
+                .data = program,
+        };
+
+        program->run = mig_run_new(&options);
+        mig_run_set_first_state(program->run, mig_labels_first_state(program->labels));
+        if (program->configurations && *program->values[POD_NAMESPACE])
+                write_map(program, KUBE_CREATE, on_map_created);
+        mig_run_begin(program->run);
+        on_program_labels(program);
+}
+
+/* Drivers before R550 list no profiles while MIG is off. */
+static void on_generated(const struct child_result *result, void *data)
+{
+        struct mig_program *program = data;
+
+        program->generator = NULL;
+        if (result->status == 0 && strstr(result->output, "all-1g."))
+                program->configurations = xstrdup(result->output);
+        else if (*program->values[DEFAULT_FILE])
+                program->file = xstrdup(program->values[DEFAULT_FILE]);
+        if (!program->file)
+                program->file = xstrdup("");
+        log_info("MIG configurations", LOG_STR("file", *program->file ? program->file : "(generated)"));
+        begin_run(program);
+}
+
+static void find_configurations(struct mig_program *program)
+{
+        _free_ char *root = xasprintf("--driver-root-ctr-path=%s", program->values[DRIVER_ROOT_CTR]);
+        _free_ char *library = *program->library ? xasprintf("--nvml-library=%s", program->library) : NULL;
+        const char *const argv[] = {program->mig, "mig", "generate", root, library, NULL};
+        const struct child_options options = {.argv = argv,
+                .environment = (const char *const *)environ,
+                .timeout_ms = MIG_PLAN_TIMEOUT_MS,
+                .on_end = on_generated,
+                .data = program};
+        struct error err;
+
+        if (*program->values[CONFIG_FILE]) {
+                program->file = xstrdup(program->values[CONFIG_FILE]);
+                begin_run(program);
+        } else if (child_run(&program->generator, &program->loop, &options, &err) < 0) {
+                log_error("cannot start", LOG_ERR(&err));
+                mig_program_stop(program, EXIT_FAILED);
+        }
+}
+
+/* ---- start ---- */
+
+static void on_program_node(const json_t *node, void *data)
+{
+        take_node(data, node);
+}
+
+/* Registered after |labels|, which know the node by then. */
+static void on_program_synced(void *data)
+{
+        struct mig_program *program = data;
+
+        if (!program->run && !program->generator)
+                find_configurations(program);
+}
+
+static void on_program_signal(uv_signal_t *handle, int number)
+{
+        struct mig_program *program = handle->data;
+
+        log_info("signal received", LOG_STR("signal", strsignal(number)));
+        if (number == SIGHUP && program->run)
+                mig_run_event(program->run, MIG_EVENT_AGAIN, NULL);
+        else if (number != SIGHUP)
+                mig_program_stop(program, 0);
+}
+
+static int open_services(struct mig_program *program, struct error *err)
+{
+        _free_ char *record = xasprintf("%s" STATE_FOLDER "/stopped-services", program->values[HOST_ROOT]);
+        struct mig_services_options options = {.loop = &program->loop,
+                .host_root = program->values[HOST_ROOT],
+                .record = arena_strdup(&program->arena, record),
+                .done = on_services,
+                .data = program};
+
+        if (is_on(program, SHUTDOWN) && *program->values[CLIENTS_FILE] &&
+                mig_clients_read(
+                        &options.names, &options.n_names, &program->arena, program->values[CLIENTS_FILE], err) < 0)
+                return -1;
+        program->services = mig_services_new(&options);
+        return 0;
+}
+
+static int mig_program_start(struct mig_program *program, const struct option_set *set, struct error *err)
+{
+        struct mig_labels_options labels = {.node = program->node_name, .changed = on_program_labels, .data = program};
+
+        if (signals_listen(&program->signals, &program->loop, on_program_signal, program, err) < 0 ||
+                open_services(program, err) < 0 ||
+                kube_client_open(&program->client, &program->loop, command_line_get(set, "kubeconfig"), err) != 0)
+                return -1;
+        program->watch = node_watch_new(program->client, program->node_name);
+        labels.client = program->client;
+        labels.watch = program->watch;
+        program->labels = mig_labels_new(&labels);
+        program->listener =
+                (struct node_listener){.on_node = on_program_node, .on_synced = on_program_synced, .data = program};
+        node_watch_listen(program->watch, &program->listener);
+        log_text(LOG_INFO, "Waiting for change to '%s' label", MIG_CONFIG_LABEL);
+        return 0;
+}
+
+static int run_program(const struct option_set *set, const char *const *values)
+{
+        struct mig_program program = {.values = values,
+                .node_name = command_line_get(set, "node-name"),
+                .library = command_line_get(set, "nvml-library"),
+                .mig = *command_line_get(set, "mig-program") ? command_line_get(set, "mig-program") : "/proc/self/exe"};
+        struct error err;
+
+        command_line_setup_log(set, "klog");
+        uv_loop_init(&program.loop);
+        uv_timer_init(&program.loop, &program.timer);
+        program.timer.data = &program;
+        log_info("Starting " PROGRAM, LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
+        if (is_on(&program, CDI))
+                log_warn("CDI_ENABLED: the specification of management devices is not written");
+        if (mig_program_start(&program, set, &err) < 0) {
+                log_error("cannot start", LOG_ERR(&err));
+                mig_program_stop(&program, EXIT_FAILED);
+        }
+        uv_run(&program.loop, UV_RUN_DEFAULT);
+        uv_loop_close(&program.loop);
+        json_decref(program.node);
+        arena_done(&program.arena);
+        free(program.file);
+        free(program.configurations);
+        return program.status;
+}
+
+/* ---- the command line ---- */
+
+static const char *const shared[] = {
+        "kubeconfig", "node-name", "nvml-library", "mig-program", "log-level", "log-format", NULL};
+
+static const char help[] =
+        "usage: nvidia-mig-manager [OPTION...]\n"
+        "\n"
+        "Warpshare as a drop-in for NVIDIA's MIG manager in the GPU Operator: brings this node's GPUs to the MIG\n"
+        "configuration that the node's label nvidia.com/mig.config names, and says in nvidia.com/mig.config.state what\n"
+        "became of it. The Operator's components are paused meanwhile, and go on afterwards in any case. What fails is\n"
+        "undone, and tried again. SIGHUP looks at the configuration again; SIGTERM ends it, and the next one goes on.\n"
+        "\n";
+
+const struct command_line command_nvidia_mig_manager_line = {
+        .shared = shared,
+        .own = own,
+        .n_own = OWN_COUNT,
+        .program = PROGRAM,
+        .help = help,
+        .version = PROGRAM " version " WARPSHARE_VERSION " (Warpshare)\ncommit: " WARPSHARE_COMMIT,
+        .is_drop_in = true,
+};
+
+static int check_values(const struct option_set *set, const char *const *values, struct error *err)
+{
+        if (!*command_line_get(set, "node-name"))
+                return error_set(err, ERROR_INVALID, "node-name: is needed, use --node-name or NODE_NAME");
+        if (*values[CONFIG_FILE] && access(values[CONFIG_FILE], R_OK) < 0)
+                return error_set(err, ERROR_NOT_FOUND, "config-file: '%s' cannot be read", values[CONFIG_FILE]);
+        return 0;
+}
+
+int command_nvidia_mig_manager(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[OWN_COUNT];
+        struct option_set set;
+        struct error err;
+        int status;
+
+        if (argc > 1 && strcmp(argv[1], "chroot") == 0) /* a child of ours */
+                return mig_services_enter(argc - 1, argv + 1);
+        signals_hold();
+        signal(SIGPIPE, SIG_IGN);
+        if (!command_line_read(&command_nvidia_mig_manager_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        if (check_values(&set, values, &err) < 0)
+                return command_line_refuse(&command_nvidia_mig_manager_line, &err);
+        return run_program(&set, values);
+}

@@ -1,0 +1,46 @@
+/*
+ * What a change of the MIG geometry takes from the node's users while it lasts: of each GPU that changes, everything but the MIG devices that
+ * stay. It is read from the answer of `warpshare mig plan --output json`, and kept on disk as that text, so that a process that starts in the
+ * middle of a change withdraws the same. Pure, but for the file.
+ *
+ * Example: GPU-a has MIG-1 and MIG-2, and is to have MIG-1 and something larger. MIG-2 is taken, and whatever MIG device appears on GPU-a before
+ * the change is complete, since the change may still be undone. MIG-1 is not taken, and neither is anything of GPU-b, which stays as it is.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "gpu/inventory.h"
+
+#define MIG_HANDOVER_TEXT_MAX ((size_t)256 * 1024)
+
+struct mig_handover_gpu {
+        const char *uuid;
+        bool needs_reset;         /* the mode changes by a reset: nobody may have the GPU opened */
+        const char *const *stays; /* MIG devices */
+        size_t n_stays;
+};
+
+struct mig_handover {
+        struct arena arena; /* holds all of it */
+        const char *config; /* name of the configuration */
+        const char *text;   /* as it was read */
+        bool fits;
+        const char *reason;            /* why it does not fit; "": not said */
+        struct mig_handover_gpu *gpus; /* those that change */
+        size_t n_gpus;
+};
+
+/* |output| may have lines of a log before and after the JSON object, which begins a line. The handover is empty if it fails. */
+int mig_handover_read(struct mig_handover *ret, const char *output, struct error *err) MUST_USE;
+void mig_handover_done(struct mig_handover *handover);
+
+/* |unit| is the UUID of the GPU, or of a MIG device on it. */
+bool mig_handover_takes(const struct mig_handover *handover, const char *gpu, const char *unit);
+bool mig_handover_needs_reset(const struct mig_handover *handover);
+
+/* Marks what is taken as withdrawn (gpu/inventory.h). */
+void mig_handover_mark(const struct mig_handover *handover, struct inventory *inventory);

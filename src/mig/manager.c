@@ -1,0 +1,280 @@
+#include "mig/manager.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+
+static bool enter(struct mig_manager *manager, enum mig_phase phase, uint64_t timeout_ms)
+{
+        manager->phase = phase;
+        manager->timeout_ms = timeout_ms;
+        return true;
+}
+
+static uint64_t retry_ms(const struct mig_manager *manager)
+{
+        uint64_t wait = MIG_RETRY_MS;
+
+        for (unsigned int i = 1; i < manager->failures && wait < MIG_RETRY_MAX_MS; i++)
+                wait *= 2;
+        return MIN(wait, MIG_RETRY_MAX_MS);
+}
+
+static bool begin_idle(struct mig_manager *manager, enum mig_state state)
+{
+        manager->state = state;
+        manager->failures = 0;
+        manager->reason[0] = '\0';
+        return enter(manager, MIG_IDLE, 0);
+}
+
+static bool begin_failed(struct mig_manager *manager)
+{
+        manager->state = MIG_STATE_FAILED;
+        manager->failures++;
+        return enter(manager, MIG_FAILED, manager->is_final ? 0 : retry_ms(manager));
+}
+
+/* The newest configuration. Without one, there is nothing to do. */
+static bool begin_planning(struct mig_manager *manager)
+{
+        if (strcmp(manager->config, manager->wanted) != 0)
+                manager->failures = 0;
+        memcpy(manager->config, manager->wanted, sizeof(manager->config));
+        manager->is_final = manager->is_broken = false;
+        if (!*manager->config)
+                return begin_idle(manager, MIG_STATE_NONE);
+        return enter(manager, MIG_PLANNING, 0);
+}
+
+static bool finish(struct mig_manager *manager)
+{
+        if (strcmp(manager->config, manager->wanted) != 0 || manager->outcome == MIG_STATE_NONE)
+                return begin_planning(manager);
+        return manager->outcome == MIG_STATE_FAILED ? begin_failed(manager) : begin_idle(manager, manager->outcome);
+}
+
+/* Gives back what was withdrawn; the outcome is told when that is done. */
+static bool end(struct mig_manager *manager, enum mig_state outcome)
+{
+        manager->outcome = outcome;
+        return manager->is_withdrawn ? enter(manager, MIG_RETAKING, 0) : finish(manager);
+}
+
+static bool end_without_reboot(struct mig_manager *manager)
+{
+        manager->is_final = true;
+        snprintf(manager->reason, sizeof(manager->reason), "%s",
+                manager->has_rebooted
+                        ? "the node was rebooted, and another reboot would be needed to change the MIG mode"
+                        : "the node has to be rebooted to change the MIG mode");
+        return end(manager, MIG_STATE_FAILED);
+}
+
+static bool on_needs_reboot(struct mig_manager *manager)
+{
+        if (!manager->may_reboot || manager->has_rebooted)
+                return end_without_reboot(manager);
+        manager->state = MIG_STATE_REBOOTING;
+        return enter(manager, MIG_REBOOTING, MIG_REBOOT_MS);
+}
+
+/* Before anything was touched: the newest name counts at once. */
+static bool start_over(struct mig_manager *manager)
+{
+        if (strcmp(manager->config, manager->wanted) == 0)
+                return false;
+        return *manager->wanted ? begin_planning(manager) : end(manager, MIG_STATE_NONE);
+}
+
+static bool step_resuming(struct mig_manager *manager, enum mig_event event)
+{
+        switch (event) {
+        case MIG_EVENT_RESUMED:
+                manager->failures = 0;
+                return end(manager, manager->is_broken ? MIG_STATE_FAILED : MIG_STATE_NONE);
+        case MIG_EVENT_NEEDS_REBOOT:
+                memcpy(manager->config, manager->wanted, sizeof(manager->config));
+                return on_needs_reboot(manager);
+        case MIG_EVENT_FAILED:
+                manager->state = MIG_STATE_FAILED;
+                manager->failures++;
+                manager->timeout_ms = retry_ms(manager);
+                return false;
+        case MIG_EVENT_TIMEOUT:
+                return enter(manager, MIG_RESUMING, 0);
+        default:
+                return false;
+        }
+}
+
+static bool step_planning(struct mig_manager *manager, enum mig_event event)
+{
+        switch (event) {
+        case MIG_EVENT_WANT:
+                return start_over(manager);
+        case MIG_EVENT_AGAIN:
+                return enter(manager, MIG_PLANNING, 0);
+        case MIG_EVENT_SAME:
+                return end(manager, MIG_STATE_SUCCESS);
+        case MIG_EVENT_CHANGES:
+                manager->state = MIG_STATE_PENDING;
+                manager->reason[0] = '\0';
+                manager->is_withdrawn = true;
+                return enter(manager, MIG_WAITING, 0);
+        case MIG_EVENT_FAILED:
+                return end(manager, MIG_STATE_FAILED);
+        default:
+                return false;
+        }
+}
+
+static bool step_waiting(struct mig_manager *manager, enum mig_event event)
+{
+        switch (event) {
+        case MIG_EVENT_WANT:
+                return start_over(manager);
+        case MIG_EVENT_AGAIN:
+                return begin_planning(manager);
+        case MIG_EVENT_UNHELD:
+                manager->reason[0] = '\0';
+                return enter(manager, MIG_RELEASING, MIG_RELEASE_MS);
+        case MIG_EVENT_FAILED:
+                return end(manager, MIG_STATE_FAILED);
+        default:
+                return false;
+        }
+}
+
+static bool step_releasing(struct mig_manager *manager, enum mig_event event)
+{
+        switch (event) {
+        case MIG_EVENT_WANT:
+                return start_over(manager);
+        case MIG_EVENT_HELD:
+                return enter(manager, MIG_WAITING, 0);
+        case MIG_EVENT_RELEASED:
+                manager->reason[0] = '\0';
+                return enter(manager, MIG_APPLYING, 0);
+        case MIG_EVENT_TIMEOUT:
+                if (!*manager->reason)
+                        snprintf(manager->reason, sizeof(manager->reason), "the GPUs are not released in time");
+                return end(manager, MIG_STATE_FAILED);
+        case MIG_EVENT_FAILED:
+                return end(manager, MIG_STATE_FAILED);
+        default:
+                return false;
+        }
+}
+
+static bool step_applying(struct mig_manager *manager, enum mig_event event)
+{
+        switch (event) {
+        case MIG_EVENT_APPLIED:
+                return end(manager, MIG_STATE_SUCCESS);
+        case MIG_EVENT_NEEDS_REBOOT:
+                return on_needs_reboot(manager);
+        case MIG_EVENT_BROKEN:
+                manager->is_broken = true;
+                return enter(manager, MIG_RESUMING, 0);
+        case MIG_EVENT_FAILED:
+                return end(manager, MIG_STATE_FAILED);
+        default:
+                return false;
+        }
+}
+
+static bool step_rebooting(struct mig_manager *manager, enum mig_event event)
+{
+        if (event == MIG_EVENT_TIMEOUT)
+                snprintf(manager->reason, sizeof(manager->reason),
+                        "the node was told to reboot to change the MIG mode, and did not");
+        else if (event != MIG_EVENT_FAILED)
+                return false;
+        manager->is_final = true;
+        return end(manager, MIG_STATE_FAILED);
+}
+
+bool mig_manager_step(struct mig_manager *manager, enum mig_event event)
+{
+        switch (manager->phase) {
+        case MIG_IDLE:
+        case MIG_FAILED:
+                if (event == MIG_EVENT_WANT || event == MIG_EVENT_AGAIN ||
+                        (event == MIG_EVENT_TIMEOUT && manager->phase == MIG_FAILED))
+                        return begin_planning(manager);
+                return false;
+        case MIG_RESUMING:
+                return step_resuming(manager, event);
+        case MIG_PLANNING:
+                return step_planning(manager, event);
+        case MIG_WAITING:
+                return step_waiting(manager, event);
+        case MIG_RELEASING:
+                return step_releasing(manager, event);
+        case MIG_APPLYING:
+                return step_applying(manager, event);
+        case MIG_RETAKING:
+                if (event != MIG_EVENT_RETAKEN)
+                        return false;
+                manager->is_withdrawn = false;
+                return finish(manager);
+        case MIG_REBOOTING:
+                return step_rebooting(manager, event);
+        }
+        return false;
+}
+
+void mig_manager_begin(struct mig_manager *manager, bool is_withdrawn)
+{
+        manager->is_withdrawn = is_withdrawn;
+        (void)enter(manager, MIG_RESUMING, 0);
+}
+
+bool mig_manager_want(struct mig_manager *manager, const char *name)
+{
+        char copy[MIG_CONFIG_NAME_SIZE] = {0};
+
+        snprintf(copy, sizeof(copy), "%s", name);
+        if (strcmp(manager->wanted, copy) == 0)
+                return false;
+        memcpy(manager->wanted, copy, sizeof(copy));
+        return true;
+}
+
+/* ---- words ---- */
+
+static const char *const state_names[] = {[MIG_STATE_NONE] = "",
+        [MIG_STATE_PENDING] = "pending",
+        [MIG_STATE_SUCCESS] = "success",
+        [MIG_STATE_FAILED] = "failed",
+        [MIG_STATE_REBOOTING] = "rebooting"};
+
+const char *mig_phase_name(enum mig_phase phase)
+{
+        static const char *const names[] = {[MIG_IDLE] = "idle",
+                [MIG_RESUMING] = "resuming",
+                [MIG_PLANNING] = "planning",
+                [MIG_WAITING] = "waiting",
+                [MIG_RELEASING] = "releasing",
+                [MIG_APPLYING] = "applying",
+                [MIG_RETAKING] = "retaking",
+                [MIG_FAILED] = "failed",
+                [MIG_REBOOTING] = "rebooting"};
+
+        return names[phase];
+}
+
+const char *mig_state_name(enum mig_state state)
+{
+        return state_names[state];
+}
+
+enum mig_state mig_state_parse(const char *text)
+{
+        for (unsigned int i = MIG_STATE_PENDING; i < ARRAY_SIZE(state_names); i++)
+                if (strcmp(state_names[i], text) == 0)
+                        return (enum mig_state)i;
+        return MIG_STATE_NONE;
+}

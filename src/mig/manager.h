@@ -1,0 +1,117 @@
+/*
+ * The MIG manager: brings a node to the MIG configuration that its label names. It decides what is to be done next, and is pure: events in, a
+ * phase out, no process, no clock, no API. agent/mig.h carries the phases out inside the agent, cmd/nvidia/mig_manager.c beside NVIDIA's components.
+ *
+ *   idle ───WANT, AGAIN──► planning ──SAME──► idle: success
+ *     ▲                       │ CHANGES: pending
+ *     │                       ▼
+ *     │                    waiting ◄────HELD────┐     what has to end is withdrawn, so no new container gets it; who holds it keeps it
+ *     │                       └───UNHELD───► releasing   MPS daemons end, and whoever else has the GPUs opened closes them
+ *     │                                         │ RELEASED
+ *     │                                         ▼
+ *     │                                      applying ──NEEDS_REBOOT, if that is allowed──► rebooting
+ *     │                                         │ APPLIED, FAILED
+ *     │      success                            ▼
+ *     └─────────────────RETAKEN───────────── retaking   the GPUs are read again, and offered as they are now
+ *                          │ failed                 ▲
+ *                          ▼                        └── FAILED in any phase from waiting on; also if the label is removed meanwhile
+ *                       failed ──TIMEOUT (30 s, doubled to 10 min), WANT, AGAIN──► planning
+ *
+ * A process that starts begins with |resuming|: what another one had begun is finished or undone, before anything else; so is a change of
+ * which nobody knows how far it came, since it hung and was killed (BROKEN). If that fails it is
+ * tried again, and the GPUs concerned stay withdrawn. Then it continues with |retaking|.
+ *
+ * Until |applying| nothing has been touched, so another label value starts over with |planning|, and no value gives everything back. From
+ * |applying| on the change is carried through; only the newest value counts afterwards. A change whose plan fails is tried again too, since
+ * the file or the GPUs may be right by then; not so one that needs a reboot, which would interrupt the users of the GPUs for nothing.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MIG_CONFIG_LABEL "nvidia.com/mig.config"
+#define MIG_STATE_LABEL "nvidia.com/mig.config.state"
+#define MIG_DRAIN_LABEL "nvidia.com/mig.config.drain" /* ours: MIG_DRAIN_EVICT, or anything else to wait */
+#define MIG_DRAIN_EVICT "evict"
+#define MIG_REASON_ANNOTATION "warpshare.dev/mig-config.reason" /* ours: why the state is pending or failed */
+
+#define MIG_CONFIG_NAME_SIZE ((size_t)64) /* a label's value and its end */
+#define MIG_REASON_SIZE ((size_t)512)
+
+#define MIG_RETRY_MS UINT64_C(30000)
+#define MIG_RETRY_MAX_MS UINT64_C(600000)
+/* Releasing may take so long: MPS daemons that end, services that stop. */
+#define MIG_RELEASE_MS UINT64_C(300000)
+#define MIG_REBOOT_MS UINT64_C(600000)
+
+enum mig_phase {
+        MIG_IDLE,
+        MIG_RESUMING,
+        MIG_PLANNING,
+        MIG_WAITING,
+        MIG_RELEASING,
+        MIG_APPLYING,
+        MIG_RETAKING,
+        MIG_FAILED,
+        MIG_REBOOTING,
+};
+
+enum mig_event {
+        MIG_EVENT_WANT,  /* mig_manager_want() was called */
+        MIG_EVENT_AGAIN, /* the configurations may have changed */
+        MIG_EVENT_RESUMED,
+        MIG_EVENT_SAME,    /* the plan: the geometry is as wanted */
+        MIG_EVENT_CHANGES, /* the plan: it fits, and is not there yet */
+        MIG_EVENT_UNHELD,  /* no container holds anything that has to end */
+        MIG_EVENT_HELD,    /* one does */
+        MIG_EVENT_RELEASED,
+        MIG_EVENT_APPLIED,
+        MIG_EVENT_NEEDS_REBOOT,
+        MIG_EVENT_BROKEN, /* nobody knows what became of the change: it is resumed. mig_manager.reason was set */
+        MIG_EVENT_FAILED, /* mig_manager.reason was set; everything is as it was before the phase, as far as it could be */
+        MIG_EVENT_RETAKEN,
+        MIG_EVENT_TIMEOUT, /* of mig_manager.timeout_ms */
+};
+#define MIG_N_EVENTS (MIG_EVENT_TIMEOUT + 1)
+
+/* What the node's label says; NVIDIA's words. */
+enum mig_state { MIG_STATE_NONE, MIG_STATE_PENDING, MIG_STATE_SUCCESS, MIG_STATE_FAILED, MIG_STATE_REBOOTING };
+
+struct mig_manager {
+        /* For the caller to read. */
+        enum mig_phase phase;
+        enum mig_state state;
+        char config[MIG_CONFIG_NAME_SIZE]; /* the one that is planned, applied or in force; "": none */
+        char reason[MIG_REASON_SIZE];      /* of pending and failed; the caller writes it, and the machine clears it */
+        bool is_withdrawn;   /* what the newest plan ends, or what was being changed when this process began */
+        uint64_t timeout_ms; /* until TIMEOUT is due, since the phase was entered; 0: never */
+
+        /* From the beginning on. */
+        bool may_reboot;
+        bool has_rebooted; /* the label's state was "rebooting" when this process started: it is not done again */
+
+        /* Private. */
+        char wanted[MIG_CONFIG_NAME_SIZE]; /* the newest */
+        enum mig_state outcome;            /* of the change that ends */
+        bool is_final;                     /* nothing is gained by trying again */
+        bool is_broken;                    /* it resumes its own change */
+        unsigned int failures;             /* in a row, of this configuration */
+};
+
+/* The first phase is |resuming|, and to be carried out. |is_withdrawn|: the record of a handover is there. */
+void mig_manager_begin(struct mig_manager *manager, bool is_withdrawn);
+
+/* True if |name| ("": none) is another one than before: then MIG_EVENT_WANT is due. */
+bool mig_manager_want(struct mig_manager *manager, const char *name);
+
+/*
+ * True: a phase begins, perhaps the same one anew, and is to be carried out. What does not belong to the present phase, such as the answer
+ * of something that was given up, changes nothing.
+ */
+bool mig_manager_step(struct mig_manager *manager, enum mig_event event);
+
+const char *mig_phase_name(enum mig_phase phase);
+const char *mig_state_name(enum mig_state state); /* "" for none */
+enum mig_state mig_state_parse(const char *text); /* NONE for any other word */

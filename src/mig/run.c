@@ -1,0 +1,383 @@
+#include "mig/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "io/child.h"
+#include "io/filewatch.h"
+
+#define RECORD "manager.json"
+#define FILE_MAX ((size_t)1024 * 1024)
+#define ARGUMENTS_MAX ((size_t)32)
+#define EXIT_NEEDS_REBOOT 3
+
+struct mig_run {
+        struct mig_run_options options;
+        struct arena arena; /* of the options */
+        char *record;
+        struct mig_manager manager;
+        struct mig_handover handover;
+        struct mig_handover next; /* of the plan that was just made */
+        struct child *child;
+        uv_timer_t timer;
+        struct filewatch *filewatch; /* NULL: there is no file, or it cannot be watched */
+        uint64_t steps;              /* so far: a callback may have taken further ones */
+};
+
+static void run_step(struct mig_run *run, enum mig_event event);
+
+/* ---- the record ---- */
+
+static void read_record(struct mig_run *run)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error err;
+
+        if (file_read_private(run->record, MIG_HANDOVER_TEXT_MAX, &text, &err) == 0 &&
+                mig_handover_read(&run->handover, text.data, &err) == 0)
+                return;
+        if (err.kind != ERROR_NOT_FOUND)
+                log_warn("the record of a MIG change cannot be read", LOG_STR("file", run->record), LOG_ERR(&err));
+}
+
+static int write_record(const struct mig_run *run, struct error *err)
+{
+        const char *text = run->handover.text;
+
+        if (file_make_folder(run->options.state_directory, err) < 0)
+                return -1;
+        return file_write_durable(run->record, text, strlen(text), err);
+}
+
+/* ---- children ---- */
+
+/* The last line, without its end. */
+static const char *last_line(struct arena *arena, const char *output)
+{
+        size_t length = strlen(output);
+        size_t start;
+
+        while (length > 0 && output[length - 1] == '\n')
+                length--;
+        for (start = length; start > 0 && output[start - 1] != '\n'; start--)
+                ;
+        return arena_printf(arena, "%.*s", (int)MIN(length - start, MIG_REASON_SIZE), output + start);
+}
+
+/* Why it failed, in its own words. */
+static void take_reason(struct mig_run *run, const char *what, const struct child_result *result)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *said = last_line(&arena, result->output);
+
+        if (result->timed_out)
+                snprintf(run->manager.reason, MIG_REASON_SIZE, "'mig %s' did not end in time and was killed", what);
+        else if (result->status < 0)
+                snprintf(run->manager.reason, MIG_REASON_SIZE, "'mig %s' was ended by signal %d", what, result->signal);
+        else if (*said)
+                snprintf(run->manager.reason, MIG_REASON_SIZE, "%s", said);
+        else
+                snprintf(run->manager.reason, MIG_REASON_SIZE, "'mig %s' ended with status %d", what, result->status);
+}
+
+static void on_planned(const struct child_result *result, void *data)
+{
+        struct mig_run *run = data;
+        bool is_read;
+        struct error err;
+
+        run->child = NULL;
+        mig_handover_done(&run->next);
+        is_read = mig_handover_read(&run->next, result->output, &err) == 0;
+        if (result->status == 0 && is_read && run->next.fits) {
+                run_step(run, run->next.n_gpus ? MIG_EVENT_CHANGES : MIG_EVENT_SAME);
+                return;
+        }
+        if (result->status == 0 && !is_read)
+                snprintf(run->manager.reason, MIG_REASON_SIZE, "%s", err.text);
+        else if (is_read && *run->next.reason)
+                snprintf(run->manager.reason, MIG_REASON_SIZE, "%s", run->next.reason);
+        else
+                take_reason(run, "plan", result);
+        run_step(run, MIG_EVENT_FAILED);
+}
+
+static void on_applied(const struct child_result *result, void *data)
+{
+        struct mig_run *run = data;
+
+        run->child = NULL;
+        if (result->status != 0)
+                take_reason(run, "apply", result);
+        run_step(run, result->status == 0                   ? MIG_EVENT_APPLIED
+                      : result->status == 1                 ? MIG_EVENT_FAILED
+                      : result->status == EXIT_NEEDS_REBOOT ? MIG_EVENT_NEEDS_REBOOT
+                                                            : MIG_EVENT_BROKEN);
+}
+
+static void on_resumed(const struct child_result *result, void *data)
+{
+        struct mig_run *run = data;
+
+        run->child = NULL;
+        if (result->status != 0)
+                take_reason(run, "apply --resume", result);
+        run_step(run, result->status == 0                   ? MIG_EVENT_RESUMED
+                      : result->status == EXIT_NEEDS_REBOOT ? MIG_EVENT_NEEDS_REBOOT
+                                                            : MIG_EVENT_FAILED);
+}
+
+static void begin_child(struct mig_run *run, const char *const *arguments, uint64_t timeout_ms,
+        void (*on_end)(const struct child_result *result, void *data))
+{
+        const char *argv[ARGUMENTS_MAX] = {run->options.program, "mig"};
+        size_t count = 2;
+        const struct child_options options = {
+                .argv = argv,
+                .environment = (const char *const *)environ,
+                .output_limit = MIG_HANDOVER_TEXT_MAX,
+                .timeout_ms = timeout_ms,
+                .on_end = on_end,
+                .data = run,
+        };
+        struct error err;
+
+        for (size_t i = 0; arguments[i]; i++)
+                argv[count++] = arguments[i];
+        for (size_t i = 0; run->options.reading[i] && count < ARGUMENTS_MAX - 1; i++)
+                argv[count++] = run->options.reading[i];
+        if (child_run(&run->child, run->options.loop, &options, &err) < 0)
+                mig_run_event(run, MIG_EVENT_FAILED, err.text);
+}
+
+static const char *const *name_configuration(const struct mig_run *run, const char **ret, const char *what)
+{
+        size_t count = 0;
+
+        ret[count++] = what;
+        ret[count++] = "--config";
+        ret[count++] = run->manager.config;
+        ret[count++] = "--output";
+        ret[count++] = "json";
+        if (*run->options.file) {
+                ret[count++] = "--file";
+                ret[count++] = run->options.file;
+        }
+        if (strcmp(what, "apply") == 0) {
+                ret[count++] = "--state-directory";
+                ret[count++] = run->options.state_directory;
+        }
+        ret[count] = NULL;
+        return ret;
+}
+
+static void begin_apply(struct mig_run *run)
+{
+        const char *arguments[10];
+        struct error err;
+
+        if (write_record(run, &err) < 0) {
+                mig_run_event(run, MIG_EVENT_FAILED, err.text);
+                return;
+        }
+        begin_child(run, name_configuration(run, arguments, "apply"), MIG_APPLY_TIMEOUT_MS, on_applied);
+}
+
+/* ---- phases ---- */
+
+static void on_run_timer(uv_timer_t *timer)
+{
+        run_step(timer->data, MIG_EVENT_TIMEOUT);
+}
+
+/* Attempts of several nodes do not come in step. */
+static void arm(struct mig_run *run)
+{
+        uint64_t wait = run->manager.timeout_ms;
+        bool is_retry = run->manager.phase == MIG_FAILED || run->manager.phase == MIG_RESUMING;
+
+        uv_timer_stop(&run->timer);
+        if (wait)
+                uv_timer_start(&run->timer, on_run_timer, is_retry ? wait - uv_hrtime() % (wait / 2) : wait, 0);
+}
+
+static void begin_phase(struct mig_run *run)
+{
+        const char *arguments[10];
+        const char *const resume[] = {"apply", "--resume", "--state-directory", run->options.state_directory, NULL};
+
+        switch (run->manager.phase) {
+        case MIG_RESUMING:
+                begin_child(run, resume, MIG_APPLY_TIMEOUT_MS, on_resumed);
+                return;
+        case MIG_PLANNING:
+                begin_child(run, name_configuration(run, arguments, "plan"), MIG_PLAN_TIMEOUT_MS, on_planned);
+                return;
+        case MIG_APPLYING:
+                begin_apply(run);
+                return;
+        default:
+                return;
+        }
+}
+
+static void report(const struct mig_run *run)
+{
+        const struct mig_manager *manager = &run->manager;
+
+        LOG_AT(manager->state == MIG_STATE_FAILED ? LOG_ERROR : LOG_INFO, "MIG configuration",
+                LOG_STR("config", *manager->config ? manager->config : NULL),
+                LOG_STR("phase", mig_phase_name(manager->phase)),
+                LOG_STR("reason", *manager->reason ? manager->reason : NULL));
+}
+
+static void take_handover(struct mig_run *run, enum mig_event event)
+{
+        if (event == MIG_EVENT_CHANGES) {
+                mig_handover_done(&run->handover);
+                run->handover = run->next;
+                run->next = (struct mig_handover){.config = "", .text = "", .reason = ""};
+        } else if (event == MIG_EVENT_RETAKEN) {
+                mig_handover_done(&run->handover);
+                (void)unlink(run->record);
+        }
+}
+
+static void run_step(struct mig_run *run, enum mig_event event)
+{
+        enum mig_phase phase = run->manager.phase;
+        uint64_t step;
+
+        if (!mig_manager_step(&run->manager, event)) {
+                if (event != MIG_EVENT_FAILED || phase != MIG_RESUMING)
+                        return;
+                arm(run);
+                report(run);
+                run->options.changed(false, run->options.data);
+                return;
+        }
+        step = ++run->steps;
+        if (run->child)
+                child_cancel(TAKE_PTR(run->child));
+        take_handover(run, event);
+        arm(run);
+        report(run);
+        run->options.changed(true, run->options.data);
+        if (step == run->steps)
+                begin_phase(run);
+}
+
+/* ---- public ---- */
+
+void mig_run_want(struct mig_run *run, const char *name)
+{
+        if (mig_manager_want(&run->manager, name))
+                run_step(run, MIG_EVENT_WANT);
+}
+
+void mig_run_set_first_state(struct mig_run *run, enum mig_state state)
+{
+        run->manager.has_rebooted = state == MIG_STATE_REBOOTING;
+}
+
+void mig_run_event(struct mig_run *run, enum mig_event event, const char *reason)
+{
+        if (reason)
+                snprintf(run->manager.reason, MIG_REASON_SIZE, "%s", reason);
+        run_step(run, event);
+}
+
+void mig_run_explain(struct mig_run *run, const char *reason)
+{
+        if (strncmp(run->manager.reason, reason, MIG_REASON_SIZE - 1) == 0)
+                return;
+        snprintf(run->manager.reason, MIG_REASON_SIZE, "%s", reason);
+        report(run);
+        run->options.changed(false, run->options.data);
+}
+
+const struct mig_manager *mig_run_manager(const struct mig_run *run)
+{
+        return &run->manager;
+}
+
+const struct mig_handover *mig_run_handover(const struct mig_run *run)
+{
+        return &run->handover;
+}
+
+/* ---- life ---- */
+
+static void on_file_changed(void *data)
+{
+        run_step(data, MIG_EVENT_AGAIN);
+}
+
+static void copy_options(struct mig_run *run, const struct mig_run_options *options)
+{
+        const char **reading;
+        size_t count = 0;
+
+        while (options->reading[count])
+                count++;
+        reading = ARENA_ARRAY(&run->arena, const char *, count + 1);
+        for (size_t i = 0; i < count; i++)
+                reading[i] = arena_strdup(&run->arena, options->reading[i]);
+        run->options = *options;
+        run->options.reading = reading;
+        run->options.program = arena_strdup(&run->arena, options->program);
+        run->options.file = arena_strdup(&run->arena, options->file);
+        run->options.state_directory = arena_strdup(&run->arena, options->state_directory);
+}
+
+struct mig_run *mig_run_new(const struct mig_run_options *options)
+{
+        struct mig_run *run = xcalloc(1, sizeof(*run));
+
+        copy_options(run, options);
+        run->record = xasprintf("%s/" RECORD, options->state_directory);
+        run->manager.may_reboot = options->may_reboot;
+        run->handover = run->next = (struct mig_handover){.config = "", .text = "", .reason = ""};
+        uv_timer_init(options->loop, &run->timer);
+        run->timer.data = run;
+        read_record(run);
+        return run;
+}
+
+void mig_run_begin(struct mig_run *run)
+{
+        const struct filewatch_options file = {
+                .path = run->options.file, .limit = FILE_MAX, .changed = on_file_changed, .data = run};
+        struct error err;
+
+        if (*file.path && filewatch_new(&run->filewatch, run->options.loop, &file, &err) < 0)
+                log_warn("the file of MIG configurations is read when something else changes", LOG_ERR(&err));
+        mig_manager_begin(&run->manager, run->handover.n_gpus > 0);
+        begin_phase(run);
+}
+
+static void free_run(uv_handle_t *handle)
+{
+        struct mig_run *run = handle->data;
+
+        mig_handover_done(&run->handover);
+        mig_handover_done(&run->next);
+        arena_done(&run->arena);
+        free(run->record);
+        free(run);
+}
+
+struct mig_run *mig_run_close(struct mig_run *run)
+{
+        if (!run)
+                return NULL;
+        if (run->child)
+                child_cancel(run->child);
+        run->filewatch = filewatch_close(run->filewatch);
+        uv_close((uv_handle_t *)&run->timer, free_run);
+        return NULL;
+}

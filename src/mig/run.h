@@ -1,0 +1,57 @@
+/*
+ * Carries out what the MIG manager decides (mig/manager.h), as far as that is the same wherever it runs: `warpshare mig` as child processes,
+ * since NVML may hang and they may be killed at any moment, the record of what is withdrawn, and the timers. Its owner withdraws and releases
+ * the GPUs, takes them back, and tells the node's state.
+ *
+ *         run                                                  owner
+ *     want(name) ──► planning: mig plan
+ *                    waiting      ──changed──►   withdraws handover; event(UNHELD) when nobody holds any of it
+ *                    releasing    ──changed──►   event(RELEASED)
+ *                    applying: the record, then mig apply
+ *                    retaking     ──changed──►   event(RETAKEN); from then on the handover is empty
+ *                    rebooting    ──changed──►   reboots
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "mig/handover.h"
+#include "mig/manager.h"
+
+#define MIG_PLAN_TIMEOUT_MS UINT64_C(120000)
+#define MIG_APPLY_TIMEOUT_MS UINT64_C(900000)
+
+struct mig_run;
+
+struct mig_run_options {
+        uv_loop_t *loop;
+        const char *program;         /* "/proc/self/exe"; "mig" is its first argument */
+        const char *const *reading;  /* options of it: which NVML is read, and how; NULL-terminated */
+        const char *file;            /* the configurations; "": those that `warpshare mig` generates */
+        const char *state_directory; /* of `warpshare mig apply`, and of the record */
+        bool may_reboot;
+        /* Another phase began (or the same one anew), or the state or its reason is another one. */
+        void (*changed)(bool has_begun, void *data);
+        void *data;
+};
+
+/* Reads the record. Nothing runs before mig_run_begin(). */
+struct mig_run *mig_run_new(const struct mig_run_options *options);
+void mig_run_begin(struct mig_run *run);
+
+/* The label's value, or what counts without it; "": nothing is wanted. */
+void mig_run_want(struct mig_run *run, const char *name);
+/* The state that the label had when this process started. */
+void mig_run_set_first_state(struct mig_run *run, enum mig_state state);
+
+/* |reason|, or NULL, is copied; it counts for FAILED, and for what is waited for. */
+void mig_run_event(struct mig_run *run, enum mig_event event, const char *reason);
+/* Why it waits, in |waiting| and |releasing|; no event. */
+void mig_run_explain(struct mig_run *run, const char *reason);
+
+const struct mig_manager *mig_run_manager(const struct mig_run *run);
+/* What is withdrawn now; valid until the loop goes on. */
+const struct mig_handover *mig_run_handover(const struct mig_run *run);
+
+/* A child that works is killed; who begins next resumes. No callback after this. Accepts NULL, returns NULL. */
+struct mig_run *mig_run_close(struct mig_run *run);

@@ -1,0 +1,19 @@
+/*
+ * The last hour of one number, small: the highest value of each minute. Pure; the caller counts the minutes, which never go back.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#define USAGE_RING_MINUTES 60U
+
+/* Zeroed at first. */
+struct usage_ring {
+        uint64_t minute; /* the newest one that has a value */
+        uint32_t highest[USAGE_RING_MINUTES];
+};
+
+void usage_ring_put(struct usage_ring *ring, uint64_t minute, uint32_t value);
+
+/* The highest value of |minute| and the 59 minutes before it; 0: there was none. |minute| is not before the newest one. */
+uint32_t usage_ring_peak(const struct usage_ring *ring, uint64_t minute);

@@ -1,0 +1,104 @@
+"""Who uses what, as the metrics of the agent say: simulated processes, whose cgroups are in a /proc of the test's own."""
+import os
+import shutil
+import subprocess
+
+import pytest
+from mps_node import MpsNode
+from node import GPU, sharing, v100s
+from test_agent_metrics import get
+
+GIB = 1 << 30
+USED = 'warpshare_container_memory_used_bytes'
+
+
+class Machine:
+    """A /proc with the processes that the test puts into it."""
+
+    def __init__(self, node):
+        self.root = os.path.join(node.folder, 'machine')
+        os.makedirs(os.path.join(self.root, 'proc'))
+
+    def put(self, pid, cgroup):
+        os.makedirs(os.path.join(self.root, 'proc', str(pid)))
+        with open(os.path.join(self.root, 'proc', str(pid), 'cgroup'), 'w', encoding='ascii') as file:
+            file.write('0::%s\n' % cgroup)
+
+
+def series(node, name):
+    """The samples of the family: their labels as text, and their values."""
+    lines = [line for line in get(node.agent, '/metrics')[1].splitlines() if line.startswith(name + '{')]
+    return {line[len(name):].rsplit(' ', 1)[0]: float(line.rsplit(' ', 1)[1]) for line in lines}
+
+
+def of_pod(node, name, pod):
+    return [value for labels, value in series(node, name).items() if 'pod="%s"' % pod in labels]
+
+
+def start(node, config, machine):
+    return node.start_all(config, '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--system-root', machine.root)
+
+
+def test_a_pods_processes_are_counted_until_it_ends(node):
+    machine = Machine(node)
+    kubelet = start(node, sharing('timeSlicing', 4), machine)
+    kubelet.admit('train', GPU, 1, namespace='team-a')
+    machine.put(4711, '/kubepods/burstable/pod%s/%064d' % (kubelet.pods['train'].uid, 1))
+    machine.put(4712, '/user.slice/user-1000.slice/session-1.scope')
+    gpus = v100s(1)
+    gpus[0]['memoryUsed'] = '5GiB'
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}, {'pid': 4712, 'memory': '1GiB'}]
+    node.scenario(gpus)
+    node.wait(lambda: of_pod(node, USED, 'train') == [3 * GIB], 'the memory of the pod is told')
+    labels, = series(node, USED)
+    assert 'namespace="team-a",pod="train",container="main"' in labels
+    assert of_pod(node, 'warpshare_container_sm_ratio', 'train') == [0.4]
+    others = series(node, 'warpshare_unit_other_memory_bytes')
+    assert sorted(value for labels, value in others.items() if 'index="0"' in labels) == [GIB, GIB], 'the host, and nobody'
+    node.wait(lambda: of_pod(node, 'warpshare_container_sm_seconds_total', 'train')[0] > 0.3, 'activity adds up')
+    kubelet.remove_pod('train')
+    node.scenario(v100s(1))
+    node.wait(lambda: of_pod(node, USED, 'train') in ([], [0]), 'its processes have ended')
+
+
+def test_no_reading_is_made_where_it_is_off(node):
+    node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=off')
+    assert 'warpshare_gpu_' not in get(node.agent, '/metrics')[1]
+
+
+@pytest.mark.skipif(not shutil.which('promtool'), reason='promtool (of the package prometheus) is not installed')
+def test_promtool_finds_no_fault_with_the_names(node):
+    gpus = v100s(1)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    start(node, sharing('timeSlicing', 4), Machine(node))
+    node.wait(lambda: series(node, 'warpshare_unit_other_memory_bytes'), 'the GPU is read')
+    page = get(node.agent, '/metrics')[1]
+    found = subprocess.run(['promtool', 'check', 'metrics'], input=page, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout + found.stderr) == (0, '')
+
+
+@pytest.fixture
+def mps_node():
+    node = MpsNode()
+    yield node
+    faults = node.finish()
+    assert not faults, '\n'.join(faults)
+
+
+def test_granted_and_used_of_a_share_have_the_same_labels(mps_node):
+    node = mps_node
+    node.start_all(sharing('mps', 10, provisioning='weighted', maxPerRequest=5), '--metrics-address=127.0.0.1:0',
+                   '--usage-interval=1s', '--system-root', node.system_root)
+    node.wait(lambda: node.healthy_replicas() > 5, 'replicas are healthy')
+    node.admit('train', 2)
+    client = node.client('train')
+    client.connected()
+    assert client.allocate(1000) == 1000
+    node.wait(lambda: [value for value in of_pod(node, USED, 'train') if value >= 1000 << 20], 'the client is counted')
+    limits = series(node, 'warpshare_container_memory_limit_bytes')
+    used = series(node, USED)
+    assert list(limits) == list(used), 'used / limit needs no join'
+    assert series(node, 'warpshare_container_sm_ratio') == {}, 'the driver does not split activity among clients of MPS'
+    node.wait(lambda: any('by="mps-server"' in labels for labels in series(node, 'warpshare_unit_other_memory_bytes')),
+              'the server is known by the supervisor')
