@@ -65,7 +65,8 @@ fmt: ## format every C file
 lint: $(BUILD)/main/build.ninja ## layers, formatting, shell scripts, clang-tidy
 	@tools/lint
 
-manifests: bootstrap ## deploy/manifests, from the Helm chart
+manifests: bootstrap ## deploy/manifests, from the Helm chart, and the chart's dashboards
+	@tools/dashboards
 	@tools/manifests
 
 picture: all ## docs/pictures/demo.svg: the demonstration, for the README

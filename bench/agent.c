@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@
 #define CALL_TIMEOUT_MS 5000U
 #define LOG_PAUSE_MS 10U
 #define LINES 200U
+#define PROCESSES 100U
 
 struct bench {
         uv_loop_t loop;
@@ -316,6 +319,56 @@ static int measure_idle(struct bench *bench)
         return 0;
 }
 
+/* ---- who uses what ---- */
+
+/* What the agent takes of a core, and its memory, with PROCESSES on the GPUs. */
+static int measure_usage(struct bench *bench)
+{
+        struct process_memory memory;
+        uint64_t before;
+        uint64_t after;
+        int64_t started;
+
+        node_pause(&bench->node, 3000);
+        started = clock_ns();
+        if (process_cpu(bench->node.sim.agent->process.pid, &before, &bench->err) < 0)
+                return -1;
+        node_pause(&bench->node, (uint64_t)bench->seconds * 1000);
+        if (process_cpu(bench->node.sim.agent->process.pid, &after, &bench->err) < 0 ||
+                process_memory(bench->node.sim.agent->process.pid, NULL, &memory, &bench->err) < 0)
+                return -1;
+        figure_print_one("usage_cpu", "%", (double)(after - before) * 100 / (double)(clock_ns() - started));
+        figure_print_one("usage_pss", "KiB", memory.pss_kib);
+        figure_print_one("usage_private", "KiB", memory.private_kib);
+        return 0;
+}
+
+/* Programs of which nothing is wanted but that they are there. */
+static void start_processes(pid_t processes[PROCESSES])
+{
+        const pid_t parent = getpid();
+
+        for (size_t i = 0; i < PROCESSES; i++) {
+                processes[i] = fork();
+                if (processes[i] < 0)
+                        abort();
+                if (processes[i] == 0) {
+                        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+                        while (getppid() == parent)
+                                pause();
+                        _exit(0);
+                }
+        }
+}
+
+static void end_processes(const pid_t processes[PROCESSES])
+{
+        for (size_t i = 0; i < PROCESSES; i++) {
+                kill(processes[i], SIGKILL);
+                (void)waitpid(processes[i], NULL, 0);
+        }
+}
+
 /* ---- outages ---- */
 
 static int measure_update(struct bench *bench)
@@ -407,8 +460,9 @@ static const struct measure {
         const char *name;
         int (*run)(struct bench *bench);
         const char *help;
-        const char *agent_option;
+        const char *agent_options[2];
         bool syncs_log;
+        bool has_processes;
 } measures[] = {
         {"start", measure_start, "from making the process to Register, and to the first device list"},
         {"memory", measure_memory, "after registration, and after --calls allocations"},
@@ -416,12 +470,17 @@ static const struct measure {
         {"prefer", measure_prefer, "GetPreferredAllocation of --wanted among all devices"},
         {"xid", measure_xid, "from writing an event to the scenario to the list that says it"},
         {"idle", measure_idle, "wake-ups a second of all threads, over --seconds"},
+        {"usage", measure_usage,
+                "part of a core, over --seconds, with 100 processes that are read every 5 s, and memory",
+                .agent_options = {"--metrics-address=127.0.0.1:0"}, .has_processes = true},
+        {"no-usage", measure_usage, "the same with nothing read",
+                .agent_options = {"--metrics-address=127.0.0.1:0", "--usage-interval=off"}, .has_processes = true},
         {"update", measure_update, "kubelet without a device while another agent takes over, --times"},
         {"kill", measure_kill, "from the end of the agent by -9 until all devices are back, --times",
-                .agent_option = "--restart-after-crash=always"},
+                .agent_options = {"--restart-after-crash=always"}},
         {"slow-log", measure_log, "Allocate with a pause after each; each line of the log goes to the disk at once",
                 .syncs_log = true},
-        {"no-log", measure_log, "the same with nothing logged", .agent_option = "--log-level=error"},
+        {"no-log", measure_log, "the same with nothing logged", .agent_options = {"--log-level=error"}},
         {"hold", hold, "prints the plugin's socket and waits for the end of input"},
 };
 
@@ -501,13 +560,20 @@ int main(int argc, char **argv)
 {
         struct bench bench = {0};
         const struct measure *measure = parse(&bench, argc, argv);
+        pid_t processes[PROCESSES];
         int rc;
 
         if (!measure)
                 return usage();
-        bench.options.agent_option = measure->agent_option;
+        for (size_t i = 0; i < ARRAY_SIZE(measure->agent_options); i++)
+                bench.options.agent_options[i] = measure->agent_options[i];
         bench.options.syncs_log = measure->syncs_log;
         signal(SIGPIPE, SIG_IGN); /* whoever reads the figures may end first; the agent must not be left behind */
+        if (measure->has_processes) {
+                start_processes(processes);
+                bench.options.processes = processes;
+                bench.options.n_processes = PROCESSES;
+        }
         uv_loop_init(&bench.loop);
         rc = node_start(&bench.node, &bench.loop, &bench.options, &bench.err);
         if (rc == 0)
@@ -515,6 +581,8 @@ int main(int argc, char **argv)
         node_stop(&bench.node);
         uv_run(&bench.loop, UV_RUN_DEFAULT); /* what is closing */
         uv_loop_close(&bench.loop);
+        if (measure->has_processes)
+                end_processes(processes);
         if (rc < 0)
                 fprintf(stderr, "bench-agent %s: %s\n", measure->name, bench.err.text);
         return rc < 0 ? 1 : 0;

@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -17,8 +19,13 @@ static char *make_scenario(const struct node *node)
         struct strbuf text = STRBUF_INIT;
 
         strbuf_puts(&text, "driverVersion: 580.105.08\ncudaVersion: \"13.0\"\ngpus:\n");
-        for (unsigned int i = 0; i < node->options.gpus; i++)
-                strbuf_printf(&text, "- {model: H100-80GB, uuid: " UUID ", numa: %u}\n", i, i / 4 % 2);
+        for (unsigned int i = 0; i < node->options.gpus; i++) {
+                strbuf_printf(&text, "- {model: H100-80GB, uuid: " UUID ", numa: %u, processes: [", i, i / 4 % 2);
+                for (unsigned int j = i; j < node->options.n_processes; j += node->options.gpus)
+                        strbuf_printf(
+                                &text, "{pid: %d, memory: 500MiB, utilization: 3},", (int)node->options.processes[j]);
+                strbuf_puts(&text, "]}\n");
+        }
         if (node->n_xids)
                 strbuf_puts(&text, "events:\n");
         for (unsigned int i = 0; i < node->n_xids; i++)
@@ -108,6 +115,20 @@ static void on_change(const char *resource UNUSED, size_t capacity UNUSED, size_
                 node->back_ns = node->list_ns;
 }
 
+/* The agent looks for them below the driver's root. */
+static void show_processes(const struct node *node)
+{
+        _free_ char *folder = xasprintf("%s/proc", node->sim.driver_root);
+
+        (void)mkdir(folder, 0755);
+        for (unsigned int i = 0; i < node->options.n_processes; i++) {
+                _free_ char *own = xasprintf("/proc/%d", (int)node->options.processes[i]);
+                _free_ char *link = xasprintf("%s/%d", folder, (int)node->options.processes[i]);
+
+                (void)!symlink(own, link);
+        }
+}
+
 int node_start(struct node *node, uv_loop_t *loop, const struct node_options *options, struct error *err)
 {
         _free_ char *config = make_config(options);
@@ -120,7 +141,7 @@ int node_start(struct node *node, uv_loop_t *loop, const struct node_options *op
                 .config = config,
                 .mps_programs = is_mps(options) ? options->mps : NULL,
                 .mps_scenario = mps_scenario,
-                .agent_option = options->agent_option,
+                .agent_options = {options->agent_options[0], options->agent_options[1]},
                 .syncs_log = options->syncs_log,
                 .kubelet = {.on_register = on_register, .on_change = on_change, .data = node},
         };
@@ -129,6 +150,7 @@ int node_start(struct node *node, uv_loop_t *loop, const struct node_options *op
         sim.scenario = scenario = make_scenario(node);
         if (sim_node_start(&node->sim, &sim, err) < 0)
                 return -1;
+        show_processes(node);
         if (wait_for_devices(node, err) < 0)
                 return -1;
         if (!sim.mps_programs)

@@ -12,8 +12,10 @@ struct node_options {
         const char *library; /* the simulated NVML */
         const char *mps;     /* folder of the simulated MPS programs */
         unsigned int gpus;
-        unsigned int replicas; /* 1: not shared; up to 48 under MPS, beyond that by time-slicing */
-        const char *agent_option;
+        unsigned int replicas;  /* 1: not shared; up to 48 under MPS, beyond that by time-slicing */
+        const pid_t *processes; /* on the GPUs in turn; NULL: none */
+        unsigned int n_processes;
+        const char *agent_options[2];
         bool syncs_log; /* sim/node.h */
 };
 

@@ -41,6 +41,19 @@ int process_memory(pid_t pid, const char *mapping, struct process_memory *ret, s
         return 0;
 }
 
+static uint64_t thread_cpu(pid_t pid, const char *thread)
+{
+        _free_ char *path = xasprintf("/proc/%d/task/%s/schedstat", (int)pid, thread);
+        FILE *file = fopen(path, "re");
+        uint64_t ran = 0;
+
+        if (!file || fscanf(file, "%" SCNu64, &ran) != 1)
+                ran = 0; /* it ended meanwhile */
+        if (file)
+                fclose(file);
+        return ran;
+}
+
 static uint64_t thread_switches(pid_t pid, const char *thread)
 {
         _free_ char *path = xasprintf("/proc/%d/task/%s/status", (int)pid, thread);
@@ -58,7 +71,8 @@ static uint64_t thread_switches(pid_t pid, const char *thread)
         return total;
 }
 
-int process_switches(pid_t pid, uint64_t *ret, struct error *err)
+/* Of all threads. */
+static int add_up(pid_t pid, uint64_t (*of)(pid_t pid, const char *thread), uint64_t *ret, struct error *err)
 {
         _free_ char *path = xasprintf("/proc/%d/task", (int)pid);
         DIR *directory = opendir(path);
@@ -69,8 +83,18 @@ int process_switches(pid_t pid, uint64_t *ret, struct error *err)
                 return error_errno(err, errno, "open '%s'", path);
         while ((entry = readdir(directory)))
                 if (entry->d_name[0] != '.')
-                        total += thread_switches(pid, entry->d_name);
+                        total += of(pid, entry->d_name);
         closedir(directory);
         *ret = total;
         return 0;
+}
+
+int process_cpu(pid_t pid, uint64_t *ret, struct error *err)
+{
+        return add_up(pid, thread_cpu, ret, err);
+}
+
+int process_switches(pid_t pid, uint64_t *ret, struct error *err)
+{
+        return add_up(pid, thread_switches, ret, err);
 }

@@ -17,5 +17,8 @@ struct process_memory {
 /* The whole process, or with |mapping| only what is mapped from files whose path contains it. */
 int process_memory(pid_t pid, const char *mapping, struct process_memory *ret, struct error *err) MUST_USE;
 
+/* Nanoseconds that all its threads have run. */
+int process_cpu(pid_t pid, uint64_t *ret, struct error *err) MUST_USE;
+
 /* Context switches of all its threads: each time one of them waits, it must be woken again. */
 int process_switches(pid_t pid, uint64_t *ret, struct error *err) MUST_USE;

@@ -192,8 +192,8 @@ static int start_agent(struct sim_node *node, struct sim_process *process, struc
         char *environment[] = {scenario, NULL};
         size_t count = 12;
 
-        if (node->agent_option)
-                arguments[count++] = node->agent_option;
+        for (size_t i = 0; i < ARRAY_SIZE(node->agent_options) && node->agent_options[i]; i++)
+                arguments[count++] = node->agent_options[i];
         if (node->cluster) {
                 arguments[count++] = kubeconfig;
                 arguments[count++] = name;
@@ -230,10 +230,11 @@ int sim_node_start(struct sim_node *node, const struct sim_node_options *options
                 .program = xstrdup(options->agent),
                 .library = xstrdup(options->library),
                 .mps_programs = options->mps_programs ? xstrdup(options->mps_programs) : NULL,
-                .agent_option = options->agent_option ? xstrdup(options->agent_option) : NULL,
                 .syncs_log = options->syncs_log,
                 .agent = node->agents,
         };
+        for (size_t i = 0; i < ARRAY_SIZE(node->agent_options); i++)
+                node->agent_options[i] = options->agent_options[i] ? xstrdup(options->agent_options[i]) : NULL;
         if (make_folder(node, options, err) < 0)
                 return -1;
         kubelet.loop = options->loop;
@@ -319,7 +320,8 @@ void sim_node_stop(struct sim_node *node)
         free(node->program);
         free(node->library);
         free(node->mps_programs);
-        free(node->agent_option);
+        for (size_t i = 0; i < ARRAY_SIZE(node->agent_options); i++)
+                free(node->agent_options[i]);
         free(node->mps_log);
         free(node->mps_root);
         free(node->mps_scenario);

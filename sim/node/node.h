@@ -24,7 +24,7 @@ struct sim_node_options {
         const char *mps_scenario;       /* the GPUs as those see them, docs/simulator.md */
         unsigned int n_device_nodes;    /* GPUs of the driver; 0: there is none but NVML */
         const char *driver_version;     /* that of the scenario */
-        const char *agent_option;       /* one more for the agent; NULL: none */
+        const char *agent_options[2];   /* more for the agent; NULL: none */
         bool has_dra;                   /* it is in a cluster, and kubelet looks for DRA drivers */
         bool syncs_log;                 /* each line of the agent's log is on the disk before the write returns */
         struct kubelet_options kubelet; /* its callbacks; the rest is filled in */
@@ -49,8 +49,8 @@ struct sim_node {
         int64_t started_ns; /* monotonic clock, before the agent's process was started */
         char *program;
         char *library;
-        char *mps_programs; /* NULL: none */
-        char *agent_option; /* NULL: none */
+        char *mps_programs;     /* NULL: none */
+        char *agent_options[2]; /* NULL: none */
         bool syncs_log;
         char *folder; /* removed at the end */
         char *scenario_directory;

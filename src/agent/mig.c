@@ -78,6 +78,16 @@ static void evict_holder(const struct agent_mig *mig, const char *holder)
         evictions_ask(mig->evictions, text, pod);
 }
 
+/* In an order that stays the same, whatever kubelet's is: the text is an annotation and an event. */
+static int compare_held(const void *a, const void *b)
+{
+        const struct rollout_held *first = a;
+        const struct rollout_held *second = b;
+        int order = strcmp(first->holder ? first->holder : "", second->holder ? second->holder : "");
+
+        return order ? order : strcmp(first->device, second->device);
+}
+
 static enum ledger_word find_holders(struct look *look, struct arena *arena)
 {
         const struct agent_mig *mig = look->mig;
@@ -87,6 +97,7 @@ static enum ledger_word find_holders(struct look *look, struct arena *arena)
         size_t n_states;
         enum ledger_word word = ledger_held(mig->options.ledger, arena, &held, &n_held);
 
+        qsort(held, n_held, sizeof(*held), compare_held);
         for (size_t i = 0; i < n_held; i++) {
                 int64_t replica;
                 const char *unit =
@@ -341,6 +352,7 @@ struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
                 .reading = reading,
                 .file = config->mig.file,
                 .state_directory = config->mig.state_directory,
+                .mode_change = "reboot", /* for a reset the supervisor of MPS would have to close NVML, too */
                 .changed = on_run_changed,
                 .data = mig,
         };

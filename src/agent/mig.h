@@ -4,7 +4,7 @@
  *
  *   waiting     what has to end leaves the plan, so kubelet and DRA give it to nobody. Who holds it keeps it: the ledger says who that is,
  *               by kubelet's list and by claims. With the label's policy "evict" these pods are evicted.
- *   releasing   the MPS daemons of these units end, since nobody wants them any more; for a reset of the GPU the agent closes NVML, too
+ *   releasing   the MPS daemons of these units end, since nobody wants them any more
  *   retaking    the monitor reads the GPUs, and plan, CDI, labels and slices follow
  *
  * Example: GPU-0 has seven MIG devices of 1g.10gb, of which two are held by pods, and the label now names a configuration with one 3g.40gb

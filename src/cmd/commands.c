@@ -17,6 +17,7 @@ const struct command command_table[] = {
         {"run", "start a program in a share of a GPU, on a machine without Kubernetes", command_run, &command_run_line,
                 NULL},
         {"mps", "supervise this node's MPS control daemons", command_mps, &command_mps_line, command_mps_table},
+        {"top", "show who uses what of this node's GPUs", command_top, &command_top_line, NULL},
         {"uninstall", "remove what is left on this node and on its Node object", command_uninstall,
                 &command_uninstall_line, NULL},
         {"nvidia-device-plugin", "the agent as a drop-in for NVIDIA's device plugin", command_device_plugin,

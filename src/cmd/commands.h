@@ -25,6 +25,7 @@ int command_nvidia_mig_parted(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_probe(int argc, char **argv);
 int command_run(int argc, char **argv);
+int command_top(int argc, char **argv);
 int command_uninstall(int argc, char **argv);
 
 extern const struct command_line command_agent_line;
@@ -42,6 +43,7 @@ extern const struct command_line command_nvidia_mig_parted_line;
 extern const struct command_line command_plan_line;
 extern const struct command_line command_probe_line;
 extern const struct command_line command_run_line;
+extern const struct command_line command_top_line;
 extern const struct command_line command_uninstall_line;
 
 extern const struct command command_mig_table[];

@@ -56,7 +56,7 @@ void mps_faults_follow(struct mps_faults *faults, const struct mps_status *statu
                         *count = *previous;
                 if (daemon->state == MPS_FAULT && !count->is_at_fault)
                         count->totals[kind_of(daemon)]++;
-                count->is_at_fault = daemon->state == MPS_FAULT;
+                count->is_at_fault = daemon->state == MPS_FAULT || (count->is_at_fault && daemon->state != MPS_READY);
                 count->daemon = xstrdup(daemon->name);
                 count->resource = xstrdup(daemon->resource);
                 count->unit = daemon->n_units == 1 ? xstrdup(daemon->units[0]) : NULL;

@@ -14,11 +14,25 @@ void exposition_family(struct exposition *exposition, const char *name, enum exp
                 type == EXPOSITION_COUNTER ? "counter" : "gauge");
 }
 
+/* Short ASCII without anything to escape, as nearly every value is. */
+static bool is_plain(const char *value)
+{
+        const char *c = value;
+
+        while (*c && (unsigned char)*c < 0x80 && *c != '\\' && *c != '"' && *c != '\n')
+                c++;
+        return !*c && (size_t)(c - value) <= EXPOSITION_LABEL_MAX;
+}
+
 /* Backslash, quote and newline are all that the format escapes. */
 static void put_value(struct strbuf *text, const char *value)
 {
         char kept[EXPOSITION_LABEL_MAX + 1];
 
+        if (is_plain(value)) {
+                strbuf_puts(text, value);
+                return;
+        }
         /* Cut first: a character that loses its end is no UTF-8 any more. */
         snprintf(kept, sizeof(kept), "%s", value);
         text_make_utf8(kept);
@@ -39,7 +53,9 @@ static void put_labels(struct strbuf *text, const struct exposition_label *label
         for (; labels->name; labels++) {
                 if (!labels->value)
                         continue;
-                strbuf_printf(text, "%c%s=\"", before, labels->name);
+                strbuf_putc(text, before);
+                strbuf_puts(text, labels->name);
+                strbuf_puts(text, "=\"");
                 put_value(text, labels->value);
                 strbuf_putc(text, '"');
                 before = ',';

@@ -58,8 +58,7 @@ static void read_gpus(struct mig_handover *handover, const json_t *gpus)
                         continue;
                 handover->n_gpus++;
                 gpu->uuid = arena_strdup(&handover->arena, text_of(from, "uuid"));
-                gpu->needs_reset = strcmp(text_of(json_object_get(from, "mode"), "needs"), "nothing") != 0;
-                if (!gpu->needs_reset)
+                if (strcmp(text_of(json_object_get(from, "mode"), "needs"), "nothing") == 0)
                         read_stays(handover, gpu, json_object_get(from, "stays"));
         }
 }
@@ -100,14 +99,6 @@ bool mig_handover_takes(const struct mig_handover *handover, const char *gpu, co
                                 return false;
                 return true;
         }
-        return false;
-}
-
-bool mig_handover_needs_reset(const struct mig_handover *handover)
-{
-        for (size_t i = 0; i < handover->n_gpus; i++)
-                if (handover->gpus[i].needs_reset)
-                        return true;
         return false;
 }
 

@@ -19,8 +19,7 @@
 
 struct mig_handover_gpu {
         const char *uuid;
-        bool needs_reset;         /* the mode changes by a reset: nobody may have the GPU opened */
-        const char *const *stays; /* MIG devices */
+        const char *const *stays; /* MIG devices; none if the mode changes only by a reset or a reboot */
         size_t n_stays;
 };
 
@@ -40,7 +39,6 @@ void mig_handover_done(struct mig_handover *handover);
 
 /* |unit| is the UUID of the GPU, or of a MIG device on it. */
 bool mig_handover_takes(const struct mig_handover *handover, const char *gpu, const char *unit);
-bool mig_handover_needs_reset(const struct mig_handover *handover);
 
 /* Marks what is taken as withdrawn (gpu/inventory.h). */
 void mig_handover_mark(const struct mig_handover *handover, struct inventory *inventory);

@@ -42,7 +42,7 @@ static bool begin_planning(struct mig_manager *manager)
         if (strcmp(manager->config, manager->wanted) != 0)
                 manager->failures = 0;
         memcpy(manager->config, manager->wanted, sizeof(manager->config));
-        manager->is_final = manager->is_broken = false;
+        manager->is_final = manager->is_broken = manager->is_stale = false;
         if (!*manager->config)
                 return begin_idle(manager, MIG_STATE_NONE);
         return enter(manager, MIG_PLANNING, 0);
@@ -50,7 +50,7 @@ static bool begin_planning(struct mig_manager *manager)
 
 static bool finish(struct mig_manager *manager)
 {
-        if (strcmp(manager->config, manager->wanted) != 0 || manager->outcome == MIG_STATE_NONE)
+        if (strcmp(manager->config, manager->wanted) != 0 || manager->outcome == MIG_STATE_NONE || manager->is_stale)
                 return begin_planning(manager);
         return manager->outcome == MIG_STATE_FAILED ? begin_failed(manager) : begin_idle(manager, manager->outcome);
 }
@@ -115,7 +115,7 @@ static bool step_planning(struct mig_manager *manager, enum mig_event event)
         case MIG_EVENT_WANT:
                 return start_over(manager);
         case MIG_EVENT_AGAIN:
-                return enter(manager, MIG_PLANNING, 0);
+                return begin_planning(manager);
         case MIG_EVENT_SAME:
                 return end(manager, MIG_STATE_SUCCESS);
         case MIG_EVENT_CHANGES:
@@ -198,6 +198,7 @@ static bool step_rebooting(struct mig_manager *manager, enum mig_event event)
 
 bool mig_manager_step(struct mig_manager *manager, enum mig_event event)
 {
+        manager->is_stale = manager->is_stale || event == MIG_EVENT_AGAIN;
         switch (manager->phase) {
         case MIG_IDLE:
         case MIG_FAILED:

@@ -22,7 +22,7 @@
  * tried again, and the GPUs concerned stay withdrawn. Then it continues with |retaking|.
  *
  * Until |applying| nothing has been touched, so another label value starts over with |planning|, and no value gives everything back. From
- * |applying| on the change is carried through; only the newest value counts afterwards. A change whose plan fails is tried again too, since
+ * |applying| on the change is carried through; only the newest value, and the newest configurations (AGAIN), count afterwards. A change whose plan fails is tried again too, since
  * the file or the GPUs may be right by then; not so one that needs a reboot, which would interrupt the users of the GPUs for nothing.
  */
 #pragma once
@@ -97,7 +97,8 @@ struct mig_manager {
         enum mig_state outcome;            /* of the change that ends */
         bool is_final;                     /* nothing is gained by trying again */
         bool is_broken;                    /* it resumes its own change */
-        unsigned int failures;             /* in a row, of this configuration */
+        bool is_stale;         /* AGAIN came while a change was carried out: it is planned again afterwards */
+        unsigned int failures; /* in a row, of this configuration */
 };
 
 /* The first phase is |resuming|, and to be carried out. |is_withdrawn|: the record of a handover is there. */

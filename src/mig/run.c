@@ -168,6 +168,8 @@ static const char *const *name_configuration(const struct mig_run *run, const ch
                 ret[count++] = run->options.file;
         }
         if (strcmp(what, "apply") == 0) {
+                ret[count++] = "--mode-change";
+                ret[count++] = run->options.mode_change;
                 ret[count++] = "--state-directory";
                 ret[count++] = run->options.state_directory;
         }
@@ -177,7 +179,7 @@ static const char *const *name_configuration(const struct mig_run *run, const ch
 
 static void begin_apply(struct mig_run *run)
 {
-        const char *arguments[10];
+        const char *arguments[12];
         struct error err;
 
         if (write_record(run, &err) < 0) {
@@ -207,8 +209,9 @@ static void arm(struct mig_run *run)
 
 static void begin_phase(struct mig_run *run)
 {
-        const char *arguments[10];
-        const char *const resume[] = {"apply", "--resume", "--state-directory", run->options.state_directory, NULL};
+        const char *arguments[12];
+        const char *const resume[] = {"apply", "--resume", "--mode-change", run->options.mode_change,
+                "--state-directory", run->options.state_directory, NULL};
 
         switch (run->manager.phase) {
         case MIG_RESUMING:
@@ -329,6 +332,7 @@ static void copy_options(struct mig_run *run, const struct mig_run_options *opti
                 reading[i] = arena_strdup(&run->arena, options->reading[i]);
         run->options = *options;
         run->options.reading = reading;
+        run->options.mode_change = arena_strdup(&run->arena, options->mode_change);
         run->options.program = arena_strdup(&run->arena, options->program);
         run->options.file = arena_strdup(&run->arena, options->file);
         run->options.state_directory = arena_strdup(&run->arena, options->state_directory);

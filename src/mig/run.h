@@ -30,6 +30,7 @@ struct mig_run_options {
         const char *file;            /* the configurations; "": those that `warpshare mig` generates */
         const char *state_directory; /* of `warpshare mig apply`, and of the record */
         bool may_reboot;
+        const char *mode_change; /* "reset" or "reboot": what apply may do where a mode changes only by that */
         /* Another phase began (or the same one anew), or the state or its reason is another one. */
         void (*changed)(bool has_begun, void *data);
         void *data;

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/complaint.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "kube/backoff.h"
 #include "kube/object.h"
 #include "node/apply.h"
 #include "node/watch.h"
@@ -20,6 +22,10 @@ struct mig_labels {
         bool evict;
         enum mig_state first_state;
         bool has_told;
+        struct kube_call *call; /* the first reading: the watch may have told its listeners long ago */
+        uv_timer_t timer;
+        struct backoff backoff;
+        struct complaint trouble;
         struct node_apply *apply;
 };
 
@@ -30,29 +36,54 @@ static const char *label_of(const json_t *node, const char *key)
         return value ? value : "";
 }
 
-static void on_mig_node(const json_t *node, void *data)
+static void labels_take(struct mig_labels *labels, const json_t *node)
 {
-        struct mig_labels *labels = data;
         const char *config = label_of(node, MIG_CONFIG_LABEL);
         bool evict = strcmp(label_of(node, MIG_DRAIN_LABEL), MIG_DRAIN_EVICT) == 0;
-        bool is_same = evict == labels->evict && strcmp(config, labels->config) == 0;
+        bool is_same = labels->is_known && evict == labels->evict && strcmp(config, labels->config) == 0;
 
         snprintf(labels->config, sizeof(labels->config), "%s", config);
         labels->evict = evict;
         if (!labels->is_known)
                 labels->first_state = mig_state_parse(label_of(node, MIG_STATE_LABEL));
-        else if (!is_same)
+        labels->is_known = true;
+        if (!is_same)
                 labels->options.changed(labels->options.data);
 }
 
-static void on_mig_synced(void *data)
+static void on_mig_node(const json_t *node, void *data)
+{
+        labels_take(data, node);
+}
+
+/* ---- the first reading ---- */
+
+static void read_node(uv_timer_t *timer);
+
+/* The watch may have been faster, and is newer then. */
+static void on_node_read(const struct kube_answer *answer, void *data)
 {
         struct mig_labels *labels = data;
 
+        labels->call = NULL;
         if (labels->is_known)
                 return;
-        labels->is_known = true;
-        labels->options.changed(labels->options.data);
+        if (!answer->error || answer->status == 404) {
+                labels_take(labels, answer->error ? NULL : answer->object);
+                return;
+        }
+        complain(&labels->trouble, "the node's MIG configuration cannot be read, will try again", answer->error);
+        uv_timer_start(&labels->timer, read_node,
+                backoff_next(&labels->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
+}
+
+static void read_node(uv_timer_t *timer)
+{
+        struct mig_labels *labels = timer->data;
+        _free_ char *path = object_path("/api/v1/nodes", labels->node);
+
+        labels->call = kube_client_send(labels->options.client,
+                &(struct kube_request){.method = KUBE_GET, .path = path, .done = on_node_read, .data = labels});
 }
 
 struct mig_labels *mig_labels_new(const struct mig_labels_options *options)
@@ -69,8 +100,12 @@ struct mig_labels *mig_labels_new(const struct mig_labels_options *options)
         labels->options = *options;
         labels->node = xstrdup(options->node);
         labels->apply = node_apply_new(&apply);
-        labels->listener = (struct node_listener){.on_node = on_mig_node, .on_synced = on_mig_synced, .data = labels};
+        labels->listener = (struct node_listener){.on_node = on_mig_node, .data = labels};
         node_watch_listen(options->watch, &labels->listener);
+        labels->backoff = (struct backoff){NODE_APPLY_RETRY_MS, NODE_APPLY_RETRY_MAX_MS, 0};
+        uv_timer_init(kube_client_loop(options->client), &labels->timer);
+        labels->timer.data = labels;
+        read_node(&labels->timer);
         return labels;
 }
 
@@ -115,13 +150,21 @@ void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char 
         node_apply_put(labels->apply, object);
 }
 
+static void free_labels(uv_handle_t *handle)
+{
+        struct mig_labels *labels = handle->data;
+
+        free(labels->node);
+        free(labels);
+}
+
 struct mig_labels *mig_labels_close(struct mig_labels *labels)
 {
         if (!labels)
                 return NULL;
         node_watch_leave(&labels->listener);
         labels->apply = node_apply_close(labels->apply);
-        free(labels->node);
-        free(labels);
+        labels->call = kube_call_cancel(labels->call);
+        uv_close((uv_handle_t *)&labels->timer, free_labels);
         return NULL;
 }

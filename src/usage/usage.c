@@ -192,20 +192,39 @@ static void count(struct share *share, uint64_t now_ms, double seconds, double j
                 usage_ring_put(&share->ring, now_ms / 60000, (uint32_t)MIN(sum->memory / KIB, UINT32_MAX));
 }
 
+static bool has_server(const struct gpu_sample *sample, const pid_t *servers, size_t n_servers)
+{
+        for (size_t i = 0; i < sample->n_processes; i++)
+                if (kind_of(&sample->processes[i], servers, n_servers) == USAGE_MPS_SERVER)
+                        return true;
+        return false;
+}
+
+/* A driver that does not list clients of MPS as such has no samples of them, either: they are not idle. */
+static struct gpu_process doubt(const struct gpu_process *process, bool is_beside_server)
+{
+        struct gpu_process doubted = *process;
+
+        if (is_beside_server && process->sm_percent == 0)
+                doubted.sm_percent = doubted.memory_percent = GPU_PERCENT_UNKNOWN;
+        return doubted;
+}
+
 static void add_sample(struct usage *usage, const struct gpu_sample *sample, const pid_t *servers, size_t n_servers)
 {
         struct place *place = get_place(usage, sample->uuid);
         const double seconds = seconds_since(place, sample->at_ms);
         const double joules = active_energy(place, sample, seconds);
         const uint64_t power = sample->values[GPU_POWER];
+        const bool is_mps = has_server(sample, servers, n_servers);
         unsigned int all_sm_percent = 0;
 
         for (size_t i = 0; i < sample->n_processes; i++) {
-                const struct gpu_process *process = &sample->processes[i];
-                const enum usage_kind kind = kind_of(process, servers, n_servers);
+                const enum usage_kind kind = kind_of(&sample->processes[i], servers, n_servers);
+                const struct gpu_process process = doubt(&sample->processes[i], is_mps && kind != USAGE_MPS_SERVER);
 
-                add_process(get_share(usage, sample->uuid, kind, kind == USAGE_POD ? process->pod_uid : NULL), process);
-                add_percent(&all_sm_percent, process->sm_percent);
+                add_process(get_share(usage, sample->uuid, kind, kind == USAGE_POD ? process.pod_uid : NULL), &process);
+                add_percent(&all_sm_percent, process.sm_percent);
         }
         for (size_t i = 0; i < usage->n_shares; i++)
                 if (usage->shares[i]->share.n_processes && strcmp(usage->shares[i]->share.unit, sample->uuid) == 0)

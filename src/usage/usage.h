@@ -9,7 +9,8 @@
  * activity, all of them to P.
  *
  * What the driver does not say of one process is not known of its share: its memory or its activity is unknown then, and its counters stand still.
- * Under MPS the driver counts activity for the MPS server alone; no source splits it among the clients, so nothing here does. Energy is an estimate
+ * Under MPS the driver counts activity for the MPS server alone; no source splits it among the clients, so nothing here does, and beside a server a
+ * process without activity is unknown, not idle. Energy is an estimate
  * even where activity is known: by SM activity, above the least power.
  *
  * A share is kept for USAGE_KEEP_MS after its last process, because a container may restart; then its counters begin again.

@@ -465,7 +465,7 @@ class Kubelet:
                 pods_pb.PodResources(name=pod.name, namespace=pod.namespace, containers=[
                     pods_pb.ContainerResources(name=container.name, devices=self._list_devices(container.devices))
                     for container in pod.containers.values() if container.is_listed])
-                for pod in self.pods.values()])
+                for pod in random.sample(list(self.pods.values()), len(self.pods))])  # in another order each time, as kubelet's
 
     def _list_allocatable(self, _, context):
         with self.changed:

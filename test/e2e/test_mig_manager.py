@@ -184,6 +184,16 @@ def test_who_holds_a_unit_is_waited_for_and_the_other_gpu_never_notices(manager)
     assert others and all(one == {'1:7', '1:8', '1:9'} for one in others)
 
 
+def test_all_who_hold_a_unit_are_named_and_once(manager):
+    manager.start()
+    manager.hold('0:7', '0:8', '0:9')
+    manager.label('large')
+    reason = ', '.join('default/0-%d/main (MIG-00000000-0000-4000-8000-00000000000%d)' % (i, i) for i in (7, 8, 9)) + ' have it'
+    manager.wait_state('pending', '^%s$' % re.escape(reason))
+    manager.node.stays(lambda: manager.calls() == ['resume ', 'plan large'], 'it waits', 6)
+    assert manager.node.logs().count('phase=waiting reason="default/') == 1
+
+
 def test_who_holds_what_stays_is_not_waited_for(manager):
     kubelet = manager.start()
     manager.hold('0:7')
@@ -312,8 +322,8 @@ def test_a_state_that_somebody_else_writes_is_put_back(manager):
     manager.wait_state('success')
 
 
-@pytest.mark.parametrize('phase', ['planning', 'waiting', 'applying', 'half'])
-@pytest.mark.parametrize('is_killed', [True, False], ids=['killed', 'stopped'])
+@pytest.mark.parametrize('phase, is_killed', [('planning', True), ('waiting', True), ('applying', True), ('half', True), ('waiting', False),
+                                              ('half', False)])
 def test_the_next_agent_goes_on_from_any_phase(manager, phase, is_killed):
     manager.start()
     if phase == 'waiting':
@@ -349,6 +359,28 @@ def test_the_next_agent_goes_on_from_any_phase(manager, phase, is_killed):
     manager.wait_state('success')
     manager.wait_healthy(LARGE, '0:1')
     manager.wait_healthy(SMALL, '1:7', '1:8', '1:9')
+
+
+def test_an_agent_that_takes_over_late_knows_the_label(manager):
+    folder = manager.folder / 'configs'
+    folder.mkdir()
+    (folder / 'only').write_text(yaml.safe_dump(MIXED), encoding='utf-8')
+    manager.node.scenario(BEFORE)
+    manager.node.kubelet.start()
+    arguments = manager.options('--config-dir', str(folder), '--config-default', 'only')  # it follows a label of the node from its start
+    first = manager.node.start(*arguments)
+    manager.wait_healthy(SMALL, *ALL_SMALL)
+    lists = len(manager.cluster.api.asked('list', 'nodes'))
+    manager.node.start(*arguments)
+    manager.node.agent.wait_log('GPUs found')
+    manager.cluster.api.wait_for(lambda: len(manager.cluster.api.asked('list', 'nodes')) > lists)
+    manager.fault('plan', 'wait')
+    manager.label('large')
+    manager.wait_call('plan large')
+    assert first.stop() == 0
+    manager.mend('plan')
+    manager.wait_state('success')  # though nothing of the node has changed since it serves
+    manager.wait_healthy(LARGE, '0:1')
 
 
 def test_mps_daemons_of_what_goes_end_before_the_change(manager):

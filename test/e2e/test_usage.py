@@ -1,11 +1,13 @@
 """Who uses what, as the metrics of the agent say: simulated processes, whose cgroups are in a /proc of the test's own."""
+import csv
+import json
 import os
 import shutil
 import subprocess
 
 import pytest
 from mps_node import MpsNode
-from node import GPU, sharing, v100s
+from node import GPU, SIMULATOR, WARPSHARE, sharing, v100s
 from test_agent_metrics import get
 
 GIB = 1 << 30
@@ -64,6 +66,47 @@ def test_a_pods_processes_are_counted_until_it_ends(node):
 def test_no_reading_is_made_where_it_is_off(node):
     node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=off')
     assert 'warpshare_gpu_' not in get(node.agent, '/metrics')[1]
+
+
+def top(*arguments, **environment):
+    done = subprocess.run([WARPSHARE, 'top', *arguments], env={**os.environ, **environment}, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_top_shows_what_the_agent_knows(node):
+    machine = Machine(node)
+    kubelet = start(node, sharing('timeSlicing', 4), machine)
+    kubelet.admit('train', GPU, 1, namespace='team-a')
+    machine.put(4711, '/kubepods/burstable/pod%s/%064d' % (kubelet.pods['train'].uid, 1))
+    gpus = v100s(1)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    node.wait(lambda: of_pod(node, USED, 'train') == [3 * GIB], 'the memory of the pod is told')
+    agent = '--metrics-address=127.0.0.1:%s' % node.agent.wait_log(r'metrics.* port=(\d+)').group(1)
+    shown = top(agent)
+    assert 'GPU 0' in shown and 'team-a/train' in shown and '3.0 GiB' in shown
+    unit, = json.loads(top(agent, '--output=json'))['units']
+    share, = [share for share in unit['shares'] if share.get('pod') == 'train']
+    assert share['memoryUsedBytes'] == 3 * GIB and share['smRatio'] == 0.4 and share['container'] == 'main'
+    row, = csv.DictReader(top(agent, '--output=csv', '--filter=train').splitlines())
+    assert row['memory_used_bytes'] == str(3 * GIB) and row['memory_limit_bytes'] == ''
+    assert top(agent, '--filter=nobody') == 'no such pod\n'
+
+
+def test_top_asks_the_driver_where_there_is_no_agent(node):
+    machine = Machine(node)
+    machine.put(4711, '/kubepods/burstable/pod1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b/%064d' % 1)
+    gpus = v100s(1)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    # Nobody listens at the default address in a network of our own.
+    shown = subprocess.run(['unshare', '-rn', WARPSHARE, 'top', '--once', '--nvml-library', SIMULATOR, '--system-root', machine.root],
+                           env={**os.environ, 'WARPSHARE_SIM_SCENARIO': node.scenario_path}, capture_output=True, text=True, check=False)
+    if 'unshare' in shown.stderr:
+        pytest.skip('no network namespace can be made here: ' + shown.stderr)
+    assert 'pod 1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b' in shown.stdout, shown.stderr
 
 
 @pytest.mark.skipif(not shutil.which('promtool'), reason='promtool (of the package prometheus) is not installed')

@@ -7,8 +7,11 @@ from kubernetes.client import models
 
 # The Prometheus operator's, as far as it is used.
 MONITOR = {'selector': {'matchLabels': dict}, 'namespaceSelector': {'matchNames': list}}
-MONITORED = [{'port': str, 'interval': str, 'honorLabels': bool}]
-MONITORS = {'PodMonitor': {**MONITOR, 'podMetricsEndpoints': MONITORED}, 'ServiceMonitor': {**MONITOR, 'endpoints': MONITORED}}
+MONITORED = [{'port': str, 'interval': str, 'honorLabels': bool,
+              'relabelings': [{'sourceLabels': list, 'targetLabel': str, 'action': str, 'regex': str}]}]
+RULE = {'alert': str, 'expr': str, 'for': str, 'labels': dict, 'annotations': dict}
+MONITORS = {'PodMonitor': {**MONITOR, 'podMetricsEndpoints': MONITORED}, 'ServiceMonitor': {**MONITOR, 'endpoints': MONITORED},
+            'PrometheusRule': {'groups': [{'name': str, 'rules': [RULE]}]}}
 SCALARS = {'str': (str,), 'bool': (bool,), 'int': (int,), 'float': (int, float), 'datetime': (str,), 'object': (object,)}
 LABEL_VALUE = re.compile(r'([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?\Z')
 LABEL_KEY = re.compile(r'([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z')

@@ -60,6 +60,9 @@ VALUES = {
     'usage': {'usage': {'hostPID': True}},
     'metrics by a service': {'metrics': {'service': {'enabled': True}, 'serviceMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}}}},
+    'alerts': {'metrics': {'rules': {'enabled': True, 'labels': {'release': 'prometheus'}, 'runbooks': 'https://docs.example.com/alerts.md',
+                                     'disabled': ['WarpshareChangePending']}}},
+    'dashboards': {'metrics': {'dashboards': {'enabled': True, 'labels': {'grafana_dashboard': 'yes'}, 'annotations': {'grafana_folder': 'GPUs'}}}},
     'test': {'test': {'resource': 'nvidia.com/gpu.shared'}},
     'simulation': {'simulation': {'enabled': True, 'model': 'H200', 'gpus': 8}, 'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG)}}},
     'log': {'log': {'level': 'debug', 'format': 'json'}},
@@ -141,6 +144,9 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
     ({'metrics': {'serviceMonitor': {'enabled': True}}}, 'metrics.serviceMonitor needs metrics.service'),
     ({'metrics': {'service': {'enabled': True}, 'serviceMonitor': {'enabled': True}, 'podMonitor': {'enabled': True}}},
      'metrics.podMonitor and metrics.serviceMonitor'),
+    ({'metrics': {'rules': {'runbooks': 'docs'}}}, 'metrics.rules.runbooks'),
+    ({'metrics': {'rules': {'disabled': ['KubePodCrashLooping']}}}, 'metrics.rules.disabled'),
+    ({'metrics': {'rules': {'enabled': True, 'disabled': ['WarpshareChangePendin']}}}, 'there is no alert WarpshareChangePendin'),
     ({'mps': {'root': 'x'}}, 'mps.root'),
     ({'migStrategy': 'some'}, 'migStrategy'),
     ({'deviceListStrategy': 'envvar,cdi'}, 'deviceListStrategy'),
@@ -487,6 +493,46 @@ def test_two_releases_do_not_select_each_others_pods(program):
     assert len({tuple(sorted(selector.items())) for selector in selectors}) == 4
     names = {(kind['kind'], kind['metadata']['name']) for kind in one.objects}
     assert not names & {(kind['kind'], kind['metadata']['name']) for kind in two.objects}
+
+
+# ---- alerts and dashboards ----
+
+def file_of_the_chart(name):
+    with open(f'{chart.CHART}/files/{name}', encoding='utf-8') as file:
+        return file.read()
+
+
+def test_the_alerts_are_those_of_the_plain_file(program):
+    rendered = chart.render(program, {'metrics': {'rules': {'enabled': True}}})
+    assert rendered.one('PrometheusRule', 'warpshare')['spec'] == yaml.safe_load(file_of_the_chart('rules.yaml'))
+    assert not chart.render(program).all('PrometheusRule')
+    assert not chart.render(program, {'metrics': {'enabled': False, 'rules': {'enabled': True}}}).all('PrometheusRule')
+
+
+def test_an_alert_can_be_left_out_and_leads_to_where_the_page_is_served(program):
+    values = {'metrics': {'rules': {'enabled': True, 'disabled': ['WarpshareChangePending'], 'runbooks': 'https://docs.example.com/alerts.md'}}}
+    groups = chart.render(program, values).one('PrometheusRule', 'warpshare')['spec']['groups']
+    links = {rule['alert']: rule['annotations']['runbook_url'] for group in groups for rule in group['rules']}
+    assert 'WarpshareChangePending' not in links
+    assert links['WarpshareGPULost'] == 'https://docs.example.com/alerts.md#warpsharegpulost'
+    assert all(link.startswith('https://') for link in links.values())
+
+
+def test_grafana_gets_the_dashboards_as_they_are(program):
+    found = chart.render(program, {'metrics': {'dashboards': {'enabled': True}}}).one('ConfigMap', 'warpshare-dashboards')
+    names = sorted(os.listdir(f'{chart.CHART}/files/dashboards'))
+    assert found['data'] == {f'warpshare-{name}': file_of_the_chart(f'dashboards/{name}') for name in names}
+    assert found['metadata']['labels']['grafana_dashboard'] == '1'
+
+
+@pytest.mark.parametrize('values, kind, endpoints', [
+    ({'podMonitor': {'enabled': True}}, 'PodMonitor', 'podMetricsEndpoints'),
+    ({'service': {'enabled': True}, 'serviceMonitor': {'enabled': True}}, 'ServiceMonitor', 'endpoints')])
+def test_series_have_the_name_of_the_node_and_no_pod_of_the_agent(program, values, kind, endpoints):
+    endpoint, = chart.render(program, {'metrics': values}).one(kind, 'warpshare')['spec'][endpoints]
+    assert endpoint['honorLabels'] is True
+    assert endpoint['relabelings'] == [{'sourceLabels': ['__meta_kubernetes_pod_node_name'], 'targetLabel': 'node'},
+                                       {'action': 'labeldrop', 'regex': 'namespace|pod|container'}]
 
 
 # ---- DRA ----

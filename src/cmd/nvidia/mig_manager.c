@@ -475,6 +475,7 @@ static void begin_run(struct mig_program *program)
                 .reading = reading,
                 .file = program->file,
                 .state_directory = state,
+                .mode_change = is_on(program, REBOOT) ? "reboot" : "reset",
                 .may_reboot = is_on(program, REBOOT),
                 .changed = on_run_changed,
                 .data = program,

@@ -54,8 +54,8 @@ static void test_each_fault_counts_once_by_what_was_seen(void **state UNUSED)
         report(MPS_FAULT, 5, &bad_server);
         report(MPS_FAULT, 0, NULL);
         assert_totals(1, 0, 0);
-        report(MPS_STARTING, 6, NULL);
-        report(MPS_FAULT, 6, NULL);
+        report(MPS_READY, 6, &good_server);
+        report(MPS_FAULT, 6, &good_server);
         assert_totals(1, 0, 1);
         report(MPS_READY, 8, &good_server);
         report(MPS_FAULT, 0, NULL);
@@ -63,6 +63,20 @@ static void test_each_fault_counts_once_by_what_was_seen(void **state UNUSED)
         report(MPS_READY, 9, &good_server);
         report(MPS_FAULT, 9, &bad_server);
         assert_totals(2, 1, 1);
+}
+
+static void test_a_repair_that_fails_is_no_new_fault(void **state UNUSED)
+{
+        report(MPS_FAULT, 0, NULL);
+        for (unsigned int i = 0; i < 3; i++) {
+                report(MPS_STARTING, 6, NULL);
+                report(MPS_CONFIGURING, 6, NULL);
+                report(MPS_FAULT, 6, NULL);
+        }
+        assert_totals(0, 1, 0);
+        report(MPS_READY, 8, &good_server);
+        report(MPS_FAULT, 0, NULL);
+        assert_totals(0, 2, 0);
 }
 
 static void test_a_daemon_that_is_met_at_fault_counts(void **state UNUSED)
@@ -93,6 +107,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_teardown(test_each_fault_counts_once_by_what_was_seen, empty_faults),
+                cmocka_unit_test_teardown(test_a_repair_that_fails_is_no_new_fault, empty_faults),
                 cmocka_unit_test_teardown(test_a_daemon_that_is_met_at_fault_counts, empty_faults),
                 cmocka_unit_test_teardown(test_a_daemon_that_is_wanted_no_more_is_forgotten, empty_faults),
                 cmocka_unit_test(test_kinds_have_names),

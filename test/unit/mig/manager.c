@@ -157,6 +157,19 @@ static void test_values_that_come_while_it_applies_count_afterwards_and_only_the
         assert_int_equal(manager.state, MIG_STATE_SUCCESS);
 }
 
+static void test_configurations_that_change_while_it_applies_are_looked_at_afterwards(void **state UNUSED)
+{
+        struct mig_manager manager = at(MIG_APPLYING);
+
+        assert_false(mig_manager_step(&manager, MIG_EVENT_AGAIN));
+        mig_manager_step(&manager, MIG_EVENT_APPLIED);
+        mig_manager_step(&manager, MIG_EVENT_RETAKEN);
+        assert_int_equal(manager.phase, MIG_PLANNING);
+        assert_true(mig_manager_step(&manager, MIG_EVENT_SAME));
+        assert_int_equal(manager.phase, MIG_IDLE);
+        assert_int_equal(manager.state, MIG_STATE_SUCCESS);
+}
+
 static void test_a_failure_gives_everything_back_and_says_why(void **state UNUSED)
 {
         static const enum mig_phase phases[] = {MIG_WAITING, MIG_RELEASING, MIG_APPLYING};
@@ -456,6 +469,7 @@ int main(void)
                 cmocka_unit_test(test_another_value_starts_over_as_long_as_nothing_is_touched),
                 cmocka_unit_test(test_a_label_that_is_removed_gives_everything_back),
                 cmocka_unit_test(test_values_that_come_while_it_applies_count_afterwards_and_only_the_newest),
+                cmocka_unit_test(test_configurations_that_change_while_it_applies_are_looked_at_afterwards),
                 cmocka_unit_test(test_a_failure_gives_everything_back_and_says_why),
                 cmocka_unit_test(test_an_unknown_configuration_withdraws_nothing),
                 cmocka_unit_test(test_a_failure_is_tried_again_less_and_less_often),

@@ -163,6 +163,23 @@ static void test_a_server_of_mps_is_no_pod_whose_container_it_runs_in(void **sta
         usage_free(usage);
 }
 
+static void test_beside_a_server_of_mps_nobody_is_idle(void **state UNUSED)
+{
+        static const struct gpu_process processes[] = {
+                PROCESS(7, GIB, 0, NULL), PROCESS(8, GIB, 0, "P"), PROCESS(9, GIB, 5, "Q")};
+        const pid_t server = 7;
+        struct usage *usage = usage_new();
+
+        usage_add(usage, one(1000, processes, 3), &server, 1);
+        assert_int_equal(find_share(usage, USAGE_MPS_SERVER, NULL).sm_percent, 0);
+        assert_int_equal(find_share(usage, USAGE_POD, "P").sm_percent, DARK);
+        assert_int_equal(find_share(usage, USAGE_POD, "P").memory_percent, DARK);
+        assert_int_equal(find_share(usage, USAGE_POD, "Q").sm_percent, 5);
+        usage_add(usage, one(2000, processes, 3), NULL, 0);
+        assert_int_equal(find_share(usage, USAGE_POD, "P").sm_percent, 0);
+        usage_free(usage);
+}
+
 static void test_a_process_that_is_not_visible_is_nobodys(void **state UNUSED)
 {
         static const struct gpu_process processes[] = {{.pid = 5, .memory = GIB}};
@@ -231,7 +248,7 @@ static struct gpu_samples *draw_samples(uint64_t at_ms, uint64_t energy)
                 unit->values[GPU_MEMORY_USED] = 100 * GIB;
                 for (size_t j = 0; j < unit->n_processes; j++) {
                         processes[j] = (struct gpu_process)PROCESS(
-                                (pid_t)(100 * i + j), draw(5) * GIB, draw(6), pods[draw(ARRAY_SIZE(pods))]);
+                                (pid_t)(100 * i + j), draw(5) * GIB, 1 + draw(5), pods[draw(ARRAY_SIZE(pods))]);
                         processes[j].is_visible = draw(4);
                         if (i == 2)
                                 processes[j].sm_percent = DARK;
@@ -298,6 +315,7 @@ int main(void)
                 cmocka_unit_test(test_an_unknown_part_makes_the_whole_unknown),
                 cmocka_unit_test(test_energy_is_split_only_where_the_activity_of_all_is_known),
                 cmocka_unit_test(test_a_server_of_mps_is_no_pod_whose_container_it_runs_in),
+                cmocka_unit_test(test_beside_a_server_of_mps_nobody_is_idle),
                 cmocka_unit_test(test_a_process_that_is_not_visible_is_nobodys),
                 cmocka_unit_test(test_a_gap_counts_for_nobody),
                 cmocka_unit_test(test_a_share_without_processes_stays_for_a_while_with_its_counters),

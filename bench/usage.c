@@ -1,0 +1,153 @@
+/*
+ * What accounting costs without a driver: a reading added up, and the page of metrics about it, for 8 GPUs with 48 shares each. bench/run knows the
+ * budgets.
+ */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/usage_metrics.h"
+#include "bench/figure.h"
+
+#define GPUS 8U
+#define SHARES 48U
+#define ALL (GPUS * SHARES)
+#define TIMES 200U
+
+struct names {
+        char gpus[GPUS][48];
+        char pods[ALL][40];
+        char names[ALL][16];
+        struct usage_owner owners[ALL];
+};
+
+static void make_names(struct names *names)
+{
+        for (unsigned int i = 0; i < GPUS; i++)
+                snprintf(names->gpus[i], sizeof(names->gpus[i]), "GPU-%08x-1111-2222-3333-444444444444", i);
+        for (unsigned int i = 0; i < ALL; i++) {
+                snprintf(names->pods[i], sizeof(names->pods[i]), "%08x-5c6d-7e8f-9a0b-1c2d3e4f5a6b", i);
+                snprintf(names->names[i], sizeof(names->names[i]), "inference-%u", i);
+                names->owners[i] = (struct usage_owner){.unit = names->gpus[i % GPUS],
+                        .pod_uid = names->pods[i],
+                        .pod_namespace = "team-a",
+                        .pod = names->names[i],
+                        .container = "main",
+                        .limit = UINT64_C(1699) << 20};
+        }
+}
+
+/* Time-sliced shares have no limits. */
+static void drop_limits(struct names *names)
+{
+        for (unsigned int i = 0; i < ALL; i++)
+                names->owners[i].limit = 0;
+}
+
+/* |n_processes| in turn on the GPUs, each of a pod of its own. */
+static struct gpu_samples *make_samples(
+        const struct names *names, unsigned int n_processes, bool is_mps, uint64_t at_ms)
+{
+        struct gpu_samples *samples = gpu_samples_new();
+
+        samples->units = xcalloc(GPUS, sizeof(*samples->units));
+        samples->n_units = GPUS;
+        for (unsigned int i = 0; i < GPUS; i++) {
+                struct gpu_sample *unit = &samples->units[i];
+                struct gpu_process *processes = ARENA_ARRAY(&samples->arena, struct gpu_process, n_processes);
+
+                *unit = (struct gpu_sample){.uuid = arena_strdup(&samples->arena, names->gpus[i]),
+                        .gpu = names->gpus[i],
+                        .at_ms = at_ms,
+                        .has_processes = true,
+                        .processes = processes};
+                for (unsigned int value = 0; value < GPU_VALUES; value++)
+                        unit->values[value] = at_ms + value;
+                for (unsigned int j = i; j < n_processes; j += GPUS)
+                        processes[unit->n_processes++] = (struct gpu_process){.pid = (pid_t)(1000 + j),
+                                .memory = UINT64_C(1200) << 20,
+                                .sm_percent = is_mps ? GPU_PERCENT_UNKNOWN : 2,
+                                .memory_percent = is_mps ? GPU_PERCENT_UNKNOWN : 1,
+                                .is_visible = true,
+                                .pod_uid = names->pods[j]};
+        }
+        return samples;
+}
+
+static void measure_rounds(const struct names *names, unsigned int n_processes, const char *name)
+{
+        struct figure figure = {.name = name, .unit = "us"};
+        struct usage *usage = usage_new();
+
+        for (unsigned int i = 1; i <= TIMES; i++) {
+                struct gpu_samples *samples = make_samples(names, n_processes, false, i * UINT64_C(5000));
+                const int64_t started = clock_ns();
+
+                usage_add(usage, samples, NULL, 0);
+                figure_add(&figure, (double)(clock_ns() - started) / 1000);
+        }
+        usage_free(usage);
+        figure_print(&figure);
+        free(figure.samples);
+}
+
+static char *write_page(const struct usage *usage, const struct names *names)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct agent_usage_view view = {.samples = usage_samples(usage)};
+        struct exposition exposition = EXPOSITION_INIT;
+
+        view.n_shares = usage_shares(usage, &arena, &view.shares);
+        view.n_rows = usage_rows(names->owners, ALL, view.shares, view.n_shares, &arena, &view.rows);
+        usage_metrics_put(&exposition, &view);
+        return exposition_take(&exposition);
+}
+
+/* Of all shares, each with a process. */
+static void measure_page(const struct names *names, bool is_mps, const char *name, const char *size_name)
+{
+        struct figure figure = {.name = name, .unit = "ms"};
+        struct usage *usage = usage_new();
+        size_t size = 0;
+
+        for (unsigned int i = 1; i <= 3; i++)
+                usage_add(usage, make_samples(names, ALL, is_mps, i * UINT64_C(5000)), NULL, 0);
+        for (unsigned int i = 0; i < TIMES; i++) {
+                const int64_t started = clock_ns();
+                char *page = write_page(usage, names);
+
+                figure_add(&figure, (double)(clock_ns() - started) / 1e6);
+                size = strlen(page);
+                free(page);
+        }
+        usage_free(usage);
+        figure_print(&figure);
+        figure_print_one(size_name, "KiB", (double)size / 1024);
+        free(figure.samples);
+}
+
+static void measure_memory(const struct names *names)
+{
+        const size_t before = mallinfo2().uordblks;
+        struct usage *usage = usage_new();
+
+        for (unsigned int i = 1; i <= 3; i++)
+                usage_add(usage, make_samples(names, ALL, false, i * UINT64_C(5000)), NULL, 0);
+        figure_print_one("usage_memory", "KiB", (double)(mallinfo2().uordblks - before) / 1024);
+        usage_free(usage);
+}
+
+int main(void)
+{
+        struct names *names = xcalloc(1, sizeof(*names));
+
+        make_names(names);
+        measure_memory(names);
+        measure_rounds(names, 100, "usage_round");
+        measure_page(names, true, "usage_page_mps", "usage_size_mps");
+        drop_limits(names);
+        measure_page(names, false, "usage_page", "usage_size");
+        free(names);
+        return 0;
+}
