@@ -659,7 +659,7 @@ int command_nvidia_mig_manager(int argc, char **argv)
         int status;
 
         if (argc > 1 && strcmp(argv[1], "chroot") == 0) /* a child of ours */
-                return mig_services_enter(argc - 1, argv + 1);
+                mig_services_enter(argc - 1, argv + 1);
         signals_hold();
         signal(SIGPIPE, SIG_IGN);
         if (!command_line_read(&command_nvidia_mig_manager_line, &set, values, &arena, argc, argv, &status))

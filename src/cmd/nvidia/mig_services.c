@@ -26,17 +26,17 @@ struct mig_services {
 
 /* ---- the child ---- */
 
-int mig_services_enter(int argc, char **argv)
+void mig_services_enter(int argc, char **argv)
 {
         if (argc < 3)
-                return EXIT_ENTER;
+                _exit(EXIT_ENTER);
         if (strcmp(argv[1], "/") != 0 && (chroot(argv[1]) < 0 || chdir("/") < 0)) {
                 fprintf(stderr, "enter '%s': %s\n", argv[1], strerror(errno));
-                return EXIT_ENTER;
+                _exit(EXIT_ENTER);
         }
         execvp(argv[2], argv + 2);
         fprintf(stderr, "run '%s': %s\n", argv[2], strerror(errno));
-        return EXIT_ENTER;
+        _exit(EXIT_ENTER); /* what would run at the end expects /proc, which the host's root may not have here */
 }
 
 static void services_done(struct mig_services *services, const struct error *err)

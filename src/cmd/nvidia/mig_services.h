@@ -30,5 +30,5 @@ void mig_services_reboot(struct mig_services *services);
 /* A child is killed; what systemd does for it goes on. Accepts NULL, returns NULL. */
 struct mig_services *mig_services_close(struct mig_services *services);
 
-/* What a child is: "chroot ROOT PROGRAM ARGUMENT…". Returns only the exit status of a failure. */
-int mig_services_enter(int argc, char **argv);
+/* What a child is: "chroot ROOT PROGRAM ARGUMENT…". Does not return. */
+void mig_services_enter(int argc, char **argv) __attribute__((noreturn));

@@ -408,7 +408,7 @@ static void turn(struct mig_manager *manager, struct node *node, uint64_t *seed,
 {
         enum mig_event event = answer(node, manager, seed, may_fail);
 
-        /* A plan that was given up answers too late: here its answer is never passed on, as in agent/mig.c. */
+        /* A plan that was given up answers too late: here its answer is never passed on, as in mig/run.c. */
         if (mig_manager_step(manager, event) && manager->phase == MIG_APPLYING)
                 node->is_half = node->has_record = true;
         if (event == MIG_EVENT_RETAKEN)
