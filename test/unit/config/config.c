@@ -455,6 +455,7 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                 "    \"whole\": true,\n"
                 "    \"mps\": true,\n"
                 "    \"timeSlicing\": false,\n"
+                "    \"dynamicMig\": false,\n"
                 "    \"slots\": 4,\n"
                 "    \"defaults\": {\n"
                 "      \"memory\": \"auto\",\n"
