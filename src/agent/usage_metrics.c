@@ -270,29 +270,30 @@ static const struct {
         const char *help;
         enum exposition_type type;
         bool is_reading; /* said only while the driver lists the unit's processes */
+        bool is_nothing; /* a number, 0, where the pod has no processes; not so while some are hidden, which may be its */
         double (*value)(const struct usage_row *row);
 } row_families[] = {
         {"warpshare_container_memory_limit_bytes",
                 "Memory of the unit that the container, or the pod, may use; absent without a limit.", EXPOSITION_GAUGE,
-                false, row_limit},
+                false, false, row_limit},
         {"warpshare_container_memory_used_bytes", "Memory of the unit that its processes use.", EXPOSITION_GAUGE, true,
-                row_memory},
+                true, row_memory},
         {"warpshare_container_memory_peak_bytes", "The most memory that its processes used within the last hour.",
-                EXPOSITION_GAUGE, false, row_peak},
+                EXPOSITION_GAUGE, false, true, row_peak},
         {"warpshare_container_sm_ratio",
                 "Activity of its processes on the unit's SMs, from 0 to 1; absent where the driver does not say.",
-                EXPOSITION_GAUGE, true, row_sm},
+                EXPOSITION_GAUGE, true, false, row_sm},
         {"warpshare_container_memory_controller_ratio",
                 "Activity of its processes on the unit's memory, from 0 to 1; absent where the driver does not say.",
-                EXPOSITION_GAUGE, true, row_memory_controller},
+                EXPOSITION_GAUGE, true, false, row_memory_controller},
         {"warpshare_container_gpu_seconds_total", "Time for which it has had processes on the unit.",
-                EXPOSITION_COUNTER, false, row_seconds},
+                EXPOSITION_COUNTER, false, true, row_seconds},
         {"warpshare_container_sm_seconds_total",
                 "That time, each moment multiplied by the activity on the SMs; absent where the driver does not say.",
-                EXPOSITION_COUNTER, false, row_sm_seconds},
+                EXPOSITION_COUNTER, false, false, row_sm_seconds},
         {"warpshare_container_energy_estimated_joules_total",
                 "An estimate: energy above the unit's least power, divided by activity on the SMs.", EXPOSITION_COUNTER,
-                false, row_energy},
+                false, false, row_energy},
 };
 
 static const struct gpu_sample *find_sample(const struct gpu_samples *samples, const char *uuid)
@@ -303,8 +304,19 @@ static const struct gpu_sample *find_sample(const struct gpu_samples *samples, c
         return NULL;
 }
 
+static bool has_hidden(const struct agent_usage_view *view, const char *uuid)
+{
+        for (size_t i = 0; i < view->n_shares; i++)
+                if (view->shares[i].kind == USAGE_HIDDEN && view->shares[i].n_processes &&
+                        strcmp(view->shares[i].unit, uuid) == 0)
+                        return true;
+        return false;
+}
+
 static void put_rows(struct exposition *to, const struct agent_usage_view *view)
 {
+        bool some_are_hidden = false;
+
         for (size_t i = 0; i < ARRAY_SIZE(row_families); i++) {
                 const struct gpu_sample *unit = NULL;
 
@@ -313,8 +325,12 @@ static void put_rows(struct exposition *to, const struct agent_usage_view *view)
                         const struct usage_row *row = &view->rows[j];
                         const double value = row_families[i].value(row);
 
-                        if (j == 0 || strcmp(row->unit, view->rows[j - 1].unit) != 0)
+                        if (j == 0 || strcmp(row->unit, view->rows[j - 1].unit) != 0) {
                                 unit = find_sample(view->samples, row->unit);
+                                some_are_hidden = has_hidden(view, row->unit);
+                        }
+                        if (row_families[i].is_nothing && !row->share && some_are_hidden)
+                                continue;
                         if (value < 0 || (row_families[i].is_reading && !(unit && unit->has_processes)))
                                 continue;
                         exposition_sample(to,

@@ -65,18 +65,33 @@ static const struct usage_row rows[] = {
         {.unit = "MIG-1", .pod_uid = "u2", .share = &shares[2]},
 };
 
-static char *write_page(void)
+/* A process that is not visible here. */
+static const struct usage_share hidden[] = {{.unit = "GPU-1",
+        .kind = USAGE_HIDDEN,
+        .n_processes = 1,
+        .memory = GIB,
+        .sm_percent = GPU_PERCENT_UNKNOWN,
+        .memory_percent = GPU_PERCENT_UNKNOWN,
+        .sm_seconds = -1,
+        .energy = -1}};
+
+static char *write_page_of(const struct usage_share *its_shares, size_t n_shares)
 {
         const struct agent_usage_view view = {.samples = &samples,
                 .inventory = &inventory,
                 .rows = rows,
                 .n_rows = ARRAY_SIZE(rows),
-                .shares = shares,
-                .n_shares = ARRAY_SIZE(shares)};
+                .shares = its_shares,
+                .n_shares = n_shares};
         struct exposition exposition = EXPOSITION_INIT;
 
         usage_metrics_put(&exposition, &view);
         return exposition_take(&exposition);
+}
+
+static char *write_page(void)
+{
+        return write_page_of(shares, ARRAY_SIZE(shares));
 }
 
 static int set_up(void **state UNUSED)
@@ -180,11 +195,30 @@ static void test_before_the_first_reading_there_is_nothing(void **state UNUSED)
         assert_string_equal(page ? page : "", "");
 }
 
+#define CLAIMED "{unit=\"GPU-1\",namespace=\"ns\",claim=\"gpu\",pod_uid=\"u3\"} 0\n"
+
+static void test_a_pod_without_processes_uses_nothing_unless_some_are_hidden(void **state UNUSED)
+{
+        static const char *const families[] = {"memory_used_bytes", "memory_peak_bytes", "gpu_seconds_total"};
+        _free_ char *all = write_page();
+        _free_ char *some = write_page_of(hidden, ARRAY_SIZE(hidden));
+
+        for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+                _free_ char *line = xasprintf("warpshare_container_%s" CLAIMED, families[i]);
+
+                assert_non_null(strstr(all, line));
+                assert_null(strstr(some, line));
+        }
+        assert_non_null(strstr(some, "warpshare_container_memory_used_bytes" TRAIN));
+        assert_non_null(strstr(some, "warpshare_container_memory_limit_bytes" TRAIN));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_what_is_known_has_a_sample_in_base_units),
                 cmocka_unit_test(test_what_is_unknown_has_none),
+                cmocka_unit_test(test_a_pod_without_processes_uses_nothing_unless_some_are_hidden),
                 cmocka_unit_test(test_before_the_first_reading_there_is_nothing),
         };
 
