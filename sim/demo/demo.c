@@ -173,6 +173,13 @@ static void show_claims(struct demo *demo)
                 puts("  Not shown: no device nodes can be made in /tmp here, and a claim's container sees its GPU by them.");
 }
 
+static void show_mig(struct demo *demo)
+{
+        demo_heading(demo,
+                "10. MIG by label: what a configuration changes is drawn, then made, and what is offered follows");
+        demo_show_mig(demo);
+}
+
 static void on_interrupt(uv_signal_t *handle, int number UNUSED)
 {
         ((struct demo *)handle->data)->interrupted = true;
@@ -203,6 +210,7 @@ static const struct {
         {DEMO_DECLARED, show_declared},
         {DEMO_ANY_PARTS, show_any_parts},
         {DEMO_CLAIMS, show_claims},
+        {DEMO_MIG, show_mig},
 };
 
 int main(int argc, char **argv)

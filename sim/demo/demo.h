@@ -23,7 +23,7 @@
 #define DEMO_LARGEST_MIB (DEMO_USABLE_MIB * DEMO_MOST / DEMO_REPLICAS)
 
 extern const char *const demo_uuids[DEMO_GPUS];
-#define DEMO_H100 "GPU-5b8c1e0a-7d24-4f39-9a61-0c3e8d52b7f4" /* the GPU of the step with claims */
+#define DEMO_H100 "GPU-5b8c1e0a-7d24-4f39-9a61-0c3e8d52b7f4" /* the GPU of the steps with claims and MIG */
 
 struct demo {
         uv_loop_t loop;
@@ -54,9 +54,9 @@ void demo_fail(struct demo *demo, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /*
  * The configurations: one resource with equal shares; a resource for each GPU; containers that declare what they need; one
- * resource with unequal shares; and one GPU, an H100, that is shared by DRA.
+ * resource with unequal shares; and one GPU, an H100, that is shared by DRA, or divided by MIG as the node's label says.
  */
-enum demo_parts { DEMO_EQUAL_PARTS, DEMO_EACH_GPU, DEMO_DECLARED, DEMO_ANY_PARTS, DEMO_CLAIMS };
+enum demo_parts { DEMO_EQUAL_PARTS, DEMO_EACH_GPU, DEMO_DECLARED, DEMO_ANY_PARTS, DEMO_CLAIMS, DEMO_MIG };
 /*
  * |program|: warpshare; |library| and |programs|: those of the simulation. demo_stop() is needed even after a failure, and
  * another demo_start() may follow it.
@@ -78,6 +78,7 @@ void demo_show_equal_pod(struct demo *demo);
 void demo_show_pods(struct demo *demo);
 void demo_show_pod_of_two_gpus(struct demo *demo);
 void demo_show_declared_pods(struct demo *demo);
+void demo_show_mig(struct demo *demo);
 /* Shows shares of one GPU by DRA, and a claim for the whole GPU, which waits until they have ended. */
 void demo_show_claims(struct demo *demo);
 void demo_show_daemons(struct demo *demo);

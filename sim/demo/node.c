@@ -45,6 +45,11 @@ static const char *const configurations[] = {
         [DEMO_CLAIMS] = "version: v1\n"
                         "dra:\n"
                         "  enabled: true\n",
+        [DEMO_MIG] = "version: v1\n"
+                     "flags:\n"
+                     "  migStrategy: mixed\n"
+                     "mig:\n"
+                     "  manager: true\n",
 };
 
 /* A scenario of four GPUs, for the caller to free. |lost|: the position of one that no longer answers, after Xid 79, or -1. */
@@ -103,23 +108,30 @@ int demo_start(struct demo *demo, enum demo_parts parts, const char *program, co
 {
         _free_ char *scenario = make_scenario(-1);
         _free_ char *mps_scenario = make_mps_scenario();
+        const bool has_h100 = parts == DEMO_CLAIMS || parts == DEMO_MIG;
         const struct sim_node_options options = {
                 .loop = &demo->loop,
                 .agent = program,
                 .library = library,
-                .scenario = parts == DEMO_CLAIMS ? one_h100 : scenario,
+                .scenario = has_h100 ? one_h100 : scenario,
                 .config = configurations[parts],
                 .mps_programs = programs,
-                .mps_scenario = parts == DEMO_CLAIMS ? mps_of_h100 : mps_scenario,
-                .n_device_nodes = parts == DEMO_CLAIMS ? 1 : DEMO_GPUS,
+                .mps_scenario = has_h100 ? mps_of_h100 : mps_scenario,
+                .n_device_nodes = has_h100 ? 1 : DEMO_GPUS,
                 .driver_version = DEMO_DRIVER,
-                .has_dra = parts == DEMO_CLAIMS,
+                .has_dra = has_h100,
         };
 
         demo->library = library;
         expect(demo, parts);
         if (sim_node_start(&demo->node, &options, err) < 0)
                 return -1;
+        if (parts == DEMO_MIG) { /* its programs see what each of them changes */
+                _free_ char *shared = xasprintf("geometryFile: %s/geometry\n%s", demo->node.folder, one_h100);
+
+                if (sim_node_set_scenario(&demo->node, shared, err) < 0)
+                        return -1;
+        }
         return mps_link_new(&demo->link,
                 &(struct mps_link_options){&demo->loop, demo->node.mps_root, "", 50, on_daemons, demo}, err);
 }

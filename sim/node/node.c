@@ -178,6 +178,7 @@ static int start_agent(struct sim_node *node, struct sim_process *process, struc
         _free_ char *here = xasprintf("--driver-root-ctr-path=%s", node->driver_root);
         _free_ char *system = xasprintf("--system-root=%s", node->driver_root);
         _free_ char *cdi = xasprintf("--cdi-root=%s", node->cdi_root);
+        _free_ char *mig = xasprintf("--mig-state-directory=%s/mig", node->folder);
         _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
         _free_ char *kubeconfig_file = kubeconfig_path(node);
         _free_ char *kubeconfig = xasprintf("--kubeconfig=%s", kubeconfig_file);
@@ -187,10 +188,10 @@ static int start_agent(struct sim_node *node, struct sim_process *process, struc
         _free_ char *plugins = xasprintf("--kubelet-plugins=%s", plugins_folder);
         char name[] = "--node-name=" SIM_NODE_NAME;
         char command[] = "agent";
-        char *arguments[20] = {
-                node->program, command, config, library, socket, pods, root, mps, driver, here, system, cdi};
+        char *arguments[21] = {
+                node->program, command, config, library, socket, pods, root, mps, driver, here, system, cdi, mig};
         char *environment[] = {scenario, NULL};
-        size_t count = 12;
+        size_t count = 13;
 
         for (size_t i = 0; i < ARRAY_SIZE(node->agent_options) && node->agent_options[i]; i++)
                 arguments[count++] = node->agent_options[i];

@@ -49,6 +49,10 @@ def test_the_demonstration_shows_what_it_promises():
         assert re.search(r'^  %s +memory %dGi +threadPercentage %d +gpu-0-shared +%d\.0 %% +%d\.00 GiB$' % (
             pod, memory, threads, threads, memory), done.stdout, re.MULTILINE), (pod, done.stdout)
     assert re.findall(r'^  whole +the whole GPU +(.*)$', done.stdout, re.MULTILINE) == ['waits: cannot allocate all claims', 'gpu-0']
+    assert done.stdout.count('nvidia.com/mig.config.state: success\n') == 2
+    assert re.findall(r'^    nvidia\.com/(mig-1g\.10gb|mig-2g\.20gb|mig-3g\.40gb): +(\d+)$', done.stdout, re.MULTILINE) == [
+        ('mig-1g.10gb', '2'), ('mig-2g.20gb', '1'), ('mig-3g.40gb', '1'), ('mig-1g.10gb', '7'), ('mig-2g.20gb', '0'), ('mig-3g.40gb', '0')]
+    assert re.search(r'^    now  │1g\.10gb │1g\.10gb │-2g\.20gb +│-3g\.40gb +│\n    then │1g\.10gb │1g\.10gb │(\+1g\.10gb│){5} +│$', done.stdout, re.MULTILINE)
     assert 'All as it should be.' in done.stdout
     assert 'Not as it should be' not in done.stdout
     assert ESCAPE not in done.stdout
