@@ -202,7 +202,7 @@ static int check_daemon_gone(const struct ledger *ledger, const struct ledger_cl
 {
         const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, device->unit);
 
-        if (!claimable_unit(ledger, device->unit))
+        if (!claimable_unit(ledger, device->unit) || mps_link_is_absent(ledger->link))
                 return 0;
         if (!ledger->status || ledger->status->generation != ledger->generation)
                 return error_set(err, ERROR_UNAVAILABLE,

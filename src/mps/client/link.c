@@ -61,6 +61,7 @@ struct mps_link {
 
         struct mps_external *external;
         bool has_own_plan;           /* the supervisor of this connection has a plan of its own */
+        bool is_absent;              /* mps_link_is_absent() */
         bool is_external;            /* the last round found control daemons that Warpshare did not start */
         struct mps_status *reported; /* NULL: not connected, or nothing reported yet */
 
@@ -459,6 +460,7 @@ static void connected(struct mps_link *link)
 
         mps_external_stop(link->external);
         link->is_external = false;
+        link->is_absent = false;
         link->has_own_plan = false;
         link->retry_ms = 0;
         link->heard_ms = now_ms(link);
@@ -484,11 +486,17 @@ static void on_link_retry(uv_timer_t *timer)
                 connected(link);
                 return;
         }
-        if (err.kind == ERROR_NOT_FOUND && mps_external_wants_any(link->external))
+        link->is_absent = err.kind == ERROR_NOT_FOUND;
+        if (link->is_absent && mps_external_wants_any(link->external))
                 mps_external_poll(link->external);
         else
                 lose(link, err.text);
         retry_later(link);
+}
+
+bool mps_link_is_absent(const struct mps_link *link)
+{
+        return link->is_absent && !link->is_external;
 }
 
 /* ---- the wanted daemons ---- */

@@ -35,6 +35,12 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
 void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *data);
 
 /*
+ * True if at the last attempt there was neither a supervisor's socket nor a daemon of NVIDIA's that answered. A supervisor
+ * that was killed leaves its socket, and one that ends takes its daemons with it: so no daemon of ours runs then.
+ */
+bool mps_link_is_absent(const struct mps_link *link);
+
+/*
  * Sets the wanted daemons. They are copied, and sent again at each new connection. A supervisor with a plan of its own
  * (mps-control-daemon) does not take them; its status is then reported with |generation|.
  */

@@ -183,6 +183,22 @@ static void test_a_daemon_that_does_not_end_keeps_the_whole_unit_from_being_give
         assert_refused(&outcome, ERROR_UNAVAILABLE, "whether an MPS daemon serves it is not known");
 }
 
+static void test_a_whole_unit_needs_no_supervisor_where_there_is_none(void **state UNUSED)
+{
+        struct outcome outcome;
+
+        fake_supervisor_vanish();
+        claim("u1", whole("c1"), &outcome);
+        assert_int_equal(outcome.n_answers, 0);
+        supervisor.is_absent = true;
+        fake_supervisor_vanish();
+        assert_int_equal(outcome.n_answers, 1);
+        assert_int_equal(outcome.err.kind, ERROR_NONE);
+        claim("u2", share("c2", 1024, 300), &outcome);
+        rig_pass(LEDGER_CLAIM_ALONE_MS);
+        assert_refused(&outcome, ERROR_EXHAUSTED, "GPU-1: claim team/claim has");
+}
+
 /* The scheduler sees to that; a pod with a node's name is not its own. */
 static void test_the_supervisor_hears_which_claims_have_shares(void **state UNUSED)
 {
@@ -331,6 +347,7 @@ int main(void)
                 RIG_TEST_WITH(test_a_daemon_that_the_supervisor_does_not_know_yet_is_not_ready, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_whole_unit_is_given_when_its_daemon_has_ended, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_daemon_that_does_not_end_keeps_the_whole_unit_from_being_given, RIG_CLAIMS),
+                RIG_TEST_WITH(test_a_whole_unit_needs_no_supervisor_where_there_is_none, RIG_CLAIMS),
                 RIG_TEST_WITH(test_the_supervisor_hears_which_claims_have_shares, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_does_not_fit_beside_the_others_is_refused, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_failed_holds_its_part_until_it_is_given_back, RIG_CLAIMS),

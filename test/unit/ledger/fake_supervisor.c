@@ -199,6 +199,11 @@ void mps_link_release(struct mps_link *link UNUSED, const char *id, mps_done_fn 
         assert_true(n_requests < FAKE_ALLOCATIONS);
 }
 
+bool mps_link_is_absent(const struct mps_link *link UNUSED)
+{
+        return supervisor.is_absent;
+}
+
 void mps_link_terminate(struct mps_link *link UNUSED, const char *daemon, pid_t client, const char *container_id UNUSED,
         mps_done_fn *done, void *data)
 {

@@ -39,6 +39,7 @@ struct fake_supervisor {
         enum mps_tier tier;               /* of its daemons */
         uint64_t generation;              /* that it was told last */
         bool hides_settings;              /* of its daemons */
+        bool is_absent;                   /* it was never there */
         bool is_behind;                   /* its status is of the generation before */
         const char *unit_at_fault;        /* whose daemon is not ready, or NULL */
         const char *unit_that_drains;     /* whose daemon is there though it is not wanted, or NULL */

@@ -444,6 +444,7 @@ static void test_a_missing_supervisor_is_logged_once(void **state UNUSED)
         UNTIL(&rig.loop, fakes.control);
         fakes_answer(&err, NULL);
         assert_int_equal(rig.n_reported, 0);
+        assert_true(mps_link_is_absent(rig.link));
 }
 
 static void test_a_missing_program_is_reported(void **state UNUSED)
@@ -463,6 +464,7 @@ static void test_our_own_supervisor_takes_over_from_nvidias(void **state UNUSED)
         UNTIL(&rig.loop, rig.generation == 8);
         assert_int_equal(fakes.open, 0);
         assert_int_equal(fakes.applied, 1);
+        assert_false(mps_link_is_absent(rig.link));
 }
 
 static void test_a_socket_without_a_supervisor_is_not_nvidias(void **state UNUSED)
@@ -474,6 +476,7 @@ static void test_a_socket_without_a_supervisor_is_not_nvidias(void **state UNUSE
         close(fd);
         mps_link_apply(rig.link, &wanted, 4);
         UNTIL(&rig.loop, strstr(rig.reason, "Connection refused"));
+        assert_false(mps_link_is_absent(rig.link));
         assert_int_equal(fakes.asked, 0);
         mps_link_allocation(rig.link, &request, on_granted, NULL);
         UNTIL(&rig.loop, rig.n_answered == 1);
