@@ -206,6 +206,7 @@ static void on_released(void *data)
         }
 }
 
+/* The MIG devices have changed: by a claim, or by the manager. */
 static void on_mig_changed(void *data)
 {
         const struct agent *agent = data;
@@ -546,13 +547,6 @@ static void on_mig_handover(void *data)
                 agent_plan(agent, inventory_copy(newest), LOG_DEBUG);
 }
 
-static void on_mig_rescan(void *data)
-{
-        const struct agent *agent = data;
-
-        gpu_monitor_rescan(agent->monitor);
-}
-
 /* Before the first plan is served: what an unfinished change has withdrawn is not in it. */
 static void begin_mig(struct agent *agent)
 {
@@ -564,7 +558,7 @@ static void begin_mig(struct agent *agent)
                 .events = agent->events,
                 .ledger = agent->ledger,
                 .on_handover = on_mig_handover,
-                .rescan = on_mig_rescan,
+                .rescan = on_mig_changed,
                 .data = agent,
         };
         struct error err;
