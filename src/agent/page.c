@@ -1,0 +1,120 @@
+/* What /metrics and /healthz say. */
+#include <inttypes.h>
+
+#include <warpshare_commit.h>
+
+#include "agent/hangs.h"
+#include "agent/metrics.h"
+#include "agent/parts.h"
+#include "base/log.h"
+
+void agent_on_samples(struct gpu_samples *samples, void *data)
+{
+        struct agent *agent = data;
+        const struct generation *current = agent->current;
+
+        agent_usage_add(agent->usage, samples, agent->ledger, current ? current->rollout->plan : NULL,
+                !agent->stopping && plugins_is_serving(agent->plugins));
+}
+
+static void measure_resource(const struct agent *agent, const struct resource *resource, struct arena *scratch,
+        struct agent_metrics_resource *ret)
+{
+        const struct device_list *list = plugins_list(agent->plugins, resource->name);
+
+        ret->resource = resource;
+        ret->n_allocations = ledger_allocations(agent->ledger, resource->name, scratch, &ret->allocations);
+        ret->healthy = ARENA_ARRAY(scratch, bool, resource->n_units);
+        if (!list || list->resource != resource)
+                return; /* the list follows at the end of this turn of the loop, or another agent serves */
+        ret->devices = device_list_count(list);
+        ret->healthy = list->healthy;
+}
+
+static char *write_metrics(void *data)
+{
+        struct agent *agent = data;
+        const struct generation *current = agent->current;
+        struct agent_metrics metrics = {.version = WARPSHARE_VERSION, .commit = WARPSHARE_COMMIT};
+        struct config_status config;
+        struct arena scratch = ARENA_INIT;
+        struct agent_metrics_resource *resources;
+        struct dra_measures dra;
+        struct agent_usage_view usage;
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+        char *text;
+
+        metrics.config = agent_config_status(agent->configs, &config) ? &config : NULL;
+        metrics.n_resources = current ? current->rollout->plan->n_resources : 0;
+        metrics.pending = current ? current->rollout->pending : NULL;
+        metrics.n_pending = current ? current->rollout->n_pending : 0;
+        metrics.driver_version = current ? current->inventory->driver_version : NULL;
+        metrics.resources = resources = ARENA_ARRAY(&scratch, struct agent_metrics_resource, metrics.n_resources);
+        for (size_t i = 0; i < metrics.n_resources; i++)
+                measure_resource(agent, &current->rollout->plan->resources[i], &scratch, &resources[i]);
+        ledger_measure(agent->ledger, &metrics.ledger);
+        if (agent->dra)
+                dra = dra_driver_measure(agent->dra);
+        metrics.dra = agent->dra ? &dra : NULL;
+        metrics.n_claims = ledger_claims(agent->ledger, &scratch, &metrics.claims);
+        if (agent->usage) {
+                agent_usage_look(
+                        agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);
+                usage.inventory = agent_newest_inventory(agent);
+                metrics.usage = &usage;
+                metrics.dcgm_host = agent->settings->config->metrics_dcgm ? agent->settings->config->node_name : NULL;
+        }
+        metrics.events = node_events_counts(agent->events);
+        metrics.hangs = hangs;
+        metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
+        metrics.hangs_total = agent->hangs_total;
+        metrics.now_ms = call_trace_now_ms();
+        metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
+        metrics.crashes_total = agent->crashes.total;
+        text = agent_metrics_write(&metrics);
+        arena_done(&scratch);
+        return text;
+}
+
+static char *find_ailment(void *data)
+{
+        const struct agent *agent = data;
+        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
+        size_t n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
+
+        if (agent->bad_plan.text[0])
+                return xasprintf("the newest plan is refused: %s", agent->bad_plan.text);
+        if (agent->bad_mig.text[0])
+                return xasprintf("the MIG geometry stays as it is: %s", agent->bad_mig.text);
+        if (agent->bad_dra.text[0])
+                return xasprintf("nothing is offered by DRA: %s", agent->bad_dra.text);
+        if (agent->bad_config.text[0])
+                return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
+        if (n_hangs > 0)
+                return agent_hangs_ailment(hangs, n_hangs, call_trace_now_ms());
+        if (agent->bad_events.text[0])
+                return xstrdup(agent->bad_events.text);
+        /* In a rolling update the old agent is ended when this one is ready. */
+        return agent->has_heard ? NULL : xstrdup("the GPUs are not known yet: NVML has not answered");
+}
+
+/* If metrics cannot be served, the agent serves GPUs without them. */
+void agent_serve_metrics(struct agent *agent)
+{
+        const struct metrics_http_options options = {
+                .loop = &agent->loop,
+                .address = agent->settings->config->metrics_address,
+                .metrics = write_metrics,
+                .ailment = find_ailment,
+                .data = agent,
+        };
+        struct error err;
+
+        if (!*options.address)
+                return;
+        if (metrics_http_new(&agent->metrics, &options, &err) < 0)
+                log_error("metrics cannot be served", LOG_ERR(&err));
+        else
+                log_info("metrics", LOG_STR("address", options.address),
+                        LOG_UINT("port", metrics_http_port(agent->metrics)));
+}

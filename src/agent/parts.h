@@ -1,0 +1,115 @@
+/*
+ * The agent in parts. All of them work on one struct, on the loop's thread:
+ *
+ *   agent.c   begins and ends: options, signals, reload, restart
+ *   plans.c   from what the monitor, kubelet and the configuration say to the plan in force, and who follows it
+ *   turn.c    which of two agents on the node serves
+ *   page.c    what /metrics and /healthz say
+ */
+#pragma once
+
+#include "agent/generation.h"
+#include "agent/labels.h"
+#include "agent/mig.h"
+#include "agent/restart.h"
+#include "agent/rollout.h"
+#include "agent/usage.h"
+#include "base/complaint.h"
+#include "cli/keeper.h"
+#include "dra/driver.h"
+#include "gpu/monitor.h"
+#include "gpu/unit_health.h"
+#include "io/signals.h"
+#include "kube/node_events.h"
+#include "kubelet/plugins.h"
+#include "ledger/ledger.h"
+#include "metrics/http.h"
+#include "node/api.h"
+#include "node/report.h"
+#include "node/watch.h"
+#include "nodeconfig/nodeconfig.h"
+
+/* The pause until a refused plan is tried again: the disk may have room by then, or a missing device node may be there. */
+#define AGENT_RETRY_MS UINT64_C(1000)
+#define AGENT_RETRY_MAX_MS UINT64_C(60000)
+
+struct agent {
+        uv_loop_t loop;
+        const struct option_set *options;
+        struct settings *settings; /* the newest that was valid */
+        struct agent_config *configs;
+        struct gpu_monitor *monitor;
+        struct unit_health health;
+        struct plugins *plugins;
+        struct ledger *ledger;
+        struct agent_rollout *rollout;
+        struct metrics_http *metrics; /* NULL: nobody asks for them */
+        struct agent_usage *usage;    /* NULL: nothing is sampled */
+        struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
+        struct node_watch *node;
+        struct node_events *events;
+        struct node_report *report;
+        struct agent_labels *labels; /* NULL: labels are off, or another agent serves */
+        struct dra_driver *dra;      /* the same */
+        struct agent_mig *mig;       /* the same */
+        struct generation *current;  /* NULL before the first inventory */
+        struct generation *previous;
+        bool has_heard;            /* the monitor has reported an inventory, or why there is none */
+        struct inventory *refused; /* the newest inventory, if no generation could be made of it */
+        struct complaint bad_config;
+        struct complaint bad_plan;
+        struct complaint bad_dra;
+        struct complaint bad_mig;
+        uv_timer_t retry;
+        uint64_t retry_ms; /* the last pause; 0: nothing is refused */
+        struct signals signals;
+        uv_timer_t deadline;
+        bool stopping;
+        int status;
+
+        struct keeper_crashes crashes; /* of the agents before this one in the container */
+        bool has_reported_crash;
+        struct restart restarts; /* so far */
+        uv_timer_t restart;
+        struct complaint bad_restart;
+        struct complaint bad_events;
+        uint64_t hangs_total;
+        bool leaves_threads; /* threads that hang in the driver */
+        bool restarting;
+};
+
+/* ---- agent.c ---- */
+
+void agent_stop(struct agent *agent, int status);
+
+/* ---- plans.c; the callbacks are those of the modules that agent.c opens ---- */
+
+void agent_begin_dra(struct agent *agent);
+void agent_begin_mig(struct agent *agent);
+/* |next| is what of the plan can be served now. */
+void agent_serve(struct agent *agent, struct rollout *next);
+/* Also one of which no plan could be made; NULL: none yet. */
+const struct inventory *agent_newest_inventory(const struct agent *agent);
+void agent_on_retry(uv_timer_t *timer);
+void agent_on_handover(void *data);
+void agent_on_holdings_changed(void *data);
+void agent_on_held(void *data);
+bool agent_on_repeat(const char *resource, void *data);
+void agent_on_wants_pods(void *data);
+void agent_on_change_reported(const struct rollout_pending *pending, bool is_pending, void *data);
+void agent_on_inventory(struct inventory *inventory, void *data);
+void agent_on_unavailable(const char *reason, void *data);
+void agent_on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
+void agent_on_unheard(const char *reason, void *data);
+void agent_on_hang(const struct gpu_hang *hang, bool has_returned, void *data);
+
+/* ---- turn.c ---- */
+
+void agent_take_over(struct agent *agent);
+void agent_on_serving(bool is_serving, void *data);
+void agent_on_stranded(void *data);
+
+/* ---- page.c ---- */
+
+void agent_serve_metrics(struct agent *agent);
+void agent_on_samples(struct gpu_samples *samples, void *data);
