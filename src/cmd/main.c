@@ -11,7 +11,7 @@ static void print_help(FILE *to)
 
         strbuf_printf(&text, "%scommands:\n", options.help);
         for (const struct command *command = command_table; command->name; command++)
-                strbuf_printf(&text, "  %-20s %s\n", command->name, command->summary);
+                strbuf_printf(&text, "  %-21s %s\n", command->name, command->summary);
         strbuf_puts(&text, "\noptions:\n");
         options.help = NULL;
         command_line_print_help(&options, &text);
