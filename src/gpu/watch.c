@@ -291,7 +291,10 @@ int watch_refresh(struct watch *watch, bool report, struct mail *mail, struct er
         watch->must_report = watch->must_report || report;
         /* If the kernel does not show its GPUs, a rescan gets NVML's count. */
         watch->is_outdated = is_outdated(watch) || (report && !watch->gpus.known);
-        return watch->is_outdated ? 0 : refresh(watch, mail, err);
+        if (!watch->is_outdated)
+                return refresh(watch, mail, err);
+        watch_hear(watch); /* what the event set has goes with it */
+        return 0;
 }
 
 static int open_library(struct watch *watch, struct error *err)
