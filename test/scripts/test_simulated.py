@@ -1,4 +1,5 @@
 """The scripts with a cluster of one simulated node: what they apply starts the agent and `warpshare mps`, kubelet counts what these offer."""
+import json
 import os
 import re
 import subprocess
@@ -149,6 +150,15 @@ def set_up(cluster, run, *arguments):
     return well(cluster, run('scripts/setup.sh', *arguments, WARPSHARE_TIMEOUT='60')).replace('shares, 60 s at', 'shares, 300 s at')
 
 
+def held(cluster):
+    """The allocations that the ledger has on file; None: no file yet."""
+    try:
+        with open(os.path.join(cluster.runtime.node.mps_root, 'allocations-nvidia.com_gpu.json'), encoding='utf-8') as file:
+            return json.load(file)['grants']
+    except FileNotFoundError:
+        return None
+
+
 def test_replicas_are_shared_counted_verified_changed_and_taken_back(cluster, run):
     out = set_up(cluster, run, '20', 'aggregate', NODE, REPO)
     assert re.fullmatch(shown(f'scripts/setup.sh 20 aggregate {NODE} {REPO}'), out)
@@ -163,7 +173,9 @@ def test_replicas_are_shared_counted_verified_changed_and_taken_back(cluster, ru
     ids, response = cluster.runtime.node.kubelet.admit('half', 'nvidia.com/gpu', 10)  # the half of one GPU
     assert len({one.split('::')[0] for one in ids}) == 1
     assert response.envs['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'] == '50'
+    cluster.runtime.node.wait(lambda: held(cluster), 'the ledger has what the pod holds')
     cluster.runtime.node.kubelet.remove_pod('half')
+    cluster.runtime.node.wait(lambda: held(cluster) == [], 'the ledger knows that the pod has ended')
 
     out = set_up(cluster, run, '--strict', '20', 'aggregate', NODE, REPO)
     assert 'gpu-node-1: nvidia.com/gpu=53\n' in out and '27 of 80 on gpu-node-1' in out.splitlines()[-1]
