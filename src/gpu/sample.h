@@ -26,6 +26,7 @@
 #include "base/alloc.h"
 #include "gpu/inventory.h"
 #include "gpu/nvml.h"
+#include "gpu/process_list.h"
 
 #define GPU_VALUE_UNKNOWN UINT64_MAX
 #define GPU_PERCENT_UNKNOWN UINT32_MAX
@@ -64,8 +65,6 @@ enum gpu_value {
         GPU_NVLINK_RECEIVED,
         GPU_VALUES,
 };
-
-enum { GPU_PROCESS_COMPUTE = 1, GPU_PROCESS_GRAPHICS = 2, GPU_PROCESS_MPS = 4 };
 
 #define GPU_SAMPLE_PROCESSES_MAX 1024U /* of one unit; if there are more, none is listed */
 

@@ -1,4 +1,5 @@
 /* The processes on one unit: what NVML's lists and samples say of them, and whose they are. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -7,22 +8,6 @@
 #include "base/text.h"
 #include "gpu/sample.h"
 #include "io/cgroup.h"
-
-#define PID_MAX UINT32_C(4194304) /* of Linux: 2^22 */
-#define INSTANCE_MAX 64U          /* of GPU and compute instances */
-
-/* The record of some drivers of 535 has a field more. */
-struct long_record {
-        nvmlProcessInfo_t info;
-        unsigned long long protected_memory;
-};
-
-/* Room for the longer records. */
-union records {
-        nvmlProcessInfo_t first[GPU_SAMPLE_PROCESSES_MAX];
-        nvmlProcessInfo_v1_t old[GPU_SAMPLE_PROCESSES_MAX];
-        struct long_record room[GPU_SAMPLE_PROCESSES_MAX];
-};
 
 struct reading {
         struct arena *arena;
@@ -34,33 +19,14 @@ struct reading {
 
 /* ---- lists ---- */
 
-static bool is_plausible(const nvmlProcessInfo_t *info)
+static_assert(GPU_VALUE_UNKNOWN == UINT64_MAX, "memory that is not known is the same in both");
+
+static void add_process(struct reading *reading, pid_t pid, uint64_t bytes, unsigned int kind)
 {
-        return info->pid > 0 && info->pid <= PID_MAX &&
-               (info->gpuInstanceId == NVML_NO_INSTANCE || info->gpuInstanceId < INSTANCE_MAX) &&
-               (info->computeInstanceId == NVML_NO_INSTANCE || info->computeInstanceId < INSTANCE_MAX);
-}
-
-static bool are_plausible(const union records *records, size_t count, size_t size)
-{
-        for (size_t i = 0; i < count; i++) {
-                nvmlProcessInfo_t info;
-
-                memcpy(&info, (const char *)records + i * size, sizeof(info));
-                if (!is_plausible(&info))
-                        return false;
-        }
-        return true;
-}
-
-static void add_process(struct reading *reading, unsigned int pid, unsigned long long memory, unsigned int kind)
-{
-        const uint64_t bytes = memory == NVML_VALUE_NOT_AVAILABLE_ULL ? GPU_VALUE_UNKNOWN : memory;
-
         for (size_t i = 0; i < reading->count; i++) {
                 struct gpu_process *process = &reading->processes[i];
 
-                if (process->pid != (pid_t)pid)
+                if (process->pid != pid)
                         continue;
                 process->kinds |= kind;
                 if (process->memory == GPU_VALUE_UNKNOWN)
@@ -73,71 +39,28 @@ static void add_process(struct reading *reading, unsigned int pid, unsigned long
                 reading->has_failed = true;
                 return;
         }
-        reading->processes[reading->count++] = (struct gpu_process){.pid = (pid_t)pid,
+        reading->processes[reading->count++] = (struct gpu_process){.pid = pid,
                 .kinds = kind,
                 .memory = bytes,
                 .sm_percent = GPU_PERCENT_UNKNOWN,
                 .memory_percent = GPU_PERCENT_UNKNOWN};
 }
 
-static void add_records(struct reading *reading, const union records *records, unsigned int count, unsigned int kind)
-{
-        size_t size = sizeof(nvmlProcessInfo_t);
-
-        if (!are_plausible(records, count, size)) {
-                size = sizeof(struct long_record);
-                if (!are_plausible(records, count, size)) {
-                        reading->has_failed = true;
-                        return;
-                }
-        }
-        for (size_t i = 0; i < count; i++) {
-                nvmlProcessInfo_t info;
-
-                memcpy(&info, (const char *)records + i * size, sizeof(info));
-                add_process(reading, info.pid, info.usedGpuMemory, kind);
-        }
-}
-
-static void add_old_records(
-        struct reading *reading, const union records *records, unsigned int count, unsigned int kind)
-{
-        for (size_t i = 0; i < count; i++)
-                add_process(reading, records->old[i].pid, records->old[i].usedGpuMemory, kind);
-}
-
 /* A board or driver without the list has no such processes that could be seen. */
-static void read_lists(struct reading *reading, const struct nvml *nvml, nvmlDevice_t device, union records *records)
+static void read_lists(struct reading *reading, const struct nvml *nvml, nvmlDevice_t device)
 {
         static const unsigned int kinds[] = {GPU_PROCESS_COMPUTE, GPU_PROCESS_MPS, GPU_PROCESS_GRAPHICS};
+        _free_ struct gpu_listed_process *listed = xcalloc(GPU_SAMPLE_PROCESSES_MAX, sizeof(*listed));
         bool has_one = false;
 
         for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
                 unsigned int count = GPU_SAMPLE_PROCESSES_MAX;
-                nvmlReturn_t code;
-                bool is_old = false;
+                const nvmlReturn_t code = gpu_process_list(nvml, device, kinds[i], listed, &count);
 
-                if (kinds[i] == GPU_PROCESS_COMPUTE)
-                        code = NVML_CALL(nvml, device_get_processes, device, &count, records->first);
-                else if (kinds[i] == GPU_PROCESS_MPS)
-                        code = NVML_CALL(nvml, device_get_mps_processes, device, &count, records->first);
-                else
-                        code = NVML_CALL(nvml, device_get_graphics_processes, device, &count, records->first);
-                if (code == NVML_ERROR_FUNCTION_NOT_FOUND && kinds[i] != GPU_PROCESS_GRAPHICS) {
-                        is_old = true;
-                        code = kinds[i] == GPU_PROCESS_COMPUTE
-                                       ? NVML_CALL(nvml, device_get_processes_v1, device, &count, records->old)
-                                       : NVML_CALL(nvml, device_get_mps_processes_v1, device, &count, records->old);
-                }
-                count = MIN(count, GPU_SAMPLE_PROCESSES_MAX);
                 has_one |= code == NVML_SUCCESS;
                 reading->has_failed |= code != NVML_SUCCESS && !nvml_is_unknown(code);
-                if (code != NVML_SUCCESS)
-                        continue;
-                if (is_old)
-                        add_old_records(reading, records, count, kinds[i]);
-                else
-                        add_records(reading, records, count, kinds[i]);
+                for (unsigned int j = 0; code == NVML_SUCCESS && j < count; j++)
+                        add_process(reading, (pid_t)listed[j].pid, listed[j].memory, kinds[i]);
         }
         reading->has_failed |= !has_one;
 }
@@ -252,12 +175,11 @@ static void find_owners(const struct reading *reading, const char *root)
 void gpu_sample_processes(struct gpu_sample *sample, struct arena *arena, const struct nvml *nvml, nvmlDevice_t device,
         const char *root, uint64_t since_ms)
 {
-        _free_ union records *records = xcalloc(1, sizeof(*records));
         struct reading reading = {.arena = arena, .capacity = GPU_SAMPLE_PROCESSES_MAX};
         _free_ struct gpu_process *processes = xcalloc(GPU_SAMPLE_PROCESSES_MAX, sizeof(*processes));
 
         reading.processes = processes;
-        read_lists(&reading, nvml, device, records);
+        read_lists(&reading, nvml, device);
         if (reading.has_failed)
                 return;
         if (reading.count) {

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 
 #include "base/strbuf.h"
+#include "gpu/process_list.h"
 
 #define USERS_MAX 64U /* that are listed of one kind */
 #define USERS_NAMED 8U
@@ -20,35 +21,25 @@ static void add_user(struct users *users, unsigned int pid)
         users->pids[users->count++] = pid;
 }
 
-/* What one of the lists has: |code| and |count| are its answer. More than there is room for: those in |infos| are not written. */
-static int take_users(struct users *users, const struct nvml *nvml, nvmlReturn_t code, unsigned int count,
-        const nvmlProcessInfo_t *infos, const char *call, struct error *err)
-{
-        int known;
-
-        if (code == NVML_ERROR_INSUFFICIENT_SIZE)
-                return error_set(err, ERROR_UNAVAILABLE, "more than %u processes use it", USERS_MAX);
-        known = nvml_outcome(nvml, code, call, err);
-        for (unsigned int i = 0; known == 1 && i < MIN(count, USERS_MAX); i++)
-                add_user(users, infos[i].pid);
-        return known < 0 ? -1 : 0;
-}
-
 static int list_users(struct users *users, const struct nvml *nvml, nvmlDevice_t device, struct error *err)
 {
-        nvmlProcessInfo_t infos[USERS_MAX] = {0};
-        unsigned int count = USERS_MAX;
-        nvmlReturn_t code = NVML_CALL(nvml, device_get_processes, device, &count, infos);
+        static const unsigned int kinds[] = {GPU_PROCESS_COMPUTE, GPU_PROCESS_GRAPHICS, GPU_PROCESS_MPS};
 
-        if (take_users(users, nvml, code, count, infos, "nvmlDeviceGetComputeRunningProcesses", err) < 0)
-                return -1;
-        count = USERS_MAX;
-        code = NVML_CALL(nvml, device_get_graphics_processes, device, &count, infos);
-        if (take_users(users, nvml, code, count, infos, "nvmlDeviceGetGraphicsRunningProcesses", err) < 0)
-                return -1;
-        count = USERS_MAX;
-        code = NVML_CALL(nvml, device_get_mps_processes, device, &count, infos);
-        return take_users(users, nvml, code, count, infos, "nvmlDeviceGetMPSComputeRunningProcesses", err);
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+                struct gpu_listed_process listed[USERS_MAX];
+                unsigned int count = USERS_MAX;
+                nvmlReturn_t code = gpu_process_list(nvml, device, kinds[i], listed, &count);
+                int known;
+
+                if (code == NVML_ERROR_INSUFFICIENT_SIZE)
+                        return error_set(err, ERROR_UNAVAILABLE, "more than %u processes use it", USERS_MAX);
+                known = nvml_outcome(nvml, code, gpu_process_list_call(kinds[i]), err);
+                if (known < 0)
+                        return -1;
+                for (unsigned int j = 0; known == 1 && j < count; j++)
+                        add_user(users, listed[j].pid);
+        }
+        return 0;
 }
 
 /* |uuid| of a GPU or a MIG device. */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "gpu/process_list.h"
 #include "mps/control/dialogue.h"
 #include "mps/control/dialogue_v3.h"
 #include "mps/supervisor/identity.h"
@@ -462,9 +463,9 @@ static bool is_lost(nvmlReturn_t code)
 
 /* A driver that cannot list processes may still have the GPU, so ask for its memory, which every driver can report. */
 static nvmlReturn_t read_processes_of(
-        const struct nvml *nvml, nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos)
+        const struct nvml *nvml, nvmlDevice_t device, unsigned int *count, struct gpu_listed_process *listed)
 {
-        const nvmlReturn_t code = NVML_CALL(nvml, device_get_mps_processes, device, count, infos);
+        const nvmlReturn_t code = gpu_process_list(nvml, device, GPU_PROCESS_MPS, listed, count);
         nvmlMemory_t memory;
         nvmlReturn_t other;
 
@@ -475,7 +476,7 @@ static nvmlReturn_t read_processes_of(
 }
 
 static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, const struct nvml *nvml,
-        nvmlProcessInfo_t *infos, bool *ret_reopen)
+        struct gpu_listed_process *listed, bool *ret_reopen)
 {
         nvmlDevice_t device;
         unsigned int count = PROCESSES_MAX;
@@ -485,7 +486,7 @@ static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, cons
         call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, unit->uuid);
         code = NVML_CALL(nvml, device_get_by_uuid, unit->uuid, &device);
         if (code == NVML_SUCCESS)
-                code = read_processes_of(nvml, device, &count, infos);
+                code = read_processes_of(nvml, device, &count, listed);
         if (is_lost(code)) {
                 nvml_fail(nvml, code, "NVML", &err);
                 unit->lost = arena_strdup(&usage->arena, err.text);
@@ -495,18 +496,16 @@ static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, cons
                 return;
         unit->processes = ARENA_ARRAY(&usage->arena, struct mps_usage_process, count);
         for (unsigned int i = 0; i < count; i++)
-                unit->processes[i] = (struct mps_usage_process){(pid_t)infos[i].pid,
-                        infos[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE_ULL ? UINT64_MAX : infos[i].usedGpuMemory};
+                unit->processes[i] = (struct mps_usage_process){(pid_t)listed[i].pid, listed[i].memory};
         unit->n_processes = count;
 }
 
 void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_reopen)
 {
-        nvmlProcessInfo_t *infos = xcalloc(PROCESSES_MAX, sizeof(*infos));
+        _free_ struct gpu_listed_process *listed = xcalloc(PROCESSES_MAX, sizeof(*listed));
 
         for (size_t i = 0; i < usage->n_units; i++)
-                read_unit(usage, &usage->units[i], nvml, infos, ret_reopen);
-        free(infos);
+                read_unit(usage, &usage->units[i], nvml, listed, ret_reopen);
 }
 
 uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, const char *uuid, pid_t pid)
