@@ -41,6 +41,8 @@ void tree_warn(const struct tree *tree, const struct tree_node *node, const char
         char text[sizeof(err.text)];
         va_list args;
 
+        if (!tree->warn)
+                return;
         va_start(args, format);
         vsnprintf(text, sizeof(text), format, args);
         va_end(args);
@@ -130,24 +132,52 @@ static bool is_known(const struct tree_node *node, const char *name, const char 
         return false;
 }
 
+/* True if |name| is not among |names|: |member| is where it stands, and |nearest| the name that is like it, or NULL. */
+static bool is_unknown(const struct tree *tree, const struct tree_node *node, const char *name,
+        const char *const *names, size_t n_names, struct tree_node *member, const char **nearest)
+{
+        if (is_known(node, name, names, n_names))
+                return false;
+        *member = (struct tree_node){
+                .path = path_below(tree, node, name), .line = yaml_line_of(tree->yaml, node->json, name)};
+        *nearest = text_nearest(name, names, n_names);
+        return true;
+}
+
 void tree_check_keys(const struct tree *tree, const struct tree_node *node, const char *const *names, size_t n_names)
 {
+        struct tree_node member;
+        const char *nearest;
         const char *name;
         json_t *value;
 
         json_object_foreach((json_t *)(uintptr_t)node->json, name, value)
         {
-                struct tree_node member = {
-                        .path = path_below(tree, node, name), .line = yaml_line_of(tree->yaml, node->json, name)};
-                const char *nearest = text_nearest(name, names, n_names);
-
-                if (is_known(node, name, names, n_names))
+                if (!is_unknown(tree, node, name, names, n_names, &member, &nearest))
                         continue;
                 if (nearest)
                         tree_warn(tree, &member, "unknown key, ignored; did you mean '%s'?", nearest);
                 else
                         tree_warn(tree, &member, "unknown key, ignored");
         }
+}
+
+int tree_refuse_keys(const struct tree *tree, const struct tree_node *node, const char *const *names, size_t n_names,
+        struct error *err)
+{
+        struct tree_node member;
+        const char *nearest;
+        const char *name;
+        json_t *value;
+
+        json_object_foreach((json_t *)(uintptr_t)node->json, name, value)
+        {
+                if (!is_unknown(tree, node, name, names, n_names, &member, &nearest))
+                        continue;
+                return nearest ? tree_fail(tree, &member, err, "unknown key; did you mean '%s'?", nearest)
+                               : tree_fail(tree, &member, err, "unknown key, remove it");
+        }
+        return 0;
 }
 
 /* ---- values ---- */

@@ -20,7 +20,7 @@
 struct tree {
         const struct yaml *yaml;
         struct arena *arena; /* for paths and results */
-        yaml_warn_fn *warn;  /* never NULL */
+        yaml_warn_fn *warn;  /* NULL: nobody hears of what is wrong but no error */
         void *warn_data;
 };
 
@@ -34,6 +34,10 @@ struct tree_node {
 
 /* Must be given to each object once: warns about keys that are not among |names|, naming the nearest of them. */
 void tree_check_keys(const struct tree *tree, const struct tree_node *node, const char *const *names, size_t n_names);
+
+/* The same for a file whose unknown keys are an error. */
+int tree_refuse_keys(const struct tree *tree, const struct tree_node *node, const char *const *names, size_t n_names,
+        struct error *err) MUST_USE;
 
 /* The member, or false if it is absent or null. |ret->json| may be of any type; |ret->line| is that of the key. */
 bool tree_member(const struct tree *tree, const struct tree_node *node, const char *key, struct tree_node *ret);

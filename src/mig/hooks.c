@@ -22,10 +22,6 @@ const char *mig_hook_point_name(enum mig_hook_point point)
 
 /* ---- the file ---- */
 
-static void warn_nobody(const char *text UNUSED, void *data UNUSED)
-{
-}
-
 static int read_argv(const struct tree *tree, const struct tree_node *node, struct mig_hook *hook, struct error *err)
 {
         struct tree_node command;
@@ -150,7 +146,7 @@ int mig_hooks_parse(struct mig_hooks *ret, struct arena *arena, const char *name
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
         struct mig_hooks hooks = {0};
-        struct tree tree = {.arena = arena, .warn = warn ? warn : warn_nobody, .warn_data = warn_data};
+        struct tree tree = {.arena = arena, .warn = warn, .warn_data = warn_data};
 
         if (yaml_load(&yaml, name, text, size, warn, warn_data, err) < 0)
                 return -1;

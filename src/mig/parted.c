@@ -12,35 +12,11 @@
 
 /* ---- the tree ---- */
 
-static void warn_nobody(const char *text UNUSED, void *data UNUSED)
-{
-}
-
 /* An object with no other keys than these. */
 static int check_object(const struct tree *tree, const struct tree_node *node, const char *const *names, size_t n_names,
         struct error *err)
 {
-        const char *key;
-        json_t *value;
-
-        if (tree_object(tree, node, err) < 0)
-                return -1;
-        json_object_foreach((json_t *)(uintptr_t)node->json, key, value)
-        {
-                struct tree_node member = {
-                        .path = arena_printf(tree->arena, "%s%s%.100s", node->path, *node->path ? "." : "", key),
-                        .line = yaml_line_of(tree->yaml, node->json, key)};
-                const char *nearest = text_nearest(key, names, n_names);
-                bool is_known = false;
-
-                for (size_t i = 0; i < n_names; i++)
-                        is_known = is_known || strcmp(names[i], key) == 0;
-                if (is_known)
-                        continue;
-                return nearest ? tree_fail(tree, &member, err, "unknown key; did you mean '%s'?", nearest)
-                               : tree_fail(tree, &member, err, "unknown key, remove it");
-        }
-        return 0;
+        return tree_object(tree, node, err) < 0 ? -1 : tree_refuse_keys(tree, node, names, n_names, err);
 }
 
 static int need_member(const struct tree *tree, const struct tree_node *node, const char *key, const char *way_out,
@@ -310,7 +286,7 @@ int mig_parted_parse(struct mig_parted *ret, struct arena *arena, const char *na
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
         struct mig_parted parted = {.name = arena_strdup(arena, name)};
-        struct tree tree = {.arena = arena, .warn = warn ? warn : warn_nobody, .warn_data = warn_data};
+        struct tree tree = {.arena = arena, .warn = warn, .warn_data = warn_data};
 
         if (size > MIG_PARTED_FILE_LIMIT)
                 return error_set(err, ERROR_INVALID, "%s: %zu bytes, at most %zu", name, size, MIG_PARTED_FILE_LIMIT);
