@@ -7,23 +7,15 @@
 
 #include "base/file.h"
 #include "mig/profile_text.h"
+#include "mig/record_plan.h"
 #include "mig/users.h"
+#include "mig/view.h"
 
 /* A change under way. */
 struct work {
         struct mig_change *change;
         struct mig_record *record;
         struct error *err;
-};
-
-/* A GPU of the record as it is now, and which of its instances is which item. */
-struct view {
-        struct mig_record_gpu *record;
-        struct mig_gpu gpu;
-        struct mig_geometry geometry;
-        const struct mig_gpu_instance *instances[MIG_RECORD_ITEMS_MAX]; /* of each item, or NULL */
-        bool is_met[MIG_RECORD_ITEMS_MAX];       /* somebody else made just what is to be there */
-        const struct mig_gpu_instance *external; /* the first that is nobody's; NULL: none */
 };
 
 static void PRINTF_LIKE(2, 3) change_report(const struct work *work, const char *format, ...)
@@ -57,140 +49,14 @@ static int change_save(const struct work *work)
 
 /* ---- what is there ---- */
 
-static bool is_goal(const struct work *work, const struct mig_record_item *item)
+static bool wants_mig(const struct work *work, const struct mig_record_gpu *gpu)
 {
-        return work->record->goal == MIG_RECORD_AFTER ? item->is_after : item->is_before;
+        return mig_record_wants_mig(gpu, work->record->goal);
 }
 
-static bool mode_goal(const struct work *work, const struct mig_record_gpu *gpu)
+static int view_read(struct mig_view *ret, const struct work *work, struct mig_record_gpu *gpu)
 {
-        return work->record->goal == MIG_RECORD_AFTER ? gpu->is_enabled_after : gpu->is_enabled_before;
-}
-
-static bool has_device(const struct mig_record_item *item, const char *uuid)
-{
-        for (size_t i = 0; i < item->n_devices; i++)
-                if (strcmp(item->devices[i].uuid, uuid) == 0)
-                        return true;
-        return false;
-}
-
-/* All of the instance's MIG devices are the item's. */
-static bool has_devices(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
-{
-        for (size_t i = 0; i < instance->n_devices; i++)
-                if (!has_device(item, instance->devices[i].uuid))
-                        return false;
-        return true;
-}
-
-static int compare_slices(const void *a, const void *b)
-{
-        unsigned int left = *(const unsigned int *)a;
-        unsigned int right = *(const unsigned int *)b;
-
-        return (left > right) - (left < right);
-}
-
-/* It has the compute instances that the item has, in whatever order. */
-static bool is_complete(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
-{
-        unsigned int is[MIG_RECORD_DEVICES_MAX] = {0};
-        unsigned int wanted[MIG_RECORD_DEVICES_MAX] = {0};
-
-        if (instance->n_devices != item->n_devices)
-                return false;
-        for (size_t i = 0; i < item->n_devices; i++) {
-                is[i] = instance->devices[i].slices;
-                wanted[i] = item->devices[i].slices;
-        }
-        qsort(is, item->n_devices, sizeof(*is), compare_slices);
-        qsort(wanted, item->n_devices, sizeof(*wanted), compare_slices);
-        return memcmp(is, wanted, sizeof(is)) == 0;
-}
-
-static bool is_item(const struct mig_record_item *item, const struct mig_gpu_instance *instance)
-{
-        if (item->start != instance->placement.start || strcmp(item->profile, instance->profile->name) != 0)
-                return false;
-        switch (item->state) {
-        case MIG_RECORD_PRESENT:
-                return instance->n_devices == item->n_devices && has_devices(item, instance);
-        case MIG_RECORD_REMOVING:
-                return has_devices(item, instance);
-        case MIG_RECORD_MAKING:
-                return true;
-        case MIG_RECORD_ABSENT:
-                break;
-        }
-        return false;
-}
-
-static void view_match(struct view *view, const struct work *work, const struct mig_gpu_instance *instance)
-{
-        struct mig_record_gpu *gpu = view->record;
-
-        for (size_t i = 0; i < gpu->n_items; i++) {
-                if (!view->instances[i] && is_item(&gpu->items[i], instance)) {
-                        view->instances[i] = instance;
-                        return;
-                }
-        }
-        for (size_t i = 0; i < gpu->n_items; i++) {
-                const struct mig_record_item *item = &gpu->items[i];
-
-                if (item->state == MIG_RECORD_ABSENT && is_goal(work, item) &&
-                        item->start == instance->placement.start &&
-                        strcmp(item->profile, instance->profile->name) == 0 && is_complete(item, instance)) {
-                        view->is_met[i] = true;
-                        return;
-                }
-        }
-        if (!view->external)
-                view->external = instance;
-}
-
-static void forget_devices(struct mig_record_item *item)
-{
-        for (size_t i = 0; i < item->n_devices; i++)
-                item->devices[i].uuid = "";
-}
-
-/* What was under way when the record was written is decided by what is there. */
-static void view_settle(const struct view *view, struct arena *arena)
-{
-        for (size_t i = 0; i < view->record->n_items; i++) {
-                struct mig_record_item *item = &view->record->items[i];
-                const struct mig_gpu_instance *instance = view->instances[i];
-
-                if (!instance) {
-                        item->state = MIG_RECORD_ABSENT;
-                        forget_devices(item);
-                        continue;
-                }
-                if (!is_complete(item, instance))
-                        continue; /* half made, or half destroyed: it has to go */
-                item->state = MIG_RECORD_PRESENT;
-                for (size_t j = 0; j < item->n_devices; j++)
-                        item->devices[j] = (struct mig_record_device){
-                                .uuid = arena_strdup(arena, instance->devices[j].uuid),
-                                .slices = instance->devices[j].slices,
-                        };
-        }
-}
-
-static int view_read(struct view *ret, const struct work *work, struct mig_record_gpu *gpu)
-{
-        struct arena *arena = &work->change->arena;
-
-        *ret = (struct view){.record = gpu};
-        if (mig_gpu_open(&ret->gpu, work->change->nvml, gpu->uuid, work->err) < 0 ||
-                mig_instances_read(&ret->geometry, arena, &ret->gpu, work->err) < 0)
-                return -1;
-        for (size_t i = 0; i < ret->geometry.n_instances; i++)
-                view_match(ret, work, &ret->geometry.instances[i]);
-        view_settle(ret, arena);
-        return 0;
+        return mig_view_read(ret, &work->change->arena, work->change->nvml, gpu, work->record->goal, work->err);
 }
 
 /* What is undone cannot be undone on a GPU that the node does not have any more, and need not be. */
@@ -206,7 +72,7 @@ static bool is_gone(const struct work *work, const struct mig_record_gpu *gpu)
         return true;
 }
 
-static int refuse_external(const struct view *view, struct error *err)
+static int refuse_external(const struct mig_view *view, struct error *err)
 {
         const struct mig_gpu_instance *instance = view->external;
 
@@ -218,7 +84,7 @@ static int refuse_external(const struct view *view, struct error *err)
 
 /* ---- steps ---- */
 
-static int step_destroy(const struct work *work, struct view *view, size_t at)
+static int step_destroy(const struct work *work, struct mig_view *view, size_t at)
 {
         struct mig_record_item *item = &view->record->items[at];
 
@@ -227,15 +93,14 @@ static int step_destroy(const struct work *work, struct view *view, size_t at)
                 return -1;
         if (mig_instances_destroy(&view->gpu, view->instances[at], work->err) < 0 && work->err->kind != ERROR_NOT_FOUND)
                 return -1;
-        item->state = MIG_RECORD_ABSENT;
-        forget_devices(item);
+        mig_record_set_absent(item);
         view->instances[at] = NULL;
         change_report(work, "GPU %s: destroyed %s at %u", view->record->uuid, item->profile, item->start);
         return 0;
 }
 
 /* Afterwards |view| is as it is then. */
-static int step_make(const struct work *work, struct view *view, size_t at)
+static int step_make(const struct work *work, struct mig_view *view, size_t at)
 {
         struct mig_record_item *item = &view->record->items[at];
         const struct mig_gpu_profile *profile = mig_profile_text_find(&view->geometry, item->profile);
@@ -260,9 +125,9 @@ static int step_make(const struct work *work, struct view *view, size_t at)
 }
 
 /* 1: the GPU has to be reset; 0: the mode is current. */
-static int step_mode(const struct work *work, const struct view *view)
+static int step_mode(const struct work *work, const struct mig_view *view)
 {
-        bool is_enabled = mode_goal(work, view->record);
+        bool is_enabled = wants_mig(work, view->record);
         const char *verb = is_enabled ? "enabled" : "disabled";
         enum mig_activation activation;
 
@@ -286,12 +151,13 @@ static int step_mode(const struct work *work, const struct view *view)
 /* ---- modes ---- */
 
 /* Destroys what the goal does not have, and what is there in part only. */
-static int destroy_rest(const struct work *work, struct view *view)
+static int destroy_rest(const struct work *work, struct mig_view *view)
 {
         for (size_t i = 0; i < view->record->n_items; i++) {
                 const struct mig_record_item *item = &view->record->items[i];
 
-                if (view->instances[i] && (!is_goal(work, item) || item->state != MIG_RECORD_PRESENT) &&
+                if (view->instances[i] &&
+                        (!mig_record_is_wanted(item, work->record->goal) || item->state != MIG_RECORD_PRESENT) &&
                         step_destroy(work, view, i) < 0)
                         return -1;
         }
@@ -301,29 +167,31 @@ static int destroy_rest(const struct work *work, struct view *view)
 /* 1: the GPU has to be reset. */
 static int change_mode(const struct work *work, struct mig_record_gpu *gpu)
 {
-        struct view view;
+        const bool wanted = wants_mig(work, gpu);
+        struct mig_view view;
 
         if (is_gone(work, gpu))
                 return 0;
         if (view_read(&view, work, gpu) < 0)
                 return -1;
-        if (view.geometry.is_enabled == mode_goal(work, gpu) &&
-                view.geometry.is_pending_enabled == mode_goal(work, gpu))
+        if (view.geometry.is_enabled == wanted && view.geometry.is_pending_enabled == wanted)
                 return 0;
-        if (view.external && view.geometry.is_enabled != mode_goal(work, gpu))
-                return refuse_external(&view, work->err);
-        if (view.geometry.is_enabled != mode_goal(work, gpu) && destroy_rest(work, &view) < 0)
-                return -1;
+        if (view.geometry.is_enabled != wanted) {
+                if (view.external)
+                        return refuse_external(&view, work->err);
+                if (destroy_rest(work, &view) < 0)
+                        return -1;
+        }
         return step_mode(work, &view);
 }
 
 static int check_mode(const struct work *work, struct mig_record_gpu *gpu)
 {
-        struct view view;
+        struct mig_view view;
 
         if (view_read(&view, work, gpu) < 0)
                 return -1;
-        if (view.geometry.is_enabled == mode_goal(work, gpu))
+        if (view.geometry.is_enabled == wants_mig(work, gpu))
                 return 0;
         return error_set(work->err, ERROR_UNAVAILABLE, "GPU %s: MIG is %s, although the GPU was reset", gpu->uuid,
                 view.geometry.is_enabled ? "enabled" : "disabled");
@@ -332,7 +200,7 @@ static int check_mode(const struct work *work, struct mig_record_gpu *gpu)
 /* A reset ends whatever is on a GPU: what somebody made meanwhile, too. */
 static int check_empty(const struct work *work, struct mig_record_gpu *gpu)
 {
-        struct view view;
+        struct mig_view view;
 
         if (view_read(&view, work, gpu) < 0)
                 return -1;
@@ -364,7 +232,7 @@ static int reset_gpus(const struct work *work, struct mig_record_gpu *const *gpu
                 if (check_mode(work, gpus[i]) < 0)
                         return -1;
                 change_report(work, "GPU %s: reset, MIG is %s", gpus[i]->uuid,
-                        mode_goal(work, gpus[i]) ? "enabled" : "disabled");
+                        wants_mig(work, gpus[i]) ? "enabled" : "disabled");
         }
         return 0;
 }
@@ -386,7 +254,7 @@ static int end_modes(
         if (!waits)
                 return error_set(work->err, ERROR_UNAVAILABLE,
                         "GPU %s: MIG becomes %s only by a reset or a reboot, and neither is allowed (--mode-change)",
-                        gpus[0]->uuid, mode_goal(work, gpus[0]) ? "enabled" : "disabled");
+                        gpus[0]->uuid, wants_mig(work, gpus[0]) ? "enabled" : "disabled");
         *ret = MIG_CHANGE_WAITS;
         return 0;
 }
@@ -421,7 +289,7 @@ static int change_modes(const struct work *work, enum mig_change_end *ret)
 /* ---- instances ---- */
 
 /* What was planned without knowing the profiles has its placements now. */
-static int place_items(const struct work *work, struct view *view)
+static int place_items(const struct work *work, struct mig_view *view)
 {
         struct arena *arena = &work->change->arena;
         struct mig_wanted_count *counts = ARENA_ARRAY(arena, struct mig_wanted_count, view->record->n_items);
@@ -454,10 +322,11 @@ static int place_items(const struct work *work, struct view *view)
         return 0;
 }
 
-static int make_missing(const struct work *work, struct view *view)
+static int make_missing(const struct work *work, struct mig_view *view)
 {
         for (size_t i = 0; i < view->record->n_items; i++) {
-                if (!view->instances[i] && !view->is_met[i] && is_goal(work, &view->record->items[i]) &&
+                if (!view->instances[i] && !view->is_met[i] &&
+                        mig_record_is_wanted(&view->record->items[i], work->record->goal) &&
                         step_make(work, view, i) < 0)
                         return -1;
         }
@@ -466,7 +335,7 @@ static int make_missing(const struct work *work, struct view *view)
 
 static int change_instances(const struct work *work, struct mig_record_gpu *gpu)
 {
-        struct view view;
+        struct mig_view view;
 
         if (is_gone(work, gpu))
                 return 0;
@@ -479,7 +348,7 @@ static int change_instances(const struct work *work, struct mig_record_gpu *gpu)
                         view.external->profile->name, view.external->placement.start);
         if (destroy_rest(work, &view) < 0)
                 return -1;
-        if (!mode_goal(work, gpu))
+        if (!wants_mig(work, gpu))
                 return 0;
         if (work->record->goal == MIG_RECORD_AFTER && place_items(work, &view) < 0)
                 return -1;
@@ -564,10 +433,8 @@ static void take_reboot(struct mig_record *record, const char *boot_id)
         record->may_wait = false; /* it has waited */
         for (size_t i = 0; i < record->n_gpus; i++) {
                 record->gpus[i].changes = true;
-                for (size_t j = 0; j < record->gpus[i].n_items; j++) {
-                        record->gpus[i].items[j].state = MIG_RECORD_ABSENT;
-                        forget_devices(&record->gpus[i].items[j]);
-                }
+                for (size_t j = 0; j < record->gpus[i].n_items; j++)
+                        mig_record_set_absent(&record->gpus[i].items[j]);
         }
 }
 
@@ -599,67 +466,6 @@ int mig_change_undo(struct mig_change *change, enum mig_change_end *ret, struct 
         return change_resume(change, true, ret, err);
 }
 
-static struct mig_record_item item_of(const struct mig_gpu_instance *instance, bool is_after)
-{
-        struct mig_record_item item = {.profile = instance->profile->name,
-                .start = instance->placement.start,
-                .is_before = true,
-                .is_after = is_after,
-                .state = MIG_RECORD_PRESENT,
-                .n_devices = MIN(instance->n_devices, MIG_RECORD_DEVICES_MAX)};
-
-        for (size_t i = 0; i < item.n_devices; i++)
-                item.devices[i] = (struct mig_record_device){instance->devices[i].uuid, instance->devices[i].slices};
-        return item;
-}
-
-static struct mig_record_item item_made(const struct mig_plan_gpu *plan, const struct mig_plan_made *made)
-{
-        const struct mig_gpu_profile *profile = mig_profile_text_find(&plan->gpu->geometry, made->profile);
-        struct mig_record_item item = {.profile = made->profile,
-                .start = made->start,
-                .is_after = true,
-                .state = MIG_RECORD_ABSENT,
-                .n_devices = profile ? 1 : 0};
-
-        if (profile)
-                item.devices[0] = (struct mig_record_device){"", profile->slices};
-        return item;
-}
-
-static void record_gpu(struct mig_record_gpu *ret, struct arena *arena, const struct mig_plan_gpu *plan)
-{
-        struct mig_record_item *items =
-                ARENA_ARRAY(arena, struct mig_record_item, plan->n_stays + plan->n_goes + plan->n_made);
-
-        *ret = (struct mig_record_gpu){.uuid = plan->gpu->uuid,
-                .changes = plan->changes,
-                .is_enabled_before = plan->gpu->geometry.is_enabled,
-                .is_enabled_after = plan->wanted->is_enabled,
-                .items = items};
-        for (size_t i = 0; i < plan->n_stays; i++)
-                items[ret->n_items++] = item_of(plan->stays[i], true);
-        for (size_t i = 0; i < plan->n_goes; i++)
-                items[ret->n_items++] = item_of(plan->goes[i], false);
-        for (size_t i = 0; i < plan->n_made; i++)
-                items[ret->n_items++] = item_made(plan, &plan->made[i]);
-}
-
-static void record_plan(struct mig_record *ret, const struct mig_change *change, struct arena *arena,
-        const struct mig_plan *plan, const char *config)
-{
-        struct mig_record_gpu *gpus = ARENA_ARRAY(arena, struct mig_record_gpu, plan->n_gpus);
-
-        *ret = (struct mig_record){.boot_id = change->options->boot_id,
-                .config = config,
-                .goal = MIG_RECORD_AFTER,
-                .may_wait = change->options->may_wait,
-                .gpus = gpus};
-        for (size_t i = 0; i < plan->n_gpus; i++)
-                if (plan->gpus[i].wanted->is_named && plan->gpus[i].gpu->is_capable)
-                        record_gpu(&gpus[ret->n_gpus++], arena, &plan->gpus[i]);
-}
-
 static int check_plan(const struct work *work, const struct mig_plan *plan)
 {
         const struct mig_change_options *options = work->change->options;
@@ -672,7 +478,7 @@ static int check_plan(const struct work *work, const struct mig_plan *plan)
                                 plan->gpus[i].gpu->index, plan->gpus[i].gpu->uuid,
                                 plan->gpus[i].wanted->is_enabled ? "enabled" : "disabled");
         for (size_t i = 0; i < work->record->n_gpus; i++) {
-                struct view view;
+                struct mig_view view;
 
                 if (!work->record->gpus[i].changes)
                         continue;
@@ -693,7 +499,7 @@ int mig_change_apply(struct mig_change *change, const struct mig_plan *plan, con
         *ret = MIG_CHANGE_NONE;
         if (!plan->changes)
                 return 0;
-        record_plan(&record, change, &change->arena, plan, config);
+        mig_record_plan(&record, &change->arena, plan, config, change->options->boot_id, change->options->may_wait);
         if (check_plan(&work, plan) < 0)
                 return -1;
         return change_run(&work, ret);

@@ -101,6 +101,23 @@ char *mig_record_print(const struct mig_record *record)
         return json_fields_print(root, JSON_INDENT(1));
 }
 
+bool mig_record_is_wanted(const struct mig_record_item *item, enum mig_record_goal goal)
+{
+        return goal == MIG_RECORD_AFTER ? item->is_after : item->is_before;
+}
+
+bool mig_record_wants_mig(const struct mig_record_gpu *gpu, enum mig_record_goal goal)
+{
+        return goal == MIG_RECORD_AFTER ? gpu->is_enabled_after : gpu->is_enabled_before;
+}
+
+void mig_record_set_absent(struct mig_record_item *item)
+{
+        item->state = MIG_RECORD_ABSENT;
+        for (size_t i = 0; i < item->n_devices; i++)
+                item->devices[i].uuid = "";
+}
+
 int mig_record_parse(struct mig_record *ret, const char *text, size_t size, struct arena *arena, struct error *err)
 {
         struct json_in in = {.arena = arena, .err = err};

@@ -67,6 +67,13 @@ struct mig_record {
 
 enum { MIG_RECORD_NONE = 1 };
 
+/* Whether the item is part of the geometry that is being made, and whether MIG is enabled in it. */
+bool mig_record_is_wanted(const struct mig_record_item *item, enum mig_record_goal goal);
+bool mig_record_wants_mig(const struct mig_record_gpu *gpu, enum mig_record_goal goal);
+
+/* The item is ABSENT, and its MIG devices are not there. */
+void mig_record_set_absent(struct mig_record_item *item);
+
 /* In |arena|. MIG_RECORD_NONE: there is no such file. */
 int mig_record_read(struct mig_record *ret, const char *path, struct arena *arena, struct error *err) MUST_USE;
 /* On the disk when it returns. */
