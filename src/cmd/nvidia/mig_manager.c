@@ -23,8 +23,8 @@
 #include "cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/nvidia/mig_clients.h"
+#include "cmd/nvidia/mig_configurations.h"
 #include "cmd/nvidia/mig_services.h"
-#include "io/child.h"
 #include "io/signals.h"
 #include "kube/object.h"
 #include "mig/run.h"
@@ -123,8 +123,8 @@ struct mig_program {
         uv_loop_t loop;
         const char *const *values; /* of |own| */
         const char *node_name;
-        const char *library; /* of NVML; "": found */
-        const char *mig;     /* the program that plans and makes the change */
+        const char *mig;        /* the program that plans and makes the change */
+        const char *reading[3]; /* how it reads NVML */
         struct kube_client *client;
         struct node_watch *watch;
         struct node_listener listener;
@@ -132,12 +132,9 @@ struct mig_program {
         struct mig_labels *labels;
         struct mig_run *run; /* NULL: the node is not known yet */
         struct mig_services *services;
-        struct arena arena; /* of the names of services */
-        struct child *generator;
-        char *file;           /* of configurations; "": generated */
-        char *configurations; /* generated, for the ConfigMap; NULL: it is written, or none is to be */
+        struct mig_configurations *configurations; /* NULL: they are not looked for yet */
+        struct arena arena;                        /* of names that last */
         struct kube_call *call;
-        struct kube_call *map_call;
         uv_timer_t timer;
         uint64_t waiting_since;
         bool has_started_services; /* in the phase that restores */
@@ -155,8 +152,7 @@ static void mig_program_stop(struct mig_program *program, int status)
         program->status = status;
         signals_close(&program->signals);
         uv_close((uv_handle_t *)&program->timer, NULL);
-        if (program->generator)
-                child_cancel(TAKE_PTR(program->generator));
+        program->configurations = mig_configurations_close(program->configurations);
         program->run = mig_run_close(program->run);
         program->services = mig_services_close(program->services);
         program->labels = mig_labels_close(program->labels);
@@ -164,7 +160,6 @@ static void mig_program_stop(struct mig_program *program, int status)
                 node_watch_leave(&program->listener);
         program->watch = node_watch_close(program->watch);
         program->call = kube_call_cancel(program->call);
-        program->map_call = kube_call_cancel(program->map_call);
         program->client = kube_client_close(program->client, NULL, NULL);
 }
 
@@ -426,54 +421,15 @@ static void on_program_labels(void *data)
 
 /* ---- configurations ---- */
 
-static void on_map_replaced(const struct kube_answer *answer, void *data)
+static void on_configurations(const char *file, void *data)
 {
         struct mig_program *program = data;
-
-        program->map_call = NULL;
-        if (answer->error)
-                log_warn("the ConfigMap of generated configurations cannot be written", LOG_ERR(answer->error));
-}
-
-static void write_map(struct mig_program *program, enum kube_method method, kube_done_fn *done)
-{
-        _free_ char *collection = object_collection("/api/v1", program->values[POD_NAMESPACE], "configmaps");
-        _free_ char *name = xasprintf("%s-mig-config", program->node_name);
-        _free_ char *path = object_path(collection, name);
-        json_t *map = json_pack("{s:s, s:s, s:{s:s, s:{s:s, s:s}}, s:{s:s}}", "apiVersion", "v1", "kind", "ConfigMap",
-                "metadata", "name", name, "labels", "app.kubernetes.io/component", PROGRAM, "nvidia.com/node-name",
-                program->node_name, "data", "config.yaml", program->configurations);
-
-        program->map_call = kube_client_send(program->client, &(struct kube_request){.method = method,
-                                                                      .path = method == KUBE_CREATE ? collection : path,
-                                                                      .body = map,
-                                                                      .done = done,
-                                                                      .data = program});
-        json_decref(map);
-}
-
-static void on_map_created(const struct kube_answer *answer, void *data)
-{
-        struct mig_program *program = data;
-
-        program->map_call = NULL;
-        if (answer->status == 409)
-                write_map(program, KUBE_REPLACE, on_map_replaced);
-        else
-                on_map_replaced(answer, program);
-}
-
-static void begin_run(struct mig_program *program)
-{
         _free_ char *state = xasprintf("%s" STATE_FOLDER, program->values[HOST_ROOT]);
-        _free_ char *root = xasprintf("--driver-root-ctr-path=%s", program->values[DRIVER_ROOT_CTR]);
-        _free_ char *library = *program->library ? xasprintf("--nvml-library=%s", program->library) : NULL;
-        const char *const reading[] = {root, library, NULL};
         const struct mig_run_options options = {
                 .loop = &program->loop,
                 .program = program->mig,
-                .reading = reading,
-                .file = program->file,
+                .reading = program->reading,
+                .file = file,
                 .state_directory = state,
                 .mode_change = is_on(program, REBOOT) ? "reboot" : "reset",
                 .may_reboot = is_on(program, REBOOT),
@@ -483,44 +439,27 @@ static void begin_run(struct mig_program *program)
 
         program->run = mig_run_new(&options);
         mig_run_set_first_state(program->run, mig_labels_first_state(program->labels));
-        if (program->configurations && *program->values[POD_NAMESPACE])
-                write_map(program, KUBE_CREATE, on_map_created);
         mig_run_begin(program->run);
         on_program_labels(program);
 }
 
-/* Drivers before R550 list no profiles while MIG is off. */
-static void on_generated(const struct child_result *result, void *data)
-{
-        struct mig_program *program = data;
-
-        program->generator = NULL;
-        if (result->status == 0 && strstr(result->output, "all-1g."))
-                program->configurations = xstrdup(result->output);
-        else if (*program->values[DEFAULT_FILE])
-                program->file = xstrdup(program->values[DEFAULT_FILE]);
-        if (!program->file)
-                program->file = xstrdup("");
-        log_info("MIG configurations", LOG_STR("file", *program->file ? program->file : "(generated)"));
-        begin_run(program);
-}
-
 static void find_configurations(struct mig_program *program)
 {
-        _free_ char *root = xasprintf("--driver-root-ctr-path=%s", program->values[DRIVER_ROOT_CTR]);
-        _free_ char *library = *program->library ? xasprintf("--nvml-library=%s", program->library) : NULL;
-        const char *const argv[] = {program->mig, "mig", "generate", root, library, NULL};
-        const struct child_options options = {.argv = argv,
-                .environment = (const char *const *)environ,
-                .timeout_ms = MIG_PLAN_TIMEOUT_MS,
-                .on_end = on_generated,
-                .data = program};
+        const struct mig_configurations_options options = {
+                .loop = &program->loop,
+                .client = program->client,
+                .node_name = program->node_name,
+                .config_namespace = program->values[POD_NAMESPACE],
+                .program = program->mig,
+                .reading = program->reading,
+                .file = program->values[CONFIG_FILE],
+                .fallback = program->values[DEFAULT_FILE],
+                .found = on_configurations,
+                .data = program,
+        };
         struct error err;
 
-        if (*program->values[CONFIG_FILE]) {
-                program->file = xstrdup(program->values[CONFIG_FILE]);
-                begin_run(program);
-        } else if (child_run(&program->generator, &program->loop, &options, &err) < 0) {
+        if (mig_configurations_find(&program->configurations, &options, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
                 mig_program_stop(program, EXIT_FAILED);
         }
@@ -538,7 +477,7 @@ static void on_program_synced(void *data)
 {
         struct mig_program *program = data;
 
-        if (!program->run && !program->generator)
+        if (!program->configurations)
                 find_configurations(program);
 }
 
@@ -589,14 +528,22 @@ static int mig_program_start(struct mig_program *program, const struct option_se
         return 0;
 }
 
+static void name_reading(struct mig_program *program, const char *library)
+{
+        program->reading[0] =
+                arena_printf(&program->arena, "--driver-root-ctr-path=%s", program->values[DRIVER_ROOT_CTR]);
+        if (*library)
+                program->reading[1] = arena_printf(&program->arena, "--nvml-library=%s", library);
+}
+
 static int run_program(const struct option_set *set, const char *const *values)
 {
         struct mig_program program = {.values = values,
                 .node_name = command_line_get(set, "node-name"),
-                .library = command_line_get(set, "nvml-library"),
                 .mig = *command_line_get(set, "mig-program") ? command_line_get(set, "mig-program") : "/proc/self/exe"};
         struct error err;
 
+        name_reading(&program, command_line_get(set, "nvml-library"));
         command_line_setup_log(set, "klog");
         uv_loop_init(&program.loop);
         uv_timer_init(&program.loop, &program.timer);
@@ -612,8 +559,6 @@ static int run_program(const struct option_set *set, const char *const *values)
         uv_loop_close(&program.loop);
         json_decref(program.node);
         arena_done(&program.arena);
-        free(program.file);
-        free(program.configurations);
         return program.status;
 }
 
