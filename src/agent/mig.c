@@ -19,7 +19,6 @@
 /* Inventories until one was certainly read after the change: the first may have been on its way. */
 #define READINGS 2U
 #define HOLDERS_MAX 5U /* in one text */
-#define READING_MAX 3
 
 struct agent_mig {
         struct agent_mig_options options;
@@ -325,31 +324,15 @@ void agent_mig_read(struct agent_mig *mig)
                 mig_run_event(mig->run, MIG_EVENT_RETAKEN, NULL);
 }
 
-/* How the agent reads NVML, for its child. */
-static void name_reading(struct arena *arena, const struct config *config, const char **ret)
-{
-        const struct {
-                const char *flag;
-                const char *value;
-        } flags[] = {{"driver-root-ctr-path", config->driver_root_ctr}, {"nvml-library", config->nvml_library}};
-        size_t count = 0;
-
-        for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-                if (*flags[i].value)
-                        ret[count++] = arena_printf(arena, "--%s=%s", flags[i].flag, flags[i].value);
-        ret[count] = NULL;
-}
-
 struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct config *config = options->config;
         struct agent_mig *mig = xcalloc(1, sizeof(*mig));
-        const char *reading[READING_MAX];
         const struct mig_run_options run = {
                 .loop = options->loop,
                 .program = *config->mig.program ? config->mig.program : "/proc/self/exe",
-                .reading = reading,
+                .reading = mig_run_reading(&arena, config->driver_root_ctr, config->nvml_library),
                 .file = config->mig.file,
                 .state_directory = config->mig.state_directory,
                 .mode_change = "reboot", /* for a reset the supervisor of MPS would have to close NVML, too */
@@ -368,7 +351,6 @@ struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
         mig->fallback = xstrdup(config->mig.fallback);
         uv_timer_init(options->loop, &mig->timer);
         mig->timer.data = mig;
-        name_reading(&arena, config, reading);
         mig->run = mig_run_new(&run);
         mig->labels = mig_labels_new(&labels);
         return mig;

@@ -131,6 +131,19 @@ static void on_resumed(const struct child_result *result, void *data)
                                                             : MIG_EVENT_FAILED);
 }
 
+const char *const *mig_run_reading(struct arena *arena, const char *driver_root, const char *library)
+{
+        const char **reading = ARENA_ARRAY(arena, const char *, 3);
+        size_t count = 0;
+
+        if (*driver_root)
+                reading[count++] = arena_printf(arena, "--driver-root-ctr-path=%s", driver_root);
+        if (*library)
+                reading[count++] = arena_printf(arena, "--nvml-library=%s", library);
+        reading[count] = NULL;
+        return reading;
+}
+
 static void begin_child(struct mig_run *run, const char *const *arguments, uint64_t timeout_ms,
         void (*on_end)(const struct child_result *result, void *data))
 {

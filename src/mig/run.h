@@ -23,10 +23,15 @@
 
 struct mig_run;
 
+/*
+ * Options of `warpshare mig` by which a child reads NVML as its parent does. NULL-terminated, in |arena|; "": the child's default.
+ */
+const char *const *mig_run_reading(struct arena *arena, const char *driver_root, const char *library);
+
 struct mig_run_options {
         uv_loop_t *loop;
         const char *program;         /* "/proc/self/exe"; "mig" is its first argument */
-        const char *const *reading;  /* options of it: which NVML is read, and how; NULL-terminated */
+        const char *const *reading;  /* mig_run_reading() */
         const char *file;            /* the configurations; "": those that `warpshare mig` generates */
         const char *state_directory; /* of `warpshare mig apply`, and of the record */
         bool may_reboot;

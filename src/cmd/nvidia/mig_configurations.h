@@ -17,7 +17,7 @@ struct mig_configurations_options {
         const char *node_name;
         const char *config_namespace; /* of the ConfigMap; "": none is written */
         const char *program;          /* called as PROGRAM mig generate */
-        const char *const *reading;   /* more arguments of it; NULL-terminated */
+        const char *const *reading;   /* mig_run_reading() */
         const char *file;             /* "": not given */
         const char *fallback;         /* "": there is none */
         /* Once, perhaps before mig_configurations_find() returns. |file|: "" for those that are generated. */

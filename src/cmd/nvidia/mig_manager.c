@@ -123,8 +123,8 @@ struct mig_program {
         uv_loop_t loop;
         const char *const *values; /* of |own| */
         const char *node_name;
-        const char *mig;        /* the program that plans and makes the change */
-        const char *reading[3]; /* how it reads NVML */
+        const char *mig;            /* the program that plans and makes the change */
+        const char *const *reading; /* how it reads NVML */
         struct kube_client *client;
         struct node_watch *watch;
         struct node_listener listener;
@@ -528,14 +528,6 @@ static int mig_program_start(struct mig_program *program, const struct option_se
         return 0;
 }
 
-static void name_reading(struct mig_program *program, const char *library)
-{
-        program->reading[0] =
-                arena_printf(&program->arena, "--driver-root-ctr-path=%s", program->values[DRIVER_ROOT_CTR]);
-        if (*library)
-                program->reading[1] = arena_printf(&program->arena, "--nvml-library=%s", library);
-}
-
 static int run_program(const struct option_set *set, const char *const *values)
 {
         struct mig_program program = {.values = values,
@@ -543,7 +535,8 @@ static int run_program(const struct option_set *set, const char *const *values)
                 .mig = *command_line_get(set, "mig-program") ? command_line_get(set, "mig-program") : "/proc/self/exe"};
         struct error err;
 
-        name_reading(&program, command_line_get(set, "nvml-library"));
+        program.reading =
+                mig_run_reading(&program.arena, values[DRIVER_ROOT_CTR], command_line_get(set, "nvml-library"));
         command_line_setup_log(set, "klog");
         uv_loop_init(&program.loop);
         uv_timer_init(&program.loop, &program.timer);
