@@ -10,7 +10,7 @@
 #include "kubelet/device_list.h"
 #include "ledger/claims.h"
 #include "ledger/ledger.h"
-#include "nodeconfig/status.h"
+#include "nodeconfig/version.h"
 #include "share/rollout.h"
 
 struct agent_metrics_resource {

@@ -31,7 +31,7 @@
 #include "config/option.h"
 #include "kube/client.h"
 #include "nodeconfig/settings.h"
-#include "nodeconfig/status.h"
+#include "nodeconfig/version.h"
 
 struct agent_config;
 struct node_events;

@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "nodeconfig/status.h"
+#include "nodeconfig/version.h"
 
 #define CONFIG_REPORT_MANAGER "warpshare-config"
 

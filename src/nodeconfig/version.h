@@ -1,7 +1,12 @@
-/* One configuration as it was read: its name, its source and its content. A value: the functions copy it. */
+/*
+ * One configuration as it was read: its name, its source and its content. A value: the functions copy it. And which one
+ * this node uses, and whether the newest was accepted: log, annotation, metric and event all use that.
+ */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/sha256.h"
 #include "base/strbuf.h"
@@ -29,3 +34,29 @@ bool config_version_is_same(const struct config_version *a, const struct config_
 
 /* The name for messages; "(empty)" for the empty configuration. */
 const char *config_version_name(const struct config_version *version);
+
+#define CONFIG_HASH ((size_t)16) /* digits that are shown, of SHA-256: "sha256sum | cut -c1-16" */
+
+enum config_verdict {
+        CONFIG_WAITING,  /* none can be chosen yet; |why| */
+        CONFIG_ACCEPTED, /* the newest one is in use */
+        CONFIG_REFUSED,  /* the newest cannot be used; |why| */
+};
+
+struct config_status {
+        const char *name;   /* of the configuration in use; NULL: none is */
+        const char *source; /* where it came from: "ConfigMap gpu/configs", "folder '/available-configs'", "file" */
+        const char *by;     /* the rule that chose it: "label", "default", …; "last good"; "file" */
+        char hash[CONFIG_HASH + 1];
+        uint64_t generation; /* how many were accepted so far, including this one */
+        enum config_verdict verdict;
+        const char *why;
+};
+
+static inline const char *config_verdict_name(enum config_verdict verdict)
+{
+        static const char *const names[] = {
+                [CONFIG_WAITING] = "waiting", [CONFIG_ACCEPTED] = "accepted", [CONFIG_REFUSED] = "refused"};
+
+        return names[verdict];
+}

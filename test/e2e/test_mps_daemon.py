@@ -269,6 +269,8 @@ def test_status_without_a_supervisor_says_so(mps):
     (['--kubelet-socket=x'], "warpshare mps: unknown flag '--kubelet-socket'; --help lists all\n"),
     (['--grace'], 'warpshare mps: --grace: needs a value\n'),
     (['--grace=soon'], "warpshare mps: grace: 'soon' is no number of seconds from 0 to 86400\n"),
+    (['--config-file', 'x'], 'warpshare mps: --config-file: only with --standalone; without it, the agent says which '
+                             'daemons there are\n'),
     (['start'], "warpshare mps: 'start' is not a command; 'warpshare mps --help' lists them\n"),
     (['stauts'], "warpshare mps: 'stauts' is not a command; did you mean 'status'?\n"),
     (['status', '--output=xml'], None),

@@ -163,11 +163,30 @@ static int run_supervisor(const struct option_set *set, const char *const *value
         return status;
 }
 
+/*
+ * Beside an agent, the daemons are what the agent wants. A variable of the environment may be meant for the agent in the
+ * same pod; a flag is meant for this command.
+ */
+static bool is_for_standalone_only(const struct option_set *set, struct error *err)
+{
+        static const char *const flags[] = {"config-file", "mig-strategy"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+                if (set->sources[option_find(flags[i])] == OPTION_FLAG) {
+                        error_raise(err, ERROR_INVALID,
+                                "--%s: only with --standalone; without it, the agent says which daemons there are",
+                                flags[i]);
+                        return true;
+                }
+        return false;
+}
+
 static int supervise(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[RUN_COUNT];
         struct option_set set;
+        struct error err;
         int status;
 
         signals_hold(); /* blocked until the loop handles them */
@@ -175,6 +194,8 @@ static int supervise(int argc, char **argv)
                 return status;
         if (strcmp(values[RUN_STANDALONE], "true") == 0)
                 standalone_set_defaults(&set);
+        else if (is_for_standalone_only(&set, &err))
+                return command_line_refuse(&command_mps_line, &err);
         return run_supervisor(&set, values);
 }
 
