@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -29,9 +30,12 @@ static json_t *repaired(const char *text, size_t most)
 
         assert(copy);
         text_make_utf8(copy);
-        for (char *c = copy; *c; c++)
+        for (char *c = copy; *c; c++) {
                 if ((unsigned char)*c < ' ' || *c == 0x7f)
                         *c = '?';
+                if ((unsigned char)c[0] == 0xc2 && (unsigned char)c[1] < 0xa0) /* U+0080 to U+009F */
+                        c[0] = c[1] = '?';
+        }
         return json_string(copy);
 }
 
@@ -66,17 +70,36 @@ static json_t *of_number(const struct json_field *field, uint64_t number)
         return json_integer((json_int_t)MIN(number, (uint64_t)INT64_MAX));
 }
 
+static double load_real(const char *at)
+{
+        double number;
+
+        memcpy(&number, at, sizeof(number));
+        return number;
+}
+
+static json_t *of_real(double number)
+{
+        const double bounded = MIN(MAX(number, 0.0), JSON_REAL_MOST);
+
+        return bounded == (double)(json_int_t)bounded ? json_integer((json_int_t)bounded) : json_real(bounded);
+}
+
 static json_t *of_list(const struct json_field *field, const char *from)
 {
         const char *items = field->kind == JSON_FIELD_ARRAY ? from + field->offset : load_pointer(from + field->offset);
         size_t count = field->count ? *(const size_t *)(from + field->count) : field->most;
-        json_t *list = json_array();
+        json_t *list = field->leaves_out && count == 0 ? NULL : json_array();
 
         for (size_t i = 0; i < count; i++) {
                 json_t *item;
 
                 if (field->kind == JSON_FIELD_TEXTS) {
                         item = of_text(field->text, load_pointer(items + i * sizeof(char *)));
+                } else if (field->kind == JSON_FIELD_REALS) {
+                        const double number = load_real(items + i * sizeof(double));
+
+                        item = isnan(number) ? json_null() : of_real(number);
                 } else {
                         item = json_object();
                         json_fields_put(item, field->shape, items + i * field->shape->size);
@@ -100,6 +123,8 @@ static json_t *of_field(const struct json_field *field, const char *from)
         case JSON_FIELD_UINT:
         case JSON_FIELD_INT:
                 return of_number(field, load_number(field, at));
+        case JSON_FIELD_REAL:
+                return isnan(load_real(at)) ? NULL : of_real(load_real(at));
         case JSON_FIELD_BOOL:
                 return json_boolean(*(const bool *)at);
         case JSON_FIELD_WORD:
@@ -109,6 +134,7 @@ static json_t *of_field(const struct json_field *field, const char *from)
                 json_fields_put(object, field->shape, at);
                 return object;
         case JSON_FIELD_TEXTS:
+        case JSON_FIELD_REALS:
         case JSON_FIELD_ITEMS:
         case JSON_FIELD_ARRAY:
                 return of_list(field, from);
@@ -215,6 +241,15 @@ static void store_number(const struct json_field *field, char *at, uint64_t numb
                 memcpy(at, &number, sizeof(number));
 }
 
+static void take_real(struct json_in *in, const json_t *value, char *at)
+{
+        const double number = value ? json_number_value(value) : NAN;
+
+        if (value && (!json_is_number(value) || !(number >= 0 && number <= JSON_REAL_MOST)))
+                json_fields_bad(in, "must be a number from 0 to %.0f", JSON_REAL_MOST);
+        memcpy(at, &number, sizeof(number));
+}
+
 static void take_value(struct json_in *in, const struct json_field *field, const json_t *value, char *at)
 {
         switch (field->kind) {
@@ -224,6 +259,9 @@ static void take_value(struct json_in *in, const struct json_field *field, const
         case JSON_FIELD_UINT:
         case JSON_FIELD_INT:
                 store_number(field, at, take_number(in, field, value));
+                break;
+        case JSON_FIELD_REAL:
+                take_real(in, value, at);
                 break;
         case JSON_FIELD_BOOL:
                 if (value && !json_is_boolean(value))
@@ -246,9 +284,16 @@ static void take_value(struct json_in *in, const struct json_field *field, const
                 error_raise_prefix(in->err, "%s", field->name);
 }
 
+static size_t item_size(const struct json_field *field)
+{
+        if (field->kind == JSON_FIELD_REALS)
+                return sizeof(double);
+        return field->kind == JSON_FIELD_TEXTS ? sizeof(char *) : field->shape->size;
+}
+
 static void take_list(struct json_in *in, const struct json_field *field, const json_t *list, char *to)
 {
-        const size_t size = field->kind == JSON_FIELD_TEXTS ? sizeof(char *) : field->shape->size;
+        const size_t size = item_size(field);
         const size_t count = json_array_size(list);
         char *items = to + field->offset;
 
@@ -264,10 +309,14 @@ static void take_list(struct json_in *in, const struct json_field *field, const 
         if (field->count)
                 *(size_t *)(to + field->count) = count;
         for (size_t i = 0; i < count && !in->is_bad; i++) {
+                const json_t *item = json_array_get(list, i);
+
                 if (field->kind == JSON_FIELD_TEXTS)
-                        store_pointer(items + i * size, take_text(in, field->text, json_array_get(list, i)));
+                        store_pointer(items + i * size, take_text(in, field->text, item));
+                else if (field->kind == JSON_FIELD_REALS)
+                        take_real(in, json_is_null(item) ? NULL : item, items + i * size);
                 else
-                        json_fields_take(in, json_array_get(list, i), field->shape, items + i * size);
+                        json_fields_take(in, item, field->shape, items + i * size);
                 if (in->is_bad)
                         error_raise_prefix(in->err, "%s[%zu]", field->name, i);
         }

@@ -15,6 +15,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+#define JSON_REAL_MOST 9007199254740992.0 /* 2^53, up to which a double has every integer */
+
 /* Which texts are taken. */
 struct json_text {
         bool (*is)(const char *text);
@@ -27,10 +29,12 @@ enum json_field_kind {     /* and the type of the member */
         JSON_FIELD_TEXT,   /* const char *, in the arena; NULL: left out */
         JSON_FIELD_UINT,   /* an unsigned integer of 4 or 8 bytes */
         JSON_FIELD_INT,    /* a signed one; below 0 is written as 0 */
+        JSON_FIELD_REAL,   /* double, from 0 to JSON_REAL_MOST; NaN: left out */
         JSON_FIELD_BOOL,   /* bool */
         JSON_FIELD_WORD,   /* an enum, by name */
         JSON_FIELD_OBJECT, /* a struct */
         JSON_FIELD_TEXTS,  /* from here on lists: const char *const * and a count */
+        JSON_FIELD_REALS,  /* const double * and a count; NaN: null */
         JSON_FIELD_ITEMS,  /* const struct * and a count */
         JSON_FIELD_ARRAY,  /* struct [most] and a count; without a count it is full */
 };
@@ -39,7 +43,7 @@ struct json_field {
         const char *name;
         enum json_field_kind kind;
         bool is_needed;  /* else it may be absent: NULL, |absent|, false, the first word, no items */
-        bool leaves_out; /* the number |absent| */
+        bool leaves_out; /* the number |absent|, or a list without items */
         size_t offset;
         size_t size;
         size_t count;         /* offset of the size_t; 0: none */
@@ -72,6 +76,9 @@ struct json_shape {
 #define JSON_UINT(key, type, member, from, to, ...)                                                                    \
         JSON_ROW(key, UINT, type, member, .least = (from), .most = (to), ##__VA_ARGS__)
 #define JSON_INT(key, type, member, from, to) JSON_ROW(key, INT, type, member, .least = (from), .most = (to))
+#define JSON_REAL(key, type, member) JSON_ROW(key, REAL, type, member)
+#define JSON_REALS(key, type, member, number, longest)                                                                 \
+        JSON_ROW(key, REALS, type, member, .count = offsetof(type, number), .most = (longest), .leaves_out = true)
 /* Left out where it is |unknown|. */
 #define JSON_KNOWN(key, type, member, unknown, to)                                                                     \
         JSON_ROW(key, UINT, type, member, .leaves_out = true, .absent = (unknown), .most = (to))

@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ static bool is_some(const char *text)
 }
 
 static const struct json_text name_text = {is_some, 8, "a name of 1 to ", false};
-static const struct json_text free_text = {is_some, 4, "some text of 1 to ", true};
+static const struct json_text free_text = {is_some, 5, "some text of 1 to ", true};
 
 enum colour { RED, GREEN };
 
@@ -43,6 +44,9 @@ struct whole {
         struct part places[2];
         size_t n_places;
         struct part pair[2];
+        double ratio;
+        const double *ratios;
+        size_t n_ratios;
 };
 
 static const struct json_field part_fields[] = {JSON_KNOWN("owner", struct part, owner, UINT32_MAX, UINT32_MAX)};
@@ -63,6 +67,8 @@ static const struct json_field fields[] = {
         JSON_ROW("places", ARRAY, struct whole, places, .count = offsetof(struct whole, n_places), .shape = &part_shape,
                 .most = 2),
         JSON_ROW("pair", ARRAY, struct whole, pair, .shape = &part_shape, .least = 2, .most = 2),
+        JSON_REAL("ratio", struct whole, ratio),
+        JSON_REALS("ratios", struct whole, ratios, n_ratios, 3),
 };
 static const struct json_shape shape = JSON_SHAPE(struct whole, fields);
 
@@ -72,7 +78,7 @@ static void assert_written(const struct whole *whole, const char *expected)
         json_t *object = json_object();
 
         json_fields_put(object, &shape, whole);
-        text = json_fields_print(object, JSON_COMPACT);
+        text = json_fields_print(object, JSON_COMPACT | JSON_REAL_PRECISION(15));
         assert_string_equal(text, expected);
 }
 
@@ -88,10 +94,11 @@ static int take(struct whole *ret, struct arena *arena, const char *text, struct
 }
 
 #define PAIR ",\"pair\":[{\"owner\":7},{}]}"
+#define REALS ",\"pair\":[{\"owner\":7},{}],\"ratio\":0.31,\"ratios\":[1,null,0.5]}\n"
 #define FULL                                                                                                                 \
         "{\"name\":\"a\",\"note\":\"b\",\"large\":9223372036854775807,\"small\":1000,\"process\":5,\"since\":6,\"on\":true," \
         "\"colour\":\"green\",\"part\":{\"owner\":0},\"words\":[\"x\",\"y\"],\"parts\":[{\"owner\":4294967294},{}],"         \
-        "\"places\":[{\"owner\":3}]" PAIR "\n"
+        "\"places\":[{\"owner\":3}]" REALS
 
 static void test_what_was_written_is_read(void **state UNUSED)
 {
@@ -108,6 +115,7 @@ static void test_what_was_written_is_read(void **state UNUSED)
         assert_int_equal(whole.parts[1].owner, UINT32_MAX);
         assert_int_equal(whole.n_places, 1);
         assert_int_equal(whole.pair[0].owner, 7);
+        assert_true(whole.ratio == 0.31 && isnan(whole.ratios[1]) && whole.ratios[2] == 0.5);
         assert_written(&whole, FULL);
 }
 
@@ -118,6 +126,8 @@ static void test_what_is_absent_is_none(void **state UNUSED)
         struct error err;
 
         assert_ok(take(&whole, &arena, "{\"name\":\"a\",\"small\":1,\"more\":[]" PAIR, &err), &err);
+        assert_true(isnan(whole.ratio));
+        assert_int_equal(whole.n_ratios, 0);
         assert_written(&whole,
                 "{\"name\":\"a\",\"large\":0,\"small\":1,\"process\":0,\"since\":0,\"on\":false,\"colour\":\"red\",\"words\":[],"
                 "\"parts\":[],\"places\":[]" PAIR "\n");
@@ -128,17 +138,18 @@ static void test_what_json_has_no_room_for_is_changed(void **state UNUSED)
 {
         static const char *const words[] = {"\xff"};
         const struct whole whole = {.name = "\xff",
-                .note = "\x1b\xffz\xc3\xa4",
+                .note = "\x1b\xc2\x9bz\xc3\xa4",
                 .large = UINT64_MAX,
                 .process = -1,
                 .since = -1,
                 .words = words,
-                .n_words = 1};
+                .n_words = 1,
+                .ratio = -0.5};
 
         assert_written(&whole,
-                "{\"name\":null,\"note\":\"??z?\",\"large\":9223372036854775807,\"small\":0,\"process\":0,\"since\":0,"
+                "{\"name\":null,\"note\":\"???z?\",\"large\":9223372036854775807,\"small\":0,\"process\":0,\"since\":0,"
                 "\"on\":false,\"colour\":\"red\",\"words\":[null],\"parts\":[],\"places\":[],"
-                "\"pair\":[{\"owner\":0},{\"owner\":0}]}\n");
+                "\"pair\":[{\"owner\":0},{\"owner\":0}],\"ratio\":0}\n");
 }
 
 static void test_what_is_wrong_is_named(void **state UNUSED)
@@ -173,6 +184,14 @@ static void test_what_is_wrong_is_named(void **state UNUSED)
                 {"{\"name\":\"a\",\"small\":1,\"places\":[{},{},{}]}", "places: must be a list of 0 to 2"},
                 {"{\"name\":\"a\",\"small\":1,\"pair\":[{}]}", "pair: must be a list of 2 to 2"},
                 {"{\"name\":\"a\",\"small\":1}", "pair: must be a list of 2 to 2"},
+                {"{\"name\":\"a\",\"small\":1,\"ratio\":\"1\"" PAIR,
+                        "ratio: must be a number from 0 to 9007199254740992"},
+                {"{\"name\":\"a\",\"small\":1,\"ratio\":-1" PAIR, "ratio: must be a number from 0 to 9007199254740992"},
+                {"{\"name\":\"a\",\"small\":1,\"ratio\":1e16" PAIR,
+                        "ratio: must be a number from 0 to 9007199254740992"},
+                {"{\"name\":\"a\",\"small\":1,\"ratios\":[1,2,3,4]" PAIR, "ratios: must be a list of 0 to 3"},
+                {"{\"name\":\"a\",\"small\":1,\"ratios\":[1,{}]" PAIR,
+                        "ratios[1]: must be a number from 0 to 9007199254740992"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
