@@ -1,25 +1,10 @@
-/*
- * Server and clients are on one thread: a client never waits, it lets the loop turn until what it waits for is there. So a
- * server that blocks would stop the test, which its time limit ends.
- */
-#include "unit.h"
+#include "http_client.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <stdbool.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 
-#include "base/alloc.h"
-#include "base/strbuf.h"
+#include "http/server.h"
 #include "metrics/http.h"
 
-#define PATIENCE_S 60
-
-static uv_loop_t loop;
 static struct metrics_http *http;
 static struct strbuf page;
 static const char *ailment;
@@ -55,6 +40,7 @@ static void start(const char *address, uint64_t deadline_ms)
         struct error err;
 
         assert_ok(try(address, deadline_ms, &err), &err);
+        server_port = metrics_http_port(http);
 }
 
 static int set_up(void **state UNUSED)
@@ -84,98 +70,6 @@ static unsigned int count_descriptors(void)
                 count++;
         closedir(folder);
         return count;
-}
-
-/* ---- clients ---- */
-
-static bool is_late(const struct timespec *begin)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return now.tv_sec - begin->tv_sec > PATIENCE_S;
-}
-
-/* One turn of the loop, without waiting for more than a moment. */
-static void turn(const struct timespec *begin)
-{
-        const struct timespec moment = {.tv_nsec = 1000000};
-
-        if (is_late(begin))
-                fail_msg("nothing happens");
-        if (!uv_run(&loop, UV_RUN_NOWAIT) && !http)
-                fail_msg("nothing is left on the loop");
-        nanosleep(&moment, NULL);
-}
-
-/* From one of the many addresses that this machine has for itself. */
-static int dial(const char *from)
-{
-        const struct sockaddr_in there = {.sin_family = AF_INET,
-                .sin_port = htons((uint16_t)metrics_http_port(http)),
-                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        struct sockaddr_in here = {.sin_family = AF_INET};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        inet_pton(AF_INET, from, &here.sin_addr);
-        assert_int_equal(bind(fd, (const struct sockaddr *)&here, sizeof(here)), 0);
-        assert_int_equal(connect(fd, (const struct sockaddr *)&there, sizeof(there)), 0);
-        return fd;
-}
-
-static void say(int fd, const char *text)
-{
-        assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
-}
-
-/* All that the server says until it ends the connection. */
-static char *hear(int fd)
-{
-        struct strbuf heard = STRBUF_INIT;
-        struct timespec begin;
-        char bytes[65536];
-        ssize_t size;
-
-        clock_gettime(CLOCK_MONOTONIC, &begin);
-        while ((size = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) != 0) {
-                if (size > 0)
-                        strbuf_append(&heard, bytes, (size_t)size);
-                else if (errno == EAGAIN)
-                        turn(&begin);
-                else
-                        break;
-        }
-        close(fd);
-        return strbuf_take(&heard);
-}
-
-static char *ask(const char *request)
-{
-        int fd = dial("127.0.0.1");
-
-        say(fd, request);
-        return hear(fd);
-}
-
-static void assert_begins(const char *text, const char *beginning)
-{
-        if (strncmp(text, beginning, strlen(beginning)) != 0)
-                fail_msg("does not begin with '%s': %.200s", beginning, text);
-}
-
-static void assert_has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' is not in: %.500s", part, text);
-}
-
-static const char *body(const char *answer)
-{
-        const char *end = strstr(answer, "\r\n\r\n");
-
-        if (!end)
-                fail_msg("no end of the head: %.200s", answer);
-        return end + 4;
 }
 
 /* ---- pages ---- */
@@ -295,7 +189,7 @@ static void test_a_head_without_an_end_is_refused(void **state UNUSED)
 
         start("127.0.0.1:0", 0);
         strbuf_puts(&request, "GET /metrics HTTP/1.1\r\nHost: x\r\n");
-        while (request.size < 4 * METRICS_HTTP_MEMORY)
+        while (request.size < 4 * HTTP_MEMORY)
                 strbuf_puts(&request, "X-More: and more of it\r\n");
         answer = ask(request.data);
         strbuf_done(&request);
@@ -451,6 +345,7 @@ static void test_addresses_have_three_forms(void **state UNUSED)
                         assert_int_equal(err.kind, ERROR_UNAVAILABLE); /* no IPv6 on this machine */
                         continue;
                 }
+                server_port = metrics_http_port(http);
                 if (forms[i][0] != '[') {
                         answer = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
                         assert_begins(answer, "HTTP/1.1 200 OK\r\n");

@@ -12,15 +12,18 @@
 
 #define MICROHTTPD_FUNCTIONS(CALL)                                                                                     \
         CALL(add_response_header)                                                                                      \
-        CALL(create_response_from_buffer)                                                                              \
+        CALL(create_response_from_buffer_with_free_callback_cls)                                                       \
         CALL(destroy_response)                                                                                         \
         CALL(get_connection_info)                                                                                      \
         CALL(get_daemon_info)                                                                                          \
         CALL(get_timeout)                                                                                              \
+        CALL(lookup_connection_value)                                                                                  \
         CALL(queue_response)                                                                                           \
+        CALL(resume_connection)                                                                                        \
         CALL(run)                                                                                                      \
         CALL(start_daemon)                                                                                             \
-        CALL(stop_daemon)
+        CALL(stop_daemon)                                                                                              \
+        CALL(suspend_connection)
 
 #define MICROHTTPD_MEMBER(name) __typeof__(MHD_##name) *name;
 struct microhttpd {

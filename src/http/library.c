@@ -1,4 +1,4 @@
-#include "metrics/http_library.h"
+#include "http/library.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -19,7 +19,7 @@ int microhttpd_load(struct microhttpd *ret, struct error *err)
 
         if (!library)
                 return error_set(err, ERROR_NOT_FOUND,
-                        "%s: install libmicrohttpd (Debian: libmicrohttpd12), or set no address for metrics",
+                        "%s: install libmicrohttpd (Debian: libmicrohttpd12), or set no address of a server",
                         dlerror());
 #define MICROHTTPD_FIND(name)                                                                                          \
         if (http_library_find(library, "MHD_" #name, &ret->name, err) < 0)                                             \
