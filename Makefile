@@ -65,7 +65,8 @@ fmt: ## format every C file
 lint: $(BUILD)/main/build.ninja ## layers, formatting, shell scripts, clang-tidy
 	@tools/lint
 
-manifests: bootstrap ## deploy/manifests, from the Helm chart, and the chart's dashboards
+manifests: bootstrap all ## deploy/manifests, from the Helm chart, and the chart's dashboards and schema of configurations
+	@$(BUILD)/main/src/cmd/warpshare agent --print-schema >deploy/helm/warpshare/files/config.schema.json
 	@tools/dashboards
 	@tools/manifests
 

@@ -24,6 +24,7 @@ VALUES = {
     'an image by its digest': {'image': {'digest': 'sha256:' + '0123456789abcdef' * 4}},
     'configurations as text': {'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG), 'other': 'version: v1\n'}}},
     'configurations as tables': {'config': {'map': {'a': MPS_CONFIG, 'b': {'version': 'v1'}}, 'default': 'b'}},
+    'configurations as they are': {'config': {'map': {'default': 'version: v1\n'}, 'check': False}},
     'one configuration': {'config': {'map': {'only': MPS_CONFIG}}},
     'an existing ConfigMap': {'config': {'name': 'mine', 'default': 'a', 'fallbackStrategies': ['empty']}},
     'keys of the configuration that make root': {'configKeysFromFlagsOnly': False},
@@ -76,6 +77,11 @@ VALUES = {
     'scheduling': {'podAnnotations': {'a': 'b'}, 'podLabels': {'team': 'gpu'}, 'nodeSelector': {'pool': 'gpu'}, 'affinity': {}, 'tolerations': [],
                    'priorityClassName': '', 'runtimeClassName': 'nvidia', 'resources': {'limits': {'memory': '128Mi'}}},
 }
+
+
+def file_of_the_chart(name):
+    with open(f'{chart.CHART}/files/{name}', encoding='utf-8') as file:
+        return file.read()
 
 
 def pod(rendered, component, release='warpshare'):
@@ -496,11 +502,6 @@ def test_two_releases_do_not_select_each_others_pods(program):
 
 
 # ---- alerts and dashboards ----
-
-def file_of_the_chart(name):
-    with open(f'{chart.CHART}/files/{name}', encoding='utf-8') as file:
-        return file.read()
-
 
 def test_the_alerts_are_those_of_the_plain_file(program):
     rendered = chart.render(program, {'metrics': {'rules': {'enabled': True}}})

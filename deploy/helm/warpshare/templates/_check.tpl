@@ -32,10 +32,16 @@
 {{- fail "config.map and config.name are both set: one of them" }}
 {{- end }}
 {{- if $config.map }}
+{{- $schema := .Files.Get "files/config.schema.json" | fromJson }}
 {{- range $name, $text := $config.map }}
-{{- $table := kindIs "string" $text | ternary (fromYaml (toString $text)) $text }}
+{{- $table := kindIs "string" $text | ternary $text (toYaml $text) | fromYaml }}
 {{- if $table.Error }}
 {{- fail (printf "config.map.%s is no YAML: %s" $name $table.Error) }}
+{{- end }}
+{{- if $config.check }}
+{{- with include "warpshare.config.wrong" (dict "schema" $schema "value" $table "path" (printf "config.map.%s" $name)) }}
+{{- fail (printf "%s(docs/configuration.md; config.check: false leaves the judgement to the agents)" .) }}
+{{- end }}
 {{- end }}
 {{- if and ($table.dra | default dict).enabled (not $.Values.dra.enabled) }}
 {{- fail (printf "config.map.%s: dra.enabled: say so as the value dra.enabled, which gives the agent its folders and rights" $name) }}
