@@ -22,7 +22,8 @@ run again, after a change of the image, of MODEL or of COUNT.
   --gpu-operator       NVIDIA's GPU Operator in the place of our manifests, with our image as its device plugin; then a ConfigMap, the
                        operator's patch and a label of the node share each GPU by time in eight: nvidia.com/gpu.shared
   --operator-version V of the operator's chart, as v26.7.0 (default: the newest)
-  --image-archive FILE the image, an OCI archive (default: what `make image` makes, built now if it is not there)
+  --image-archive FILE the image, an archive of OCI or of docker (default: what `make image` makes, built now if it is not there; on a
+                       machine that is not Debian, or lacks compiler and libraries, docker or podman builds it from this source)
   --name NAME          of the cluster (default warpshare)
   --timeout SECONDS    how long to wait for pods and GPUs (default 300, or WARPSHARE_TIMEOUT)
   --remove             delete the cluster, and nothing else
@@ -53,7 +54,8 @@ misuse() {
 
 # All that is missing at once.
 find_programs() {
-        local missing="" engine=""
+        local missing=""
+        engine=""
         command -v kind >/dev/null || missing="$missing; kind (https://kind.sigs.k8s.io/docs/user/quick-start/#installation)"
         if command -v docker >/dev/null; then
                 engine=docker
@@ -77,11 +79,34 @@ find_programs() {
         fi
 }
 
+builds_here() {
+        # shellcheck disable=SC2046 # the list is words
+        grep -qsx 'ID=debian' /etc/os-release && dpkg-query -W $("$root/scripts/bootstrap" --list --image) >/dev/null 2>&1
+}
+
+# Under the name by which pods ask for it in a kind cluster, whichever engine it is.
+build_by_engine() {
+        local image=docker.io/library/warpshare:$version
+        say "$engine builds the image, which takes some minutes"
+        "$engine" build --file "$root/deploy/container/Dockerfile" --tag "$image" "$root" || return
+        mkdir -p "$(dirname "$archive")"
+        rm -f "$archive.new" # podman adds to no archive
+        "$engine" save --output "$archive.new" "$image" && mv "$archive.new" "$archive"
+}
+
 find_image() {
+        local built=build/image/warpshare
         version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")
         if [ -z "$archive" ]; then
-                archive=$root/build/image/warpshare-$version.oci.tar
-                [ -r "$archive" ] || "$root/deploy/container/build" --output "$archive" || fail "the image cannot be built: see above"
+                archive=$root/$built-$version.oci.tar
+                if [ -r "$archive" ]; then
+                        :
+                elif builds_here; then
+                        "$root/deploy/container/build" --output "$archive" || fail "the image cannot be built: see above"
+                else
+                        archive=$root/$built-$version.$engine.tar
+                        [ -r "$archive" ] || build_by_engine || fail "the image cannot be built by $engine: see above"
+                fi
         fi
         [ -r "$archive" ] || fail "the image '$archive' cannot be read"
 }

@@ -1,12 +1,14 @@
 """deploy/kind/setup.sh, with every branch taken: kind, nvkind and docker only write down what they are asked."""
 import os
 import re
+import shutil
 import stat
 
 import pytest
 
 from answers import badly, well
 
+SOURCE = os.environ['WARPSHARE_SOURCE']
 WORKER = 'warpshare-worker'
 
 KIND = r'''#!/bin/bash
@@ -48,9 +50,18 @@ kubectl --context "$context" apply -f - <<TEXT
 {apiVersion: nvidia.com/v1, kind: ClusterPolicy, metadata: {name: cluster-policy}, spec: {devicePlugin: {$(tr -d '\n' <<<"$policy")}}}
 TEXT
 '''
-ENGINE = '''#!/bin/bash
+ENGINE = r'''#!/bin/bash
 [ "$*" != "info --format {{.DefaultRuntime}}" ] || cat "$HOME/runtime"
-[ ! -e "$HOME/stopped" ]
+[ ! -e "$HOME/stopped" ] || exit 1
+case "$*" in
+info*) ;;
+"build --file "*"/deploy/container/Dockerfile --tag docker.io/library/warpshare:"*) [ -e "$3" ] && [ -d "$6" ] && echo "$5" >"$HOME/built" ;;
+"save --output "*) [ "$4" = "$(cat "$HOME/built")" ] && [ ! -e "$3" ] && echo "an archive of ${0##*/}" >"$3" ;;
+*) exit 99 ;;
+esac
+'''
+BUILD = '''#!/bin/bash
+[ "$1" = --output ] && mkdir -p "${2%/*}" && echo "an archive of Debian" >"$2"
 '''
 
 
@@ -94,9 +105,28 @@ class Laptop:
         for name in names:
             os.unlink(os.path.join(self.cluster.programs, name))
 
-    def setup(self, *arguments):
-        image = [] if {'--remove', '--image-archive'} & set(arguments) else ['--image-archive', os.path.join(self.folder, 'image.tar')]
-        return self.run('deploy/kind/setup.sh', *image, *arguments, PATH=self.cluster.programs)
+    def setup(self, *arguments, source=None):
+        image = [] if source or {'--remove', '--image-archive'} & set(arguments) else ['--image-archive', os.path.join(self.folder, 'image.tar')]
+        return self.run(os.path.join(source or '', 'deploy/kind/setup.sh'), *image, *arguments, PATH=self.cluster.programs)
+
+    def source_without_an_image(self):
+        """What the script needs of the source, where nothing is built yet. The machine is Debian if it has dpkg-query."""
+        source = os.path.join(self.folder, 'source')
+        for name in ('deploy/kind', 'deploy/manifests', 'docs'):
+            shutil.copytree(os.path.join(SOURCE, name), os.path.join(source, name))
+        for name in ('deploy/container/Dockerfile', 'meson.build', 'scripts/bootstrap'):
+            os.makedirs(os.path.dirname(os.path.join(source, name)), exist_ok=True)
+            shutil.copy(os.path.join(SOURCE, name), os.path.join(source, name))
+        program(source, 'deploy/container/build', BUILD)
+        for name in ('mkdir', 'mv', 'sh'):
+            os.symlink(f'/usr/bin/{name}', os.path.join(self.cluster.programs, name))
+        return source
+
+    def loaded(self):
+        """The archive that kind was given, and what is in it."""
+        name, = re.findall(r'^kind load image-archive (\S+)', self.read('asked'), re.MULTILINE)
+        with open(name, encoding='utf-8') as file:
+            return os.path.basename(name), file.read()
 
 
 @pytest.fixture
@@ -252,6 +282,35 @@ def test_a_wrong_command_line_is_an_error_before_anything_is_done(laptop, argume
 
 def test_help_is_a_text_for_people(laptop):
     assert well(laptop.setup('--help')).startswith('usage: deploy/kind/setup.sh ')
+
+
+@pytest.mark.parametrize('engine, lacking', [('docker', []), ('podman', ['docker'])])
+def test_where_nothing_can_build_the_image_the_engine_does(laptop, engine, lacking):
+    laptop.lacks(*lacking)
+    source = laptop.source_without_an_image()
+    out = well(laptop.setup('--simulate', source=source))
+    name, content = laptop.loaded()
+    assert re.fullmatch(rf'warpshare-\d+\.\d+\.\d+\.{engine}\.tar', name) and content == f'an archive of {engine}\n'
+    assert f'{engine} builds the image' in out and f'{WORKER}: nvidia.com/gpu=16\n' in out
+    assert container(laptop, 'agent')['image'] == laptop.read('built').strip().removeprefix('docker.io/library/')
+    assert 'builds the image' not in well(laptop.setup('--simulate', source=source))  # it is there
+
+
+@pytest.mark.skipif(not os.path.exists('/etc/debian_version'), reason='this machine is not Debian')
+def test_debian_with_compiler_and_libraries_builds_the_image_without_the_engine(laptop):
+    source = laptop.source_without_an_image()
+    program(laptop.cluster.programs, 'dpkg-query', '#!/bin/bash\nprintf "%s\\n" "$@" >"$HOME/packages"\n')
+    well(laptop.setup('--simulate', source=source))
+    assert laptop.loaded()[1] == 'an archive of Debian\n' and not laptop.read('built')
+    assert {'gcc', 'meson', 'dpkg-dev'} <= set(laptop.read('packages').split())
+
+
+def test_an_engine_that_cannot_build_the_image_leaves_no_half_of_it(laptop):
+    source = laptop.source_without_an_image()
+    for command in ('build', 'save'):
+        program(laptop.cluster.programs, 'docker', ENGINE.replace(f'"{command} --', f'"{command} --"*) exit 1 ;; "x {command} --'))
+        assert 'the image cannot be built by docker: see above' in badly(laptop.setup('--simulate', source=source))
+        assert 'load image-archive' not in laptop.read('asked')
 
 
 def test_a_missing_image_is_reported(laptop):
