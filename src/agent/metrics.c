@@ -5,6 +5,7 @@
 
 #include "agent/dcgm_metrics.h"
 #include "agent/dra_metrics.h"
+#include "agent/mig_metrics.h"
 #include "agent/usage_metrics.h"
 #include "base/map.h"
 #include "metrics/exposition.h"
@@ -411,6 +412,8 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_allocations(&exposition, metrics);
         if (metrics->dra)
                 dra_metrics_put(&exposition, metrics->dra, metrics->claims, metrics->n_claims);
+        if (metrics->mig)
+                mig_metrics_put(&exposition, metrics->mig);
         put_mps(&exposition, metrics);
         put_violations(&exposition, metrics);
         if (metrics->usage)

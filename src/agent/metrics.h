@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "agent/mig.h"
 #include "agent/usage.h"
 #include "dra/driver.h"
 #include "gpu/monitor.h"
@@ -34,6 +35,7 @@ struct agent_metrics {
         const struct dra_measures *dra; /* NULL: the agent is no DRA driver */
         const struct ledger_claim_state *claims;
         size_t n_claims;
+        const struct agent_mig_measures *mig; /* NULL: it does not manage the MIG geometry */
         const struct agent_usage_view *usage; /* NULL: nothing is sampled */
         const char *dcgm_host; /* the node's name for dcgm-exporter's names; NULL: these are not wanted */
         struct node_events_counts events;

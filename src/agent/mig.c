@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/evict.h"
 #include "base/log.h"
@@ -31,7 +32,11 @@ struct agent_mig {
         const struct plan *plan; /* in force; NULL: none yet */
         uint64_t withdrawn_ms;   /* since when no unit of the handover is in it; 0: one is */
         unsigned int readings;
-        enum mig_phase phase; /* the last that was told */
+        enum mig_phase phase; /* the last that was told; so the next two */
+        enum mig_state state;
+        char config[MIG_CONFIG_NAME_SIZE];
+        int64_t since; /* of both, in seconds since the epoch */
+        size_t n_holders;
 };
 
 static bool is_held_back(const struct agent_mig *mig, const char *unit)
@@ -147,6 +152,7 @@ static void look_for_holders(struct agent_mig *mig)
         struct look look = {.mig = mig, .text = STRBUF_INIT};
         enum ledger_word word = find_holders(&look, &arena);
 
+        mig->n_holders = look.count;
         if (phase == MIG_RELEASING && look.count > 0) {
                 mig_run_event(mig->run, MIG_EVENT_HELD, NULL);
         } else if (look.count > 0 || word == LEDGER_UNKNOWN) {
@@ -223,10 +229,20 @@ static void follow_policy(struct agent_mig *mig)
                 mig->evictions = evictions_new(mig->options.client);
 }
 
+static void note_state(struct agent_mig *mig, const struct mig_manager *manager)
+{
+        if (manager->state == mig->state && strcmp(manager->config, mig->config) == 0)
+                return;
+        mig->state = manager->state;
+        memcpy(mig->config, manager->config, sizeof(mig->config));
+        mig->since = time(NULL);
+}
+
 static void tell(struct agent_mig *mig)
 {
         const struct mig_manager *manager = mig_run_manager(mig->run);
 
+        note_state(mig, manager);
         mig_labels_put(mig->labels, manager->state, manager->reason);
         if (manager->phase == MIG_WAITING && *manager->reason)
                 node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_PENDING,
@@ -322,6 +338,17 @@ void agent_mig_read(struct agent_mig *mig)
                 mig->options.rescan(mig->options.data);
         else
                 mig_run_event(mig->run, MIG_EVENT_RETAKEN, NULL);
+}
+
+void agent_mig_measure(const struct agent_mig *mig, struct agent_mig_measures *ret)
+{
+        const struct mig_manager *manager = mig_run_manager(mig->run);
+        bool is_waiting = manager->phase == MIG_WAITING || manager->phase == MIG_RELEASING;
+
+        *ret = (struct agent_mig_measures){.manager = manager,
+                .since = mig->since,
+                .n_withdrawn = mig_run_handover(mig->run)->n_gpus,
+                .n_holders = is_waiting ? mig->n_holders : 0};
 }
 
 struct agent_mig *agent_mig_new(const struct agent_mig_options *options)

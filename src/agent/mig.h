@@ -21,6 +21,7 @@
 #include "kube/node_events.h"
 #include "ledger/ledger.h"
 #include "mig/handover.h"
+#include "mig/manager.h"
 #include "share/plan.h"
 
 struct agent_mig;
@@ -53,6 +54,16 @@ void agent_mig_planned(struct agent_mig *mig, const struct plan *plan);
 void agent_mig_held(struct agent_mig *mig);
 /* An inventory has come, and has become a plan or not. */
 void agent_mig_read(struct agent_mig *mig);
+
+struct agent_mig_measures {
+        const struct mig_manager *manager;
+        int64_t since;      /* the state, in seconds since the epoch */
+        size_t n_withdrawn; /* GPUs of which anything is withdrawn */
+        size_t n_holders;   /* containers and claims that are waited for */
+};
+
+/* Valid until the loop goes on. */
+void agent_mig_measure(const struct agent_mig *mig, struct agent_mig_measures *ret);
 
 /* No callback after this. Returns NULL. */
 struct agent_mig *agent_mig_close(struct agent_mig *mig);

@@ -40,6 +40,7 @@ static char *write_metrics(void *data)
         struct arena scratch = ARENA_INIT;
         struct agent_metrics_resource *resources;
         struct dra_measures dra;
+        struct agent_mig_measures mig;
         struct agent_usage_view usage;
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
         char *text;
@@ -57,6 +58,9 @@ static char *write_metrics(void *data)
                 dra = dra_driver_measure(agent->dra);
         metrics.dra = agent->dra ? &dra : NULL;
         metrics.n_claims = ledger_claims(agent->ledger, &scratch, &metrics.claims);
+        if (agent->mig)
+                agent_mig_measure(agent->mig, &mig);
+        metrics.mig = agent->mig ? &mig : NULL;
         if (agent->usage) {
                 agent_usage_look(
                         agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);

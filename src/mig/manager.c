@@ -62,6 +62,12 @@ static bool end(struct mig_manager *manager, enum mig_state outcome)
         return manager->is_withdrawn ? enter(manager, MIG_RETAKING, 0) : finish(manager);
 }
 
+static bool end_change(struct mig_manager *manager, enum mig_result result)
+{
+        manager->results[result]++;
+        return end(manager, result == MIG_RESULT_APPLIED ? MIG_STATE_SUCCESS : MIG_STATE_FAILED);
+}
+
 static bool end_without_reboot(struct mig_manager *manager)
 {
         manager->is_final = true;
@@ -69,7 +75,7 @@ static bool end_without_reboot(struct mig_manager *manager)
                 manager->has_rebooted
                         ? "the node was rebooted, and another reboot would be needed to change the MIG mode"
                         : "the node has to be rebooted to change the MIG mode");
-        return end(manager, MIG_STATE_FAILED);
+        return end_change(manager, MIG_RESULT_FAILED);
 }
 
 static bool on_needs_reboot(struct mig_manager *manager)
@@ -93,6 +99,7 @@ static bool step_resuming(struct mig_manager *manager, enum mig_event event)
         switch (event) {
         case MIG_EVENT_RESUMED:
                 manager->failures = 0;
+                manager->results[MIG_RESULT_RESUMED] += manager->is_withdrawn;
                 return end(manager, manager->is_broken ? MIG_STATE_FAILED : MIG_STATE_NONE);
         case MIG_EVENT_NEEDS_REBOOT:
                 memcpy(manager->config, manager->wanted, sizeof(manager->config));
@@ -124,7 +131,7 @@ static bool step_planning(struct mig_manager *manager, enum mig_event event)
                 manager->is_withdrawn = true;
                 return enter(manager, MIG_WAITING, 0);
         case MIG_EVENT_FAILED:
-                return end(manager, MIG_STATE_FAILED);
+                return end_change(manager, MIG_RESULT_REFUSED);
         default:
                 return false;
         }
@@ -141,7 +148,7 @@ static bool step_waiting(struct mig_manager *manager, enum mig_event event)
                 manager->reason[0] = '\0';
                 return enter(manager, MIG_RELEASING, MIG_RELEASE_MS);
         case MIG_EVENT_FAILED:
-                return end(manager, MIG_STATE_FAILED);
+                return end_change(manager, MIG_RESULT_REFUSED);
         default:
                 return false;
         }
@@ -160,9 +167,9 @@ static bool step_releasing(struct mig_manager *manager, enum mig_event event)
         case MIG_EVENT_TIMEOUT:
                 if (!*manager->reason)
                         snprintf(manager->reason, sizeof(manager->reason), "the GPUs are not released in time");
-                return end(manager, MIG_STATE_FAILED);
+                return end_change(manager, MIG_RESULT_REFUSED);
         case MIG_EVENT_FAILED:
-                return end(manager, MIG_STATE_FAILED);
+                return end_change(manager, MIG_RESULT_REFUSED);
         default:
                 return false;
         }
@@ -172,14 +179,14 @@ static bool step_applying(struct mig_manager *manager, enum mig_event event)
 {
         switch (event) {
         case MIG_EVENT_APPLIED:
-                return end(manager, MIG_STATE_SUCCESS);
+                return end_change(manager, MIG_RESULT_APPLIED);
         case MIG_EVENT_NEEDS_REBOOT:
                 return on_needs_reboot(manager);
         case MIG_EVENT_BROKEN:
                 manager->is_broken = true;
                 return enter(manager, MIG_RESUMING, 0);
         case MIG_EVENT_FAILED:
-                return end(manager, MIG_STATE_FAILED);
+                return end_change(manager, MIG_RESULT_FAILED);
         default:
                 return false;
         }
@@ -193,7 +200,7 @@ static bool step_rebooting(struct mig_manager *manager, enum mig_event event)
         else if (event != MIG_EVENT_FAILED)
                 return false;
         manager->is_final = true;
-        return end(manager, MIG_STATE_FAILED);
+        return end_change(manager, MIG_RESULT_FAILED);
 }
 
 bool mig_manager_step(struct mig_manager *manager, enum mig_event event)
@@ -265,6 +272,16 @@ const char *mig_phase_name(enum mig_phase phase)
                 [MIG_REBOOTING] = "rebooting"};
 
         return names[phase];
+}
+
+const char *mig_result_name(enum mig_result result)
+{
+        static const char *const names[] = {[MIG_RESULT_APPLIED] = "applied",
+                [MIG_RESULT_REFUSED] = "refused",
+                [MIG_RESULT_FAILED] = "failed",
+                [MIG_RESULT_RESUMED] = "resumed"};
+
+        return names[result];
 }
 
 const char *mig_state_name(enum mig_state state)

@@ -57,6 +57,7 @@ enum mig_phase {
         MIG_FAILED,
         MIG_REBOOTING,
 };
+#define MIG_N_PHASES (MIG_REBOOTING + 1)
 
 enum mig_event {
         MIG_EVENT_WANT,  /* mig_manager_want() was called */
@@ -79,6 +80,18 @@ enum mig_event {
 /* What the node's label says; NVIDIA's words. */
 enum mig_state { MIG_STATE_NONE, MIG_STATE_PENDING, MIG_STATE_SUCCESS, MIG_STATE_FAILED, MIG_STATE_REBOOTING };
 
+/*
+ * What became of a change, as metrics count it. A change that a process before had begun, or that hung, and that was finished or undone when
+ * it was resumed, is resumed.
+ */
+enum mig_result {
+        MIG_RESULT_APPLIED,
+        MIG_RESULT_REFUSED, /* it does not fit, or was not released: nothing was touched */
+        MIG_RESULT_FAILED,  /* and was undone, hung, or waits for a reboot */
+        MIG_RESULT_RESUMED,
+};
+#define MIG_N_RESULTS (MIG_RESULT_RESUMED + 1)
+
 struct mig_manager {
         /* For the caller to read. */
         enum mig_phase phase;
@@ -87,6 +100,7 @@ struct mig_manager {
         char reason[MIG_REASON_SIZE];      /* of pending and failed; the caller writes it, and the machine clears it */
         bool is_withdrawn;   /* what the newest plan ends, or what was being changed when this process began */
         uint64_t timeout_ms; /* until TIMEOUT is due, since the phase was entered; 0: never */
+        uint64_t results[MIG_N_RESULTS]; /* so far */
 
         /* From the beginning on. */
         bool may_reboot;
@@ -114,5 +128,6 @@ bool mig_manager_want(struct mig_manager *manager, const char *name);
 bool mig_manager_step(struct mig_manager *manager, enum mig_event event);
 
 const char *mig_phase_name(enum mig_phase phase);
+const char *mig_result_name(enum mig_result result);
 const char *mig_state_name(enum mig_state state); /* "" for none */
 enum mig_state mig_state_parse(const char *text); /* NONE for any other word */

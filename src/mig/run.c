@@ -10,7 +10,6 @@
 #include "io/child.h"
 #include "io/filewatch.h"
 
-#define RECORD "manager.json"
 #define FILE_MAX ((size_t)1024 * 1024)
 #define ARGUMENTS_MAX ((size_t)32)
 #define EXIT_NEEDS_REBOOT 3
@@ -356,7 +355,7 @@ struct mig_run *mig_run_new(const struct mig_run_options *options)
         struct mig_run *run = xcalloc(1, sizeof(*run));
 
         copy_options(run, options);
-        run->record = xasprintf("%s/" RECORD, options->state_directory);
+        run->record = xasprintf("%s/" MIG_RUN_RECORD_NAME, options->state_directory);
         run->manager.may_reboot = options->may_reboot;
         run->handover = run->next = (struct mig_handover){.config = "", .text = "", .reason = ""};
         uv_timer_init(options->loop, &run->timer);

@@ -18,6 +18,8 @@
 #include "mig/handover.h"
 #include "mig/manager.h"
 
+#define MIG_RUN_RECORD_NAME "manager.json" /* in the state directory: what is withdrawn (mig/handover.h) */
+
 #define MIG_PLAN_TIMEOUT_MS UINT64_C(120000)
 #define MIG_APPLY_TIMEOUT_MS UINT64_C(900000)
 

@@ -114,7 +114,7 @@ class Site:
         done = subprocess.run(
             [*prefix, WARPSHARE, 'doctor', '--system-root', self.path('root'), '--kubelet-socket', self.path('kubelet/kubelet.sock'),
              '--pod-resources-socket', self.path('pods/kubelet.sock'), '--mps-directory', self.path('mps'),
-             '--driver-root-ctr-path', self.path('driver'), '--cdi-root', self.path('cdi'),
+             '--driver-root-ctr-path', self.path('driver'), '--cdi-root', self.path('cdi'), '--mig-state-directory', self.path('mig'),
              '--config-file', self.path('config.yaml'), '--nvml-library', SIMULATOR, *self.arguments, *arguments],
             capture_output=True, text=True, timeout=6 * DEADLINE, check=False, stdin=subprocess.DEVNULL,
             env={**os.environ, 'WARPSHARE_SIM_SCENARIO': self.path('gpus.yaml'), **self.environment}, **more)
@@ -171,7 +171,7 @@ def test_on_a_node_that_has_everything_nothing_is_wrong(site):
     assert wrong_checks(findings) == set(), findings
     checks = [finding['check'] for finding in findings]
     for check in ('config', 'driver', 'gpus', 'plan', 'tiers', 'compute-mode', 'kubelet', 'pod-resources', 'agent',
-                  'other-plugins', 'containers', 'cdi', 'declared', 'dra', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
+                  'other-plugins', 'containers', 'cdi', 'declared', 'dra', 'mig', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
                   'automatic-mount', 'host-pid', 'open-files', 'cgroup'):
         assert check in checks
 

@@ -24,7 +24,8 @@ def uninstall(node):
         done = subprocess.run(
             [WARPSHARE, 'uninstall', '--output=json', '--kubelet-socket', node.kubelet.socket, '--mps-directory', node.mps_root,
              '--pod-resources-socket', node.kubelet.pod_resources, '--cdi-root', node.cdi_root,
-             '--labels-file', os.path.join(node.folder, 'gfd'), '--nvml-library', node.library, *arguments],
+             '--labels-file', os.path.join(node.folder, 'gfd'), '--nvml-library', node.library,
+             '--mig-state-directory', os.path.join(node.folder, 'mig'), *arguments],
             capture_output=True, text=True, timeout=2 * DEADLINE, check=False,
             env={**os.environ, 'WARPSHARE_SIM_SCENARIO': node.scenario_path})
         things = {}
@@ -237,3 +238,45 @@ def test_the_table_is_for_people(node, uninstall):
                           capture_output=True, text=True, timeout=DEADLINE, check=True)
     assert done.stdout.splitlines()[0].split() == ['WHAT', 'OUTCOME', 'WHERE', 'NOTE']
     assert ['kubelet', 'socket', 'was', 'not', 'there', node.directory, '-'] in [line.split() for line in done.stdout.splitlines()]
+
+
+# ---- MIG ----
+
+def leave_mig(node, *names):
+    os.mkdir(node.folder + '/mig')
+    for name in names:
+        with open(f'{node.folder}/mig/{name}', 'w', encoding='ascii') as file:
+            file.write('{}')
+
+
+def tell_state(cluster, manager):
+    labels = {'nvidia.com/mig.config': 'all-1g.10gb', 'nvidia.com/mig.config.state': 'pending'}
+    cluster.api.patch(NODES, NAME, {'metadata': {'labels': labels}}, manager=manager)
+
+
+def test_the_record_of_what_a_mig_change_withdraws_goes_with_its_folder_and_the_state(node, cluster, uninstall):
+    leave_mig(node, 'manager.json')
+    tell_state(cluster, 'warpshare-mig')
+    cluster.api.allow(agent_rules('mig', 'labels: nodefeature'))
+    status, things, _ = uninstall('--dry-run', *cluster.options())
+    assert status == 0 and ('removed', node.folder + '/mig/manager.json', '') in things['record of a MIG change']
+    assert os.path.exists(node.folder + '/mig/manager.json')
+    status, done, _ = uninstall(*cluster.options())
+    assert (status, done) == (0, things) and not os.path.exists(node.folder + '/mig')
+    assert done['label nvidia.com/mig.config.state'] == [('removed', NAME, '')]
+
+
+def test_an_unfinished_mig_change_stays_unless_it_is_forced(node, uninstall):
+    leave_mig(node, 'change.json', 'manager.json')
+    status, things, _ = uninstall()
+    (outcome, where, note), _ = things['record of a MIG change']
+    assert (status, outcome, where) == (1, 'left', node.folder + '/mig/change.json') and 'warpshare mig apply --resume' in note
+    assert os.listdir(node.folder + '/mig') == ['change.json']
+    assert uninstall('--force')[0] == 0 and not os.path.exists(node.folder + '/mig')
+
+
+def test_a_mig_state_that_nvidias_manager_told_stays(node, cluster, uninstall):
+    tell_state(cluster, 'nvidia-mig-manager')
+    cluster.api.allow(agent_rules('mig', 'labels: nodefeature'))
+    status, things, _ = uninstall(*cluster.options())
+    assert (status, things['label nvidia.com/mig.config.state']) == (0, [('absent', NAME, 'another MIG manager has told it')])

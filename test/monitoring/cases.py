@@ -53,6 +53,12 @@ def container(**families):
             'warpshare_container_gpu_seconds_total{node="a",unit="GPU-2",namespace="team",pod="seen"}': '7+60x200'}
 
 
+def mig(config='all-1g.10gb', **states):
+    return {f'warpshare_mig_config_state{{node="a",config="{config}",state="{name}"}}': values for name, values in states.items()}
+
+
+OF_MIG = {'node': 'a', 'config': 'all-1g.10gb'}
+IS_NOT_HAD = 'Node a cannot have its MIG configuration all-1g.10gb. The GPUs have the geometry that they had.'
 GPU = {'node': 'a', 'gpu': 'GPU-1', 'index': '0'}
 CONTAINER = {'node': 'a', 'unit': 'GPU-1', 'namespace': 'team', 'pod': 'train', 'container': 'main'}
 IDLE = 'Pod team/train has a share of unit GPU-1 on node a, and %s for an hour.'
@@ -93,6 +99,21 @@ CASES = {
              'Containers on node a have held 3 devices of nvidia.com/gpu (unit GPU-1) under an earlier configuration for a day; the change '
              'waits for them.')]),
         ({'warpshare_change_pending_devices{node="a",resource="nvidia.com/gpu",unit="GPU-1",from="none",to="mps"}': '3x1400 0x90'}, '1441m', []),
+    ],
+    'WarpshareMIGChangePending': [
+        (mig(pending='1x90'), '60m', [
+            (OF_MIG, 'Node a has not had its MIG configuration all-1g.10gb for an hour, since somebody holds what has to end, or has a GPU opened. '
+                     'No new pod gets that meanwhile.')]),
+        (mig(pending='1x50 0x60', success='0x50 1x60'), '90m', []),
+        # The label has got another value meanwhile.
+        ({**mig(pending='1x50 stale'), **mig('large', pending='_x51 1x60')}, '90m', []),
+    ],
+    'WarpshareMIGChangeFailed': [
+        (mig(failed='1x30'), '10m', [(OF_MIG, IS_NOT_HAD)]),
+        # It is tried again, and is pending for five minutes each time.
+        (mig(failed='1x3 0x5 1x9 0x5 1x9', pending='0x3 1x5 0x9 1x5 0x9'), '10m', [(OF_MIG, IS_NOT_HAD)]),
+        (mig(failed='1x9 0x20', success='0x9 1x20'), '12m', []),
+        (mig(failed='1 0x30', pending='0 1x30'), '15m', []),
     ],
     'WarpshareEventsDropped': [
         ({'warpshare_events_dropped_total{node="a"}': '0+2x60'}, '16m', [

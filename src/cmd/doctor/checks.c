@@ -21,6 +21,7 @@ const struct doctor_check doctor_checks[] = {
         {"cdi", doctor_check_cdi},
         {"declared", doctor_check_declared},
         {"dra", doctor_check_dra},
+        {"mig", doctor_check_mig},
         {"mps-control", doctor_check_control_program},
         {"mps-root", doctor_check_mps_root},
         {"mps-parents", doctor_check_mps_parents},

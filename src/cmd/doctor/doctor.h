@@ -66,6 +66,9 @@ void doctor_check_declared(struct doctor *doctor);
 /* dra.c */
 void doctor_check_dra(struct doctor *doctor);
 
+/* mig.c */
+void doctor_check_mig(struct doctor *doctor);
+
 /* mps.c */
 
 /*

@@ -36,9 +36,10 @@ static const char help[] =
         "\n"
         "Removes what is left on this node when the agent and 'warpshare mps' have ended: sockets in kubelet's\n"
         "directory, CDI specifications, labels ('warpshare labels --remove'), all of MPS ('warpshare mps\n"
-        "uninstall'), and Warpshare's taint, condition and annotations on the Node object. With --dra also the\n"
-        "sockets of the DRA driver and its ResourceSlices; what is prepared for claims stays. A table shows for\n"
-        "each whether it was there, and what became of it. May be run again.\n"
+        "uninstall'), records of the MIG manager, and Warpshare's taint, condition and annotations on the Node\n"
+        "object. With --dra also the sockets of the DRA driver and its ResourceSlices; what is prepared for claims\n"
+        "stays, and so does the MIG geometry. A table shows for each whether it was there, and what became of it.\n"
+        "May be run again.\n"
         "\n"
         "Status 0: nothing is left. Status 1: something is, or an agent runs here.\n"
         "\n";
@@ -179,8 +180,10 @@ static int uninstall(const struct config *config, const char *const *values)
         if (config->dra.enabled)
                 uninstall_dra(&removals, config, rc == LOCK_BUSY ? "an agent runs here" : NULL, is_forced);
         remove_mps(&removals, config);
+        uninstall_mig(&removals, config->mig.state_directory, is_forced);
         api_visit_begin(&visit, config);
         labels_remove(&visit, config, "", removals.is_dry, report_labels, &removals);
+        uninstall_mig_state(&removals, &visit, config->node_name);
         uninstall_node(&removals, &visit, config->node_name);
         if (config->dra.enabled)
                 uninstall_slices(&removals, &visit, config);

@@ -32,6 +32,17 @@ void uninstall_dra(struct removals *removals, const struct config *config, const
 /* The driver's ResourceSlices of this node. It takes a minute at most for each. */
 void uninstall_slices(struct removals *removals, struct api_visit *visit, const struct config *config);
 
+/* ---- mig.c ---- */
+
+/*
+ * The records of the MIG manager and of `warpshare mig` in |folder|, and the folder, if nothing else is in it. An unfinished change stays,
+ * unless |is_forced|. The geometry stays in any case.
+ */
+void uninstall_mig(struct removals *removals, const char *folder, bool is_forced);
+
+/* What our MIG manager has told by the node's label. It takes two minutes at most. */
+void uninstall_mig_state(struct removals *removals, struct api_visit *visit, const char *node);
+
 /* ---- node.c: in the API ---- */
 
 /* Our taint, condition and annotations of that node's object. Takes a minute at most. */

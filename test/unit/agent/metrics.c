@@ -263,6 +263,49 @@ static void test_dra_has_metrics_of_what_claims_hold(void **state UNUSED)
         assert_non_null(strstr(waiting, "allocation=\"c1_0\",state=\"waiting\"} 0.3"));
 }
 
+static const struct mig_manager mig_manager = {.phase = MIG_WAITING,
+        .state = MIG_STATE_PENDING,
+        .config = "all-1g.10gb",
+        .reason = "team-a/train/main (GPU-1) has it",
+        .results = {[MIG_RESULT_APPLIED] = 3, [MIG_RESULT_REFUSED] = 2}};
+static const struct agent_mig_measures mig = {
+        .manager = &mig_manager, .since = 1763769600, .n_withdrawn = 2, .n_holders = 1};
+
+static void test_the_mig_manager_says_what_is_wanted_and_what_it_waits_for(void **state UNUSED)
+{
+        struct agent_metrics metrics = node();
+        static const char *const lines[] = {"warpshare_mig_config_state{config=\"all-1g.10gb\",state=\"pending\"} 1",
+                "warpshare_mig_config_state{config=\"all-1g.10gb\",state=\"failed\"} 0",
+                "warpshare_mig_config_state_since_seconds{config=\"all-1g.10gb\"} 1763769600",
+                "warpshare_mig_phase{phase=\"waiting\"} 1", "warpshare_mig_phase{phase=\"applying\"} 0",
+                "warpshare_mig_changes_total{result=\"applied\"} 3",
+                "warpshare_mig_changes_total{result=\"refused\"} 2", "warpshare_mig_withdrawn_gpus 2",
+                "warpshare_mig_holders 1"};
+        _free_ char *text = NULL;
+        _free_ char *without = agent_metrics_write(&metrics);
+
+        assert_int_equal(count_lines(without, "warpshare_mig_"), 0);
+        metrics.mig = &mig;
+        text = agent_metrics_write(&metrics);
+        assert_lines(text, lines, ARRAY_SIZE(lines));
+        assert_int_equal(count_lines(text, "warpshare_mig_config_state{"), 4);
+}
+
+static void test_a_node_without_a_mig_configuration_has_no_state(void **state UNUSED)
+{
+        static const struct mig_manager idle = {.phase = MIG_IDLE};
+        static const struct agent_mig_measures nothing = {.manager = &idle};
+        struct agent_metrics metrics = node();
+        static const char *const lines[] = {"warpshare_mig_config_state{state=\"success\"} 0",
+                "warpshare_mig_phase{phase=\"idle\"} 1", "warpshare_mig_withdrawn_gpus 0"};
+        _free_ char *text = NULL;
+
+        metrics.mig = &nothing;
+        text = agent_metrics_write(&metrics);
+        assert_lines(text, lines, ARRAY_SIZE(lines));
+        assert_int_equal(count_lines(text, "warpshare_mig_config_state_since_seconds"), 0);
+}
+
 static void test_nothing_is_a_page_too(void **state UNUSED)
 {
         const struct agent_metrics metrics = {.version = "0.1.0", .commit = "unknown"};
@@ -292,8 +335,9 @@ static void check_with_promtool(const struct agent_metrics *metrics)
 static void test_prometheus_finds_no_fault_with_it(void **state UNUSED)
 {
         const struct agent_metrics empty = {.version = "0.1.0", .commit = "unknown"};
-        const struct agent_metrics metrics = node();
+        struct agent_metrics metrics = node();
 
+        metrics.mig = &mig;
         if (system("command -v promtool >/dev/null") != 0) {
                 print_message("promtool is not installed (Debian: prometheus)\n");
                 skip();
@@ -310,6 +354,8 @@ int main(void)
                         test_a_pod_is_listed_once_while_its_daemon_is_at_fault, set_up, tear_down),
                 cmocka_unit_test(test_calls_that_hang_have_metrics_with_their_gpu),
                 cmocka_unit_test(test_dra_has_metrics_of_what_claims_hold),
+                cmocka_unit_test(test_the_mig_manager_says_what_is_wanted_and_what_it_waits_for),
+                cmocka_unit_test(test_a_node_without_a_mig_configuration_has_no_state),
                 cmocka_unit_test(test_nothing_is_a_page_too),
                 cmocka_unit_test_setup_teardown(test_prometheus_finds_no_fault_with_it, set_up, tear_down),
         };

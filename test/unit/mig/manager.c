@@ -327,6 +327,58 @@ static void test_answers_of_what_was_given_up_change_nothing(void **state UNUSED
                 }
 }
 
+static void assert_results(const struct mig_manager *manager, uint64_t applied, uint64_t refused, uint64_t failed)
+{
+        assert_int_equal(manager->results[MIG_RESULT_APPLIED], applied);
+        assert_int_equal(manager->results[MIG_RESULT_REFUSED], refused);
+        assert_int_equal(manager->results[MIG_RESULT_FAILED], failed);
+}
+
+static void test_changes_are_counted_by_what_became_of_them(void **state UNUSED)
+{
+        struct mig_manager same = at(MIG_PLANNING);
+        struct mig_manager planned = at(MIG_PLANNING);
+        struct mig_manager released = at(MIG_RELEASING);
+        struct mig_manager applied = at(MIG_APPLYING);
+        struct mig_manager needs_reboot = at(MIG_APPLYING);
+
+        assert_true(mig_manager_step(&same, MIG_EVENT_SAME));
+        assert_results(&same, 0, 0, 0);
+        refuse(&planned, "does not fit");
+        assert_true(mig_manager_step(&planned, MIG_EVENT_TIMEOUT));
+        refuse(&planned, "does not fit");
+        assert_results(&planned, 0, 2, 0);
+        assert_true(mig_manager_step(&released, MIG_EVENT_TIMEOUT));
+        assert_results(&released, 0, 1, 0);
+        assert_true(mig_manager_step(&needs_reboot, MIG_EVENT_NEEDS_REBOOT));
+        assert_results(&needs_reboot, 0, 0, 1);
+        assert_true(mig_manager_step(&applied, MIG_EVENT_APPLIED));
+        assert_true(mig_manager_step(&applied, MIG_EVENT_RETAKEN));
+        assert_results(&applied, 1, 0, 0);
+        assert_true(want(&applied, "b"));
+        assert_true(mig_manager_step(&applied, MIG_EVENT_CHANGES));
+        assert_true(mig_manager_step(&applied, MIG_EVENT_UNHELD));
+        assert_true(mig_manager_step(&applied, MIG_EVENT_RELEASED));
+        refuse(&applied, "in use");
+        assert_results(&applied, 1, 0, 1);
+}
+
+static void test_what_is_resumed_counts_only_if_something_was_begun(void **state UNUSED)
+{
+        struct mig_manager nothing = fresh();
+        struct mig_manager begun = {0};
+        struct mig_manager hung = at(MIG_APPLYING);
+
+        assert_int_equal(nothing.results[MIG_RESULT_RESUMED], 0);
+        mig_manager_begin(&begun, true);
+        assert_true(mig_manager_step(&begun, MIG_EVENT_RESUMED));
+        assert_int_equal(begun.results[MIG_RESULT_RESUMED], 1);
+        assert_true(mig_manager_step(&hung, MIG_EVENT_BROKEN));
+        assert_true(mig_manager_step(&hung, MIG_EVENT_RESUMED));
+        assert_int_equal(hung.results[MIG_RESULT_RESUMED], 1);
+        assert_results(&hung, 0, 0, 0);
+}
+
 static void test_states_have_nvidias_words(void **state UNUSED)
 {
         static const char *const words[] = {"pending", "success", "failed", "rebooting"};
@@ -479,6 +531,8 @@ int main(void)
                 cmocka_unit_test(test_what_the_process_before_had_begun_comes_first),
                 cmocka_unit_test(test_a_change_that_hung_is_resumed_before_the_gpus_are_given_back),
                 cmocka_unit_test(test_answers_of_what_was_given_up_change_nothing),
+                cmocka_unit_test(test_changes_are_counted_by_what_became_of_them),
+                cmocka_unit_test(test_what_is_resumed_counts_only_if_something_was_begun),
                 cmocka_unit_test(test_states_have_nvidias_words),
                 cmocka_unit_test(test_any_sequence_ends_in_what_is_wanted_with_everything_given_back),
         };
