@@ -1,6 +1,7 @@
 /*
- * Evicts pods by the API server's eviction, which respects PodDisruptionBudgets and gives a pod its grace period. Each pod is asked for
- * again after EVICT_AGAIN_MS, as long as its caller wants it gone.
+ * Evicts pods by the API server's eviction, which respects PodDisruptionBudgets and gives a pod its grace period. An eviction is about the
+ * pod with that UID: a new pod of the same name is not evicted. Each pod is asked for again after EVICT_AGAIN_MS, as long as its caller wants
+ * it gone.
  */
 #pragma once
 
@@ -12,7 +13,8 @@
 struct evictions;
 
 struct evictions *evictions_new(struct kube_client *client); /* outlives it */
-void evictions_ask(struct evictions *evictions, const char *pod_namespace, const char *pod);
+/* |uid| NULL: it is not known, so the pod cannot be evicted. */
+void evictions_ask(struct evictions *evictions, const char *pod_namespace, const char *pod, const char *uid);
 
 /* Why the last one was refused; "": it was not. */
 const char *evictions_refusal(const struct evictions *evictions);

@@ -69,17 +69,29 @@ static void add_holder(struct look *look, const char *unit, const char *holder)
         look->count++;
 }
 
-/* |holder| is "namespace/pod/container", or has no pod's name. */
-static void evict_holder(const struct agent_mig *mig, const char *holder)
+/* |held->holder| is "namespace/pod/container", or has no pod's name. Kubelet's record has the UID as soon as the pod is admitted. */
+static void evict_holder(const struct agent_mig *mig, const struct rollout_held *held)
 {
-        _free_ char *text = xstrdup(holder);
+        _free_ char *text = xstrdup(held->holder);
         char *pod = strchr(text, '/');
         char *container = pod ? strchr(pod + 1, '/') : NULL;
 
         if (!mig->evictions || !container)
                 return;
         *pod++ = *container = '\0';
-        evictions_ask(mig->evictions, text, pod);
+        evictions_ask(mig->evictions, text, pod, held->pod_uid);
+}
+
+static void evict_users(const struct agent_mig *mig, const struct ledger_claim *claim)
+{
+        const char *slash = strchr(claim->name, '/');
+        _free_ char *pod_namespace = NULL;
+
+        if (!mig->evictions)
+                return;
+        pod_namespace = xasprintf("%.*s", (int)(slash - claim->name), claim->name);
+        for (size_t i = 0; i < claim->n_pods; i++)
+                evictions_ask(mig->evictions, pod_namespace, claim->pods[i].name, claim->pods[i].uid);
 }
 
 /* In an order that stays the same, whatever kubelet's is: the text is an annotation and an event. */
@@ -92,13 +104,29 @@ static int compare_held(const void *a, const void *b)
         return order ? order : strcmp(first->device, second->device);
 }
 
-static enum ledger_word find_holders(struct look *look, struct arena *arena)
+static void add_claims(struct look *look, struct arena *arena)
 {
         const struct agent_mig *mig = look->mig;
         const struct ledger_claim_state *states;
+        size_t n_states = ledger_claims(mig->options.ledger, arena, &states);
+        unsigned int n_before = look->count;
+
+        for (size_t i = 0; i < n_states; i++)
+                for (size_t j = 0; j < states[i].claim->n_devices; j++)
+                        if (is_held_back(mig, states[i].claim->devices[j].unit)) {
+                                add_holder(look, states[i].claim->devices[j].unit,
+                                        arena_printf(arena, "claim %s", states[i].claim->name));
+                                evict_users(mig, states[i].claim);
+                        }
+        if (mig->evictions && look->count > n_before)
+                mig->options.wants_pods(mig->options.data);
+}
+
+static enum ledger_word find_holders(struct look *look, struct arena *arena)
+{
+        const struct agent_mig *mig = look->mig;
         struct rollout_held *held;
         size_t n_held;
-        size_t n_states;
         enum ledger_word word = ledger_held(mig->options.ledger, arena, &held, &n_held);
 
         qsort(held, n_held, sizeof(*held), compare_held);
@@ -111,14 +139,9 @@ static enum ledger_word find_holders(struct look *look, struct arena *arena)
                         continue;
                 add_holder(look, unit, held[i].holder ? held[i].holder : "a container that is being started");
                 if (held[i].holder)
-                        evict_holder(mig, held[i].holder);
+                        evict_holder(mig, &held[i]);
         }
-        n_states = ledger_claims(mig->options.ledger, arena, &states);
-        for (size_t i = 0; i < n_states; i++)
-                for (size_t j = 0; j < states[i].claim->n_devices; j++)
-                        if (is_held_back(mig, states[i].claim->devices[j].unit))
-                                add_holder(look, states[i].claim->devices[j].unit,
-                                        arena_printf(arena, "claim %s", states[i].claim->name));
+        add_claims(look, arena);
         return word;
 }
 

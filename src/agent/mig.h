@@ -3,7 +3,7 @@
  * anything, and without taking a GPU from a container.
  *
  *   waiting     what has to end leaves the plan, so kubelet and DRA give it to nobody. Who holds it keeps it: the ledger says who that is,
- *               by kubelet's list and by claims. With the label's policy "evict" these pods are evicted.
+ *               by kubelet's list and by claims. With the label's policy "evict" these pods are evicted, those of claims, too.
  *   releasing   the MPS daemons of these units end, since nobody wants them any more
  *   retaking    the monitor reads the GPUs, and plan, CDI, labels and slices follow
  *
@@ -36,6 +36,8 @@ struct agent_mig_options {
         struct ledger *ledger; /* is asked again and again while anybody is waited for */
         /* The handover is another one: make the plan anew. */
         void (*on_handover)(void *data);
+        /* Ask who uses the claims in the way; the ledger is told. */
+        void (*wants_pods)(void *data);
         /* Read the GPUs; agent_mig_read() follows. */
         void (*rescan)(void *data);
         void *data;

@@ -408,6 +408,7 @@ void agent_begin_mig(struct agent *agent)
                 .events = agent->events,
                 .ledger = agent->ledger,
                 .on_handover = agent_on_handover,
+                .wants_pods = agent_on_wants_pods,
                 .rescan = on_mig_changed,
                 .data = agent,
         };

@@ -82,7 +82,7 @@ static void add_claims(struct owners *owners, const struct ledger *ledger, struc
                 for (size_t j = 0; j < claim->n_devices; j++)
                         for (size_t k = 0; k < claim->n_pods; k++) {
                                 owner.unit = claim->devices[j].unit;
-                                owner.pod_uid = claim->pods[k];
+                                owner.pod_uid = claim->pods[k].uid;
                                 owner.limit = claim->devices[j].limit_mib * MIB;
                                 add_owner(owners, &owner);
                         }

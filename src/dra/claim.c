@@ -210,21 +210,23 @@ static int read_configs(const struct reading *reading, const json_t *devices, st
 
 static int read_pods(const struct reading *reading, const json_t *object, struct dra_claim *claim)
 {
-        const char **pods;
+        struct ledger_claim_pod *pods;
         const json_t *list;
         json_t *consumer;
         size_t i;
 
         if (claim_read_list(reading, object_find(object, "status", NULL), "reservedFor", DRA_CLAIM_PODS_MAX, &list) < 0)
                 return -1;
-        pods = ARENA_ARRAY(reading->arena, const char *, json_array_size(list));
+        pods = ARENA_ARRAY(reading->arena, struct ledger_claim_pod, json_array_size(list));
         json_array_foreach(list, i, consumer)
         {
                 const char *resource = object_text(consumer, "resource", NULL);
                 const char *uid = object_text(consumer, "uid", NULL);
+                const char *name = object_text(consumer, "name", NULL);
 
-                if (resource && uid && strcmp(resource, "pods") == 0)
-                        pods[claim->n_pods++] = arena_strdup(reading->arena, uid);
+                if (resource && uid && name && strcmp(resource, "pods") == 0)
+                        pods[claim->n_pods++] = (struct ledger_claim_pod){
+                                .uid = arena_strdup(reading->arena, uid), .name = arena_strdup(reading->arena, name)};
         }
         claim->pods = pods;
         return 0;

@@ -24,6 +24,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "ledger/claims.h"
 
 /* Bounds of the API. */
 #define DRA_CLAIM_RESULTS_MAX ((size_t)32)
@@ -61,7 +62,7 @@ struct dra_claim {
         size_t n_results;
         const struct dra_claim_config *configs; /* those of classes first; a later one overrides an earlier one */
         size_t n_configs;
-        const char *const *pods; /* UIDs of the pods that it is reserved for */
+        const struct ledger_claim_pod *pods; /* that it is reserved for */
         size_t n_pods;
 };
 

@@ -75,7 +75,7 @@ bool dra_claim_is_beside(const struct ledger_claim *other, const char *uid, cons
         for (size_t i = 0; i < other->n_devices; i++)
                 has_share |= other->devices[i].is_shared;
         for (size_t i = 0; has_share && strcmp(other->uid, uid) != 0 && i < other->n_pods; i++)
-                if (strcmp(other->pods[i], pod_uid) == 0)
+                if (strcmp(other->pods[i].uid, pod_uid) == 0)
                         return true;
         return false;
 }

@@ -276,11 +276,13 @@ size_t holders_all(const struct holders *holders, struct arena *arena, struct ro
         for (size_t i = 0; i < holders->n_all; i++) {
                 const struct held_devices *held = &holders->all[i];
                 const char *holder = say_holder(arena, &held->holder);
+                const char *pod_uid = held->holder.pod_uid ? arena_strdup(arena, held->holder.pod_uid) : NULL;
 
                 for (size_t j = 0; j < held->n_devices; j++)
                         (*ret)[count++] = (struct rollout_held){.resource = arena_strdup(arena, held->resource),
                                 .device = arena_strdup(arena, held->devices[j]),
-                                .holder = holder};
+                                .holder = holder,
+                                .pod_uid = pod_uid};
         }
         return count;
 }

@@ -40,14 +40,15 @@ static const struct ledger_claim_device *asked_of(const struct claim_device *dev
         return &device->claim->asked.devices[device - device->claim->devices];
 }
 
-static void claim_set_pods(struct claim *claim, const char *const *pods, size_t n_pods)
+static void claim_set_pods(struct claim *claim, const struct ledger_claim_pod *pods, size_t n_pods)
 {
-        const char **copies;
+        struct ledger_claim_pod *copies;
 
         arena_done(&claim->pods_arena);
-        copies = ARENA_ARRAY(&claim->pods_arena, const char *, n_pods);
+        copies = ARENA_ARRAY(&claim->pods_arena, struct ledger_claim_pod, n_pods);
         for (size_t i = 0; i < n_pods; i++)
-                copies[i] = arena_strdup(&claim->pods_arena, pods[i]);
+                copies[i] = (struct ledger_claim_pod){.uid = arena_strdup(&claim->pods_arena, pods[i].uid),
+                        .name = arena_strdup(&claim->pods_arena, pods[i].name)};
         claim->asked.pods = copies;
         claim->asked.n_pods = n_pods;
 }
@@ -501,7 +502,7 @@ void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims
                 ledger_report_all(ledger);
 }
 
-void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const char *const *pods, size_t n_pods)
+void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const struct ledger_claim_pod *pods, size_t n_pods)
 {
         struct claim *claim = claim_find(ledger, uid);
 
@@ -512,7 +513,7 @@ void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const char *c
 static bool has_pod(const struct claim *claim, const char *pod)
 {
         for (size_t i = 0; i < claim->asked.n_pods; i++)
-                if (strcmp(claim->asked.pods[i], pod) == 0)
+                if (strcmp(claim->asked.pods[i].uid, pod) == 0)
                         return true;
         return false;
 }

@@ -40,12 +40,18 @@ struct ledger_claim_device {
         enum mps_tier tier;            /* of a claim that is held: the one it was prepared with */
 };
 
+/* A pod that uses a claim, and is in its namespace. */
+struct ledger_claim_pod {
+        const char *uid;
+        const char *name;
+};
+
 struct ledger_claim {
         const char *uid;
         const char *name; /* "namespace/name", for people */
         const struct ledger_claim_device *devices;
-        size_t n_devices;        /* at most LEDGER_CLAIM_DEVICES_MAX */
-        const char *const *pods; /* UIDs of pods that use it, as far as they are known */
+        size_t n_devices;                    /* at most LEDGER_CLAIM_DEVICES_MAX */
+        const struct ledger_claim_pod *pods; /* that use it, as far as they are known */
         size_t n_pods;
 };
 
@@ -74,7 +80,7 @@ void ledger_unclaim(struct ledger *ledger, const char *uid);
 void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims, size_t n_claims);
 
 /* All pods that use the claim, if it is known. */
-void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const char *const *pods, size_t n_pods);
+void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const struct ledger_claim_pod *pods, size_t n_pods);
 
 /* A claim, and whether it has what it asked for. */
 struct ledger_claim_state {

@@ -158,8 +158,10 @@ static size_t list_checkpoint(const struct ledger *ledger, struct arena *arena, 
 
                 for (size_t j = 0; j < entry->n_devices; j++)
                         if (!map_find(&ledger->over, key_of(arena, entry, entry->devices[j])))
-                                (*ret)[count++] = (struct rollout_held){
-                                        .resource = entry->resource, .device = entry->devices[j], .holder = holder};
+                                (*ret)[count++] = (struct rollout_held){.resource = entry->resource,
+                                        .device = entry->devices[j],
+                                        .holder = holder,
+                                        .pod_uid = entry->pod_uid};
         }
         return count;
 }

@@ -101,7 +101,7 @@ static void add_claimed(const struct ledger *ledger, const struct ledger_claim_s
                         allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
                                 .id = device->id,
                                 .unit = device->unit,
-                                .pod_uid = j < claim->n_pods ? claim->pods[j] : NULL,
+                                .pod_uid = j < claim->n_pods ? claim->pods[j].uid : NULL,
                                 .limit_mib = device->limit_mib,
                                 .threads_permille = device->threads_permille,
                                 .tier = ledger_tier(ledger, ledger->plan->claimable, unit),

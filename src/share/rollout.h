@@ -39,7 +39,8 @@
 struct rollout_held {
         const char *resource;
         const char *device;
-        const char *holder; /* "namespace/pod/container", for people; NULL: unknown */
+        const char *holder;  /* "namespace/pod/container", for people; NULL: unknown */
+        const char *pod_uid; /* NULL: unknown */
 };
 
 /* What the agent has promised so far. */

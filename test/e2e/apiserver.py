@@ -725,7 +725,9 @@ class ApiServer:
         if request.resource == 'resourceclaims' and request.subresource == 'status' and request.verb in ('update', 'patch'):
             self.admit_claim_status(request)
         if request.verb == 'create' and request.subresource == 'eviction':
-            self.store.find(request.collection, request.name)
+            wanted = request.body.get('deleteOptions', {}).get('preconditions', {}).get('uid')
+            if wanted not in (None, self.store.find(request.collection, request.name)['metadata']['uid']):
+                raise Refused(409, 'Conflict', f'Precondition failed: UID in precondition: {wanted}')
             self.on_evicted(request.namespace, request.name)
             return 201, {'kind': 'Status', 'apiVersion': 'v1', 'metadata': {}, 'status': 'Success'}
         if request.verb == 'create':

@@ -9,6 +9,7 @@ import yaml
 
 from cluster import NAME, NODES, cluster  # noqa: F401 -- a fixture
 from node import DEADLINE
+from test_agent_metrics import get, value
 
 LABEL, STATE, DRAIN = ('nvidia.com/mig.config' + end for end in ('', '.state', '.drain'))
 REASON = 'warpshare.dev/mig-config.reason'
@@ -122,6 +123,15 @@ class Manager:
                     kubelet.pods[pod.name] = pod
             kubelet._write_checkpoint()
 
+    def put_pods(self, *names):
+        """In the API, too."""
+        kubelet = self.node.kubelet
+        for name in names:
+            made = self.cluster.api.put('/api/v1/namespaces/default/pods', {'metadata': {'name': name}, 'spec': {}})
+            with kubelet.changed:
+                kubelet.pods[name].uid = made['metadata']['uid']
+                kubelet._write_checkpoint()
+
 
 @pytest.fixture
 def manager(node, cluster):
@@ -184,6 +194,25 @@ def test_who_holds_a_unit_is_waited_for_and_the_other_gpu_never_notices(manager)
     assert others and all(one == {'1:7', '1:8', '1:9'} for one in others)
 
 
+def test_metrics_say_what_the_change_waits_for_and_what_became_of_it(manager):
+    kubelet = manager.start('--metrics-address=127.0.0.1:0')
+
+    def sample(name, **labels):
+        return value(get(manager.node.agent, '/metrics')[1].replace(f'{name} ', f'{name}{{}} '), name, **labels)
+    manager.hold('0:7', '0:8')
+    manager.label('large')
+    manager.wait_state('pending', 'have it$')
+    assert sample('warpshare_mig_config_state', config='large', state='pending') == 1
+    assert sample('warpshare_mig_phase', phase='waiting') == 1
+    assert (sample('warpshare_mig_withdrawn_gpus'), sample('warpshare_mig_holders')) == (1, 2)
+    for name in list(kubelet.pods):
+        kubelet.remove_pod(name)
+    manager.wait_state('success')
+    assert sample('warpshare_mig_config_state', config='large', state='success') == 1
+    assert sample('warpshare_mig_changes_total', result='applied') == 1
+    assert (sample('warpshare_mig_withdrawn_gpus'), sample('warpshare_mig_holders')) == (0, 0)
+
+
 def test_all_who_hold_a_unit_are_named_and_once(manager):
     manager.start()
     manager.hold('0:7', '0:8', '0:9')
@@ -220,8 +249,7 @@ def test_without_kubelets_list_nobody_is_taken_for_ended(manager):
 def test_pods_are_evicted_where_the_node_says_so(manager):
     kubelet = manager.start()
     manager.hold('0:7', '0:8', '1:7')
-    for name in ('0-7', '0-8', '1-7'):
-        manager.cluster.api.put('/api/v1/namespaces/default/pods', {'metadata': {'name': name}, 'spec': {}})
+    manager.put_pods('0-7', '0-8', '1-7')
     manager.cluster.api.on_evicted = lambda namespace, name: kubelet.remove_pod(name)
     manager.label('large')
     manager.wait_state('pending', '0-[78]')
@@ -235,12 +263,28 @@ def test_pods_are_evicted_where_the_node_says_so(manager):
 def test_an_eviction_that_is_refused_is_told_and_tried_again(manager):
     kubelet = manager.start()
     manager.hold('0:7')
-    manager.cluster.api.put('/api/v1/namespaces/default/pods', {'metadata': {'name': '0-7'}, 'spec': {}})
+    manager.put_pods('0-7')
     manager.cluster.api.on_evicted = lambda namespace, name: kubelet.remove_pod(name)
     manager.cluster.api.fault('status', verb='create', resource='pods', code=429)
     manager.label('evict', DRAIN)
     manager.label('large')
     manager.wait_state('pending', 'default/0-7 cannot be evicted: .*429')
+    manager.wait_state('success')
+
+
+def test_a_new_pod_of_the_same_name_is_not_evicted(manager):
+    kubelet = manager.start()
+    manager.hold('0:7')
+    # The one that kubelet has is gone from the API, and its name is another pod's.
+    manager.cluster.api.put('/api/v1/namespaces/default/pods', {'metadata': {'name': '0-7'}, 'spec': {}})
+    evicted = []
+    manager.cluster.api.on_evicted = lambda namespace, name: evicted.append(name)
+    manager.label('evict', DRAIN)
+    manager.label('large')
+    manager.wait_state('pending', 'has it$')
+    manager.cluster.api.wait_for(lambda: manager.cluster.api.asked('create', 'pods'))
+    manager.node.stays(lambda: not evicted, 'nobody is evicted', 2)
+    kubelet.remove_pod('0-7')
     manager.wait_state('success')
 
 

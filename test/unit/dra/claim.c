@@ -80,7 +80,8 @@ static void test_a_share_is_read_with_what_it_takes(void **state UNUSED)
         assert_int_equal(dra_claim_capacity(result, "threadPercentage", 0), 30);
         assert_int_equal(dra_claim_capacity(result, "clients", 7), 7);
         assert_int_equal(made.claim.n_pods, 1);
-        assert_string_equal(made.claim.pods[0], "p-1");
+        assert_string_equal(made.claim.pods[0].uid, "p-1");
+        assert_string_equal(made.claim.pods[0].name, "a");
         assert_string_equal(made.claim.namespace, "team");
         made_done(&made);
 }

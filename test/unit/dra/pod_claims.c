@@ -67,7 +67,7 @@ static void test_a_container_that_uses_both_claims_is_found(void **state UNUSED)
 
 static const struct ledger_claim_device share = {.id = "c1_0", .unit = "GPU-0", .is_shared = true};
 static const struct ledger_claim_device whole = {.id = "c2_0", .unit = "GPU-1", .is_alone = true};
-static const char *const pods[] = {"p1", "p2"};
+static const struct ledger_claim_pod pods[] = {{.uid = "p1", .name = "one"}, {.uid = "p2", .name = "two"}};
 static const struct ledger_claim by_mps = {
         .uid = "u1", .name = "team/train", .devices = &share, .n_devices = 1, .pods = pods, .n_pods = 2};
 static const struct ledger_claim without = {

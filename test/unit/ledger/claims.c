@@ -35,7 +35,7 @@ static struct ledger_claim_device whole(const char *id)
 
 static void claim(const char *uid, struct ledger_claim_device device, struct outcome *outcome)
 {
-        const char *pod = "uid-train";
+        const struct ledger_claim_pod pod = {.uid = "uid-train", .name = "train"};
         const struct ledger_claim asked = {
                 .uid = uid, .name = "team/claim", .devices = &device, .n_devices = 1, .pods = &pod, .n_pods = 1};
 
