@@ -54,7 +54,7 @@ static void read_claim(struct dra_preparing *preparing, const struct dra_service
         json_decref(object);
 }
 
-static void allocate(
+static void make_allocation(
         struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted, void *data)
 {
         static const char *const env[] = {"NVIDIA_VISIBLE_DEVICES=void", "CUDA_MPS_PIPE_DIRECTORY=/mps/GPU-0/pipe",
@@ -192,7 +192,7 @@ int main(void)
         struct dra_prepare_options options = {.driver = DRIVER,
                 .pool = NODE,
                 .node = {.read_claim = read_claim,
-                        .allocate = allocate,
+                        .allocate = make_allocation,
                         .release = release,
                         .write_cdi = write_cdi,
                         .remove_cdi = remove_cdi,

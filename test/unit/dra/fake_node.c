@@ -224,7 +224,7 @@ static void read_claim(struct dra_preparing *preparing, const struct dra_service
         asked_for(node);
 }
 
-static void allocate(
+static void make_allocation(
         struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted, void *data)
 {
         struct fake_node *node = data;
@@ -301,7 +301,8 @@ void fake_start(struct fake_node *node, const char *boot_id)
                 .record = node->record,
                 .driver = FAKE_DRIVER,
                 .pool = POOL,
-                .node = {read_claim, allocate, release, write_cdi, remove_cdi, show_prepared, show_unprepared, node},
+                .node = {read_claim, make_allocation, release, write_cdi, remove_cdi, show_prepared, show_unprepared,
+                        node},
         });
         dra_prepare_set_rules(node->prepare,
                 &(struct dra_wanted_rules){.layout = &layout,
