@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "dra/quantity.h"
+#include "base/quantity.h"
 #include "sim/cluster/cluster.h"
 
 /* Device classes, each for devices of one type. */

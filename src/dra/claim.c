@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "dra/name.h"
-#include "dra/quantity.h"
+#include "base/quantity.h"
 #include "kube/object.h"
 
 #define CAPACITY_NAME_MAX ((size_t)(63 + 1 + 32))

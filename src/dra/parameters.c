@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "dra/quantity.h"
+#include "base/quantity.h"
 
 #define OURS "gpu.warpshare.dev/v1alpha1"
 #define NVIDIAS "resource.nvidia.com/v1beta1"

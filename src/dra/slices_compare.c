@@ -1,7 +1,7 @@
 /* Compares a slice that the server returned with the one that it was sent. */
 #include <string.h>
 
-#include "dra/quantity.h"
+#include "base/quantity.h"
 #include "dra/slices.h"
 
 static const json_t *basic_of(const json_t *device)

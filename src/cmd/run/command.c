@@ -16,7 +16,7 @@
 #include "cmd/commands.h"
 #include "cmd/mps/standalone.h"
 #include "cmd/run/shares.h"
-#include "dra/quantity.h"
+#include "base/quantity.h"
 #include "share/mps_limits.h"
 
 enum { EXIT_NO_PROGRAM = 127, EXIT_NOT_STARTED = 126 }; /* as a shell's */

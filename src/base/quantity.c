@@ -1,4 +1,4 @@
-#include "dra/quantity.h"
+#include "base/quantity.h"
 
 #include <ctype.h>
 #include <stdlib.h>
