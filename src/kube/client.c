@@ -131,7 +131,10 @@ static bool try_again(struct kube_call *call, const struct transfer_end *end)
 static void on_client_end(const struct transfer_end *end, void *data)
 {
         struct kube_call *call = data;
-        struct kube_answer answer = {.status = end->status, .retry_after_ms = end->retry_after_ms};
+        struct kube_answer answer = {.status = end->status,
+                .retry_after_ms = end->retry_after_ms,
+                .text = end->error ? NULL : end->body,
+                .size = end->error ? 0 : end->size};
         struct kube_answer other = {0};
         struct reply reply;
 
@@ -139,7 +142,10 @@ static void on_client_end(const struct transfer_end *end, void *data)
         uv_update_time(call->client->loop);
         if (try_again(call, end))
                 return;
-        reply_read(&reply, methods[call->method].name, call->path, end);
+        if (call->is_text)
+                reply_read_text(&reply, methods[call->method].name, call->path, end);
+        else
+                reply_read(&reply, methods[call->method].name, call->path, end);
         answer.object = reply.object;
         answer.reason = reply.reason;
         answer.error = reply.error.kind == ERROR_NONE ? NULL : &reply.error;
@@ -240,6 +246,7 @@ struct kube_call *kube_client_send(struct kube_client *client, const struct kube
         char *query = call_query(request->query, request->method, request->field_manager, request->force);
         char *body = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
 
+        call->is_text = request->is_text;
         call_set(call, request->method, request->path, query, body);
         call_begin(call);
         return call;

@@ -56,6 +56,8 @@ struct kube_answer {
         const struct error *error; /* NULL for 2xx. Contains method, path, status and the server's message */
         const char *reason;        /* the server's reason: "NotFound", "AlreadyExists", "Conflict"; "" for none */
         uint64_t retry_after_ms;   /* what the last answer asked for; 0: none */
+        const char *text;          /* the body as it came, zero-terminated, borrowed; NULL if there was no answer */
+        size_t size;
 };
 typedef void kube_done_fn(const struct kube_answer *answer, void *data);
 
@@ -66,6 +68,7 @@ struct kube_request {
         const json_t *body;        /* for all except GET; may be NULL for DELETE */
         const char *field_manager; /* the field manager; NULL: the server derives one from the user agent */
         bool force;                /* KUBE_APPLY may take over fields of other managers */
+        bool is_text;              /* a 2xx may have any body, of which only |text| is made */
         uint64_t timeout_ms;       /* 0: KUBE_TIMEOUT_MS */
         kube_done_fn *done;        /* may be NULL; may close the client */
         void *data;

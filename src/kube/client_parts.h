@@ -20,6 +20,7 @@ struct kube_call {
         uint64_t timeout_ms;
         uint64_t until; /* on the loop's clock; not valid while the client has no credentials */
         bool is_identity_renewed;
+        bool is_text;         /* kube_request's */
         struct error failure; /* of a request that could not be sent; kind ERROR_NONE: none */
 
         /* The request, owned. */
@@ -60,6 +61,8 @@ struct reply {
         struct error error; /* kind ERROR_NONE: a 2xx */
 };
 void reply_read(struct reply *ret, const char *method, const char *path, const struct transfer_end *end);
+/* The same where a 2xx need not be a JSON object; |object| is NULL then. */
+void reply_read_text(struct reply *ret, const char *method, const char *path, const struct transfer_end *end);
 void reply_done(struct reply *reply);
 
 /* The error of a Status object; if |object| is not one, of |status| alone. */

@@ -64,6 +64,14 @@ void reply_read(struct reply *ret, const char *method, const char *path, const s
                 error_prefix(&ret->error, "%s %.200s", method, path);
 }
 
+void reply_read_text(struct reply *ret, const char *method, const char *path, const struct transfer_end *end)
+{
+        if (end->error || end->status / 100 != 2)
+                reply_read(ret, method, path, end);
+        else
+                *ret = (struct reply){.reason = ""};
+}
+
 void reply_done(struct reply *reply)
 {
         json_decref(reply->object);

@@ -152,6 +152,22 @@ static void test_a_success_that_is_no_object_is_a_failure(void **state UNUSED)
         reply_done(&reply);
 }
 
+static void test_a_text_that_was_asked_for_may_be_any_and_its_failure_says_why(void **state UNUSED)
+{
+        const struct transfer_end good = {.status = 200, .body = "[1]", .size = 3};
+        const struct transfer_end bad = {.status = 503, .body = "no way", .size = 6};
+        struct reply reply;
+
+        reply_read_text(&reply, "GET", "/x", &good);
+        assert_int_equal(reply.error.kind, ERROR_NONE);
+        assert_null(reply.object);
+        reply_done(&reply);
+        reply_read_text(&reply, "GET", "/x", &bad);
+        assert_int_equal(reply.error.kind, ERROR_UNAVAILABLE);
+        assert_string_equal(reply.error.text, "GET /x: status 503");
+        reply_done(&reply);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -160,6 +176,7 @@ int main(void)
                 cmocka_unit_test(test_failures_are_reported_with_the_servers_text),
                 cmocka_unit_test(test_successes_are_objects),
                 cmocka_unit_test(test_a_success_that_is_no_object_is_a_failure),
+                cmocka_unit_test(test_a_text_that_was_asked_for_may_be_any_and_its_failure_says_why),
         };
 
         return cmocka_run_group_tests_name("recorded", tests, NULL, NULL);
