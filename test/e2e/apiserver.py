@@ -22,7 +22,9 @@ import socket
 import ssl
 import threading
 import time
+import urllib.error
 import urllib.parse
+import urllib.request
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -107,6 +109,7 @@ class Request:
     version: str = ''
     namespace: str = ''
     name: str = ''
+    beyond: str = ''  # of a proxy: what is asked there
     status: int = 0
     content_type: str = ''
     at: float = 0.0  # time.monotonic()
@@ -130,6 +133,8 @@ def parse_path(request):
     if len(rest) >= 3 and rest[0] == 'namespaces':
         request.namespace = rest[1]
         prefix, rest = prefix + rest[:2], rest[2:]
+    if len(rest) > 2 and rest[2] == 'proxy':
+        request.beyond, rest = '/' + '/'.join(rest[3:]), rest[:3]
     if not rest or len(rest) > 3:
         return False
     request.resource = rest[0]
@@ -161,9 +166,9 @@ def selected(object_, query):
     for part in filter(None, query.get('fieldSelector', '').split(',')):
         path, _, value = part.partition('=')
         at = object_
-        for step in path.split('.'):
+        for step in path.rstrip('!').split('.'):
             at = (at or {}).get(step)
-        if (at or '') != value.lstrip('='):
+        if ((at or '') == value.lstrip('=')) == path.endswith('!'):
             return False
     labels = object_['metadata'].get('labels') or {}
     for part in filter(None, query.get('labelSelector', '').split(',')):
@@ -171,6 +176,12 @@ def selected(object_, query):
         if (labels.get(key) != value.lstrip('=')) if equals else key not in labels:
             return False
     return True
+
+
+def is_part_of(collection, whole):
+    """Of the collection itself, or of a namespace where the collection is that of all namespaces."""
+    group, kinds = whole.rsplit('/', 1)
+    return collection == whole or fnmatch.fnmatch(collection, f'{group}/namespaces/*/{kinds}')
 
 
 def told(object_, request):
@@ -279,10 +290,34 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if request.verb == 'watch':
             self.watch(request)
             return
+        if request.subresource == 'proxy':
+            self.pass_on(request)
+            return
         with self.api.store.lock:
             code, answer = self.api.carry_out(request)
         request.status = code
         self.send(code, answer)
+
+    def pass_on(self, request):
+        """To a pod at its address, as the real server does: without the Authorization header, and a pod that is not reached is a 503."""
+        parts = request.name.split(':')  # name, name:port, https:name:port
+        scheme, name, port = ('', *parts) if len(parts) == 2 else (*parts, '', '')[:3] if len(parts) == 3 else ('', parts[0], '')
+        with self.api.store.lock:
+            pod = self.api.store.find(request.collection, name)
+        address = pod.get('status', {}).get('podIP')
+        if not address:
+            raise Refused(400, 'BadRequest', 'address not allowed')
+        query = urllib.parse.urlencode(request.query)
+        url = f'{scheme or "http"}://{address}:{port}{request.beyond}{"?" if query else ""}{query}'
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE, context=ssl._create_unverified_context()) as answer:
+                request.status, body, type_ = answer.status, answer.read(), answer.headers['Content-Type']
+        except urllib.error.HTTPError as error:
+            request.status, body, type_ = error.code, error.read(), error.headers['Content-Type']
+        except OSError as error:
+            why = f'dial tcp {address}:{port}: connect: connection refused' if 'refused' in str(error) else 'EOF'
+            raise Refused(503, 'ServiceUnavailable', f'error trying to reach service: {why}') from error
+        self.send(request.status, body, type_ or 'application/octet-stream')
 
     def do_GET(self):
         self.handle_method('GET')
@@ -373,7 +408,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     self.chunk(b'')
                     return
                 if seen == 0:
-                    for object_ in store.collections.get(request.collection, {}).values():
+                    for object_ in [o for collection, objects in store.collections.items() if is_part_of(collection, request.collection)
+                                    for o in objects.values()]:
                         if selected(object_, request.query):
                             self.chunk({'type': 'ADDED', 'object': told(object_, request)})
                     seen = store.version
@@ -388,7 +424,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         store = self.api.store
         next_bookmark = time.monotonic() + self.api.bookmark_interval
         while not self.api.closing.is_set():
-            for entry in [e for e in store.log if e[0] > seen and e[1] == request.collection]:
+            for entry in [e for e in store.log if e[0] > seen and is_part_of(e[1], request.collection)]:
                 event = self.event_of(entry, request)
                 if event and state['order'] != 'freeze':
                     self.chunk(event)
@@ -630,21 +666,22 @@ class ApiServer:
                                         f'resource "{request.resource}" in API group "{request.group}" {where}')
 
     def list(self, request):
-        group, kinds = request.collection.rsplit('/', 1)
-        everything = sorted((object_ for collection, objects in self.store.collections.items() if collection == request.collection or
-                             fnmatch.fnmatch(collection, f'{group}/namespaces/*/{kinds}') for object_ in objects.values()),
-                            key=lambda o: o['metadata']['name'])
+        def key(object_):
+            return [object_['metadata'].get('namespace', ''), object_['metadata']['name']]
+
+        everything = sorted((object_ for collection, objects in self.store.collections.items()
+                             if is_part_of(collection, request.collection) for object_ in objects.values()), key=key)
         if 'continue' in request.query:
             version, after = json.loads(base64.b64decode(request.query['continue']))
             if version < self.store.oldest:
                 raise Refused(410, 'Expired', 'The provided continue parameter is too old')
         else:
-            version, after = self.store.version, ''
-        found = [o for o in everything if o['metadata']['name'] > after and selected(o, request.query)]
+            version, after = self.store.version, []
+        found = [o for o in everything if key(o) > after and selected(o, request.query)]
         limit = int(request.query.get('limit') or 0) or len(found)
         metadata = {'resourceVersion': str(version)}
         if len(found) > limit:
-            token = json.dumps([version, found[limit - 1]['metadata']['name']]).encode()
+            token = json.dumps([version, key(found[limit - 1])]).encode()
             metadata.update({'continue': base64.b64encode(token).decode(), 'remainingItemCount': len(found) - limit})
         items = [{k: v for k, v in told(o, request).items() if k not in ('kind', 'apiVersion')} for o in found[:limit]]
         return {'kind': 'List', 'apiVersion': 'v1', 'metadata': metadata, 'items': items}

@@ -1,0 +1,75 @@
+/* The parts of struct cluster, private to its files. */
+#pragma once
+
+#include "base/list.h"
+#include "cluster/cluster.h"
+#include "cluster/poll.h"
+#include "cluster/sorted.h"
+#include "kube/watch.h"
+
+enum { CLUSTER_WATCH_NODES, CLUSTER_WATCH_AGENTS, CLUSTER_WATCH_PODS, N_CLUSTER_WATCHES };
+
+struct cluster_watch {
+        struct cluster *cluster;
+        struct kube_watch *watch; /* NULL: not wanted */
+        bool is_settled;          /* synced, or in trouble, at least once */
+        struct error trouble;     /* kind ERROR_NONE: none */
+};
+
+struct cluster {
+        struct cluster_options options; /* texts are owned */
+        struct cluster_watch watches[N_CLUSTER_WATCHES];
+        struct sorted nodes;
+        struct sorted agents;
+        struct sorted pods;
+        struct poll poll;
+        uv_timer_t tell; /* on_change is due */
+        unsigned int n_open;
+        struct cluster_view view;
+        const struct cluster_node **node_views; /* for |view|, as the next */
+        const struct cluster_pod **pod_views;
+};
+
+/* What stands in the arrays begins with its key. */
+struct cluster_entry {
+        char *name;
+        struct cluster_node view;
+        struct cluster *cluster;
+        struct arena object_arena;
+        struct arena page_arena;
+        struct node_page page;
+        struct list agents; /* struct cluster_agent_pod; usually one */
+        char *path;         /* what is asked; NULL: nobody is */
+        char *reason;
+        struct poll_turn turn;
+};
+
+struct cluster_agent_pod {
+        char *key; /* "namespace/name" */
+        struct list link;
+        struct arena arena;
+        const struct cluster_agent *agent;
+        struct cluster_entry *entry;
+};
+
+struct cluster_pod_entry {
+        char *key; /* "namespace/name" */
+        struct arena arena;
+        const struct cluster_pod *pod;
+};
+
+/* Something was changed: the new version of the view. */
+uint64_t cluster_changed(struct cluster *cluster);
+
+/* A Node object; a pod of an agent; a pod that waits or failed. */
+void cluster_on_node(enum kube_change change, json_t *object, struct cluster *cluster);
+void cluster_on_agent(enum kube_change change, json_t *object, struct cluster *cluster);
+void cluster_on_pod(enum kube_change change, json_t *object, struct cluster *cluster);
+
+/* For struct poll_options. */
+char *cluster_question(struct poll_turn *turn, void *data);
+bool cluster_on_answer(struct poll_turn *turn, const struct kube_answer *answer, void *data);
+
+void cluster_entry_free(struct cluster_entry *entry);
+void cluster_agent_pod_free(struct cluster_agent_pod *pod);
+void cluster_pod_entry_free(struct cluster_pod_entry *entry);

@@ -1,0 +1,58 @@
+/*
+ * Who is asked when: one turn for each agent, at most |parallel| at a time, those that are due longest first. It knows no agent: a question
+ * is a path, and its answer goes to |on_answer|.
+ *
+ *     resting ──due──► waiting for a place ──► asked ──answer or deadline──► resting, until the interval or the back-off is over
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/list.h"
+#include "kube/backoff.h"
+#include "kube/client.h"
+
+struct poll;
+
+/* Embedded in what is asked. */
+struct poll_turn {
+        struct list link;
+        struct poll *poll;
+        struct kube_call *call; /* NULL: it is not asked now */
+        uint64_t due_ms;        /* on the loop's clock; POLL_NEVER */
+        struct backoff backoff;
+};
+
+#define POLL_NEVER UINT64_MAX
+
+struct poll_options {
+        struct kube_client *client;
+        unsigned int parallel;
+        uint64_t interval_ms; /* 0: nobody is asked again, not even after a failure */
+        uint64_t deadline_ms; /* of one question */
+        uint64_t wait_ms;     /* after a failure, and the most after several */
+        uint64_t wait_limit_ms;
+        const char *query;                                 /* may be NULL; borrowed */
+        char *(*path)(struct poll_turn *turn, void *data); /* what to ask, for the poll to free */
+        /* True: it was answered well. From the loop; may remove turns, and must not free the poll. */
+        bool (*on_answer)(struct poll_turn *turn, const struct kube_answer *answer, void *data);
+        void *data;
+};
+
+struct poll {
+        struct poll_options options;
+        struct list turns;
+        unsigned int n_asked;
+        uv_timer_t timer; /* until the next turn is due */
+};
+
+/* |poll| is embedded; its timer must be closed by poll_close(), and it must live until |closed| is called. */
+void poll_init(struct poll *poll, const struct poll_options *options);
+void poll_close(struct poll *poll, uv_close_cb closed); /* removes all turns */
+
+void poll_add(struct poll *poll, struct poll_turn *turn); /* due at once */
+void poll_remove(struct poll_turn *turn);                 /* may be called again, also on a zeroed turn */
+void poll_soon(struct poll_turn *turn);                   /* due before all others; nothing if it is asked now */
+bool poll_has(const struct poll_turn *turn);              /* it was added, and not removed since */

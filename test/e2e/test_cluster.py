@@ -1,0 +1,279 @@
+"""What is known of a cluster (src/cluster), as a program: nodes, agents through the API server's proxy, pods that wait."""
+import json
+import os
+import queue
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from apiserver import PATIENCE, ApiServer
+from fleet import AGENTS, NODES, Fleet, gpu, page, pod, share
+
+PODS = '/api/v1/namespaces/team-a/pods'
+
+
+class Driver:
+    """cluster_driver.c. The views are kept in order."""
+
+    def __init__(self, api, **options):
+        environment = {k: v for k, v in os.environ.items() if not k.lower().endswith('_proxy')}
+        self.process = subprocess.Popen([os.environ['WARPSHARE_CLUSTER_DRIVER'], api.kubeconfig(), json.dumps(options)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.views, self.all = queue.Queue(), []
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.views.put(json.loads(line))
+
+    def until(self, condition, patience=PATIENCE):
+        """The first view, from now on, of which the condition is true."""
+        deadline = time.monotonic() + patience
+        while True:
+            view = self.views.get(timeout=max(0.1, deadline - time.monotonic()))
+            self.all.append(view)
+            if condition(view):
+                return view
+
+    def node(self, name, **wanted):
+        """As soon as the node is like that."""
+        found = self.until(lambda view: any(n['name'] == name and all(n[k] == v for k, v in wanted.items()) for n in view['nodes']))
+        return next(n for n in found['nodes'] if n['name'] == name)
+
+    def ask_soon(self, node):
+        self.process.stdin.write(node + '\n')
+        self.process.stdin.flush()
+
+    def close(self):
+        self.process.stdin.close()
+        assert self.process.wait(timeout=PATIENCE) == 0
+        self.thread.join()
+
+
+@pytest.fixture(name='api')
+def make_api(tmp_path):
+    with ApiServer(tmp_path / 'api') as server:
+        yield server
+
+
+@pytest.fixture(name='fleet')
+def make_fleet(api):
+    with Fleet(api) as fleet:
+        yield fleet
+
+
+@pytest.fixture(name='drive')
+def make_drive(api):
+    drivers = []
+
+    def start(**options):
+        drivers.append(Driver(api, **options))
+        return drivers[-1]
+
+    yield start
+    for driver in drivers:
+        driver.close()
+
+
+def complete(view):
+    return view['complete']
+
+
+def states(view):
+    return {n['name']: n['state'] for n in view['nodes']}
+
+
+def test_one_look_asks_each_agent_once(fleet, drive):
+    for name in ('n2', 'n1', 'n3'):
+        fleet.add_node(name)
+        fleet.pages[name] = page(name, gpu('0', [share('team-a', 'train')]), gpu('1'))
+    fleet.add_node('cpu', agent=False)
+    view = drive().until(complete)
+    assert [n['name'] for n in view['nodes']] == ['cpu', 'n1', 'n2', 'n3']
+    assert states(view) == {'cpu': 'none', 'n1': 'answers', 'n2': 'answers', 'n3': 'answers'}
+    assert {(n['page'] or {}).get('shares') for n in view['nodes']} == {None, 1}
+    time.sleep(0.3)
+    assert fleet.asked == ['/node'] * 3
+    assert view['nodes_trouble'] is view['agents_trouble'] is view['pods_trouble'] is None
+
+
+def test_many_nodes_are_asked_at_the_same_time_and_not_too_many(fleet, drive):
+    """And the answers of a page of pods each: lists have several pages."""
+    for number in range(130):
+        fleet.add_node(f'n{number:03}')
+        fleet.pages[f'n{number:03}'] = page(f'n{number:03}', gpu('0'))
+    fleet.delay = 0.2
+    view = drive().until(complete)
+    assert set(states(view).values()) == {'answers'} and len(view['nodes']) == 130
+    assert 8 < fleet.peak <= 32
+
+
+def test_agents_are_asked_again_and_what_they_say_is_new(fleet, drive):
+    fleet.add_node('n1')
+    fleet.pages['n1'] = page('n1', gpu('0'))
+    driver = drive(interval_ms=100)
+    first = driver.until(complete)
+    fleet.pages['n1'] = page('n1', gpu('0', [share('team-a', 'train')]))
+    later = driver.until(lambda view: view['nodes'][0]['page']['shares'] == 1)
+    assert later['version'] > first['version'] and later['nodes'][0]['version'] > first['nodes'][0]['version']
+
+
+def test_a_node_that_is_to_be_asked_soon_is_not_asked_in_its_turn(fleet, drive):
+    for name in ('n1', 'n2'):
+        fleet.add_node(name)
+        fleet.pages[name] = page(name, gpu('0'))
+    driver = drive(interval_ms=1000000)
+    driver.until(complete)
+    fleet.pages['n1'] = page('n1', gpu('0', [share('team-a', 'train')]))
+    driver.ask_soon('n1')
+    driver.until(lambda view: view['nodes'][0]['page']['shares'] == 1)
+    assert len(fleet.asked) == 3
+
+
+TOO_LONG = b'{"version": 1, "node": "n1", "x": "' + b'x' * (5 << 20) + b'"}'
+
+
+@pytest.mark.parametrize('answer, state, reason', [
+    ((404, '404 page not found\n'), 'too-old', 'it serves no page /node (404): its version is too old'),
+    ((401, 'no'), 'silent', 'it refuses what comes through the API server (401): its pages want a token of their own'),
+    ((500, 'broken \033[2J'), 'silent', 'it answers with status 500: broken  [2J'),
+    ('{"version": 1', 'silent', None), ('[]', 'silent', None), (b'\xff\x00', 'silent', None),
+    ({'version': 1, 'node': 'n1', 'time': 'now'}, 'silent', None),
+    (TOO_LONG, 'silent', None),
+], ids=['no-such-page', 'refused', 'broken', 'cut', 'no-object', 'no-text', 'no-number', 'too-long'])
+def test_an_agent_that_answers_badly_is_named_with_the_reason_and_the_others_are_there(fleet, drive, answer, state, reason):
+    for name in ('n1', 'n2'):
+        fleet.add_node(name)
+        fleet.pages[name] = page(name, gpu('0'))
+    fleet.pages['n1'] = answer
+    view = drive().until(complete)
+    bad, good = view['nodes']
+    assert (bad['state'], good['state']) == (state, 'answers')
+    assert bad['reason'] == reason if reason else bad['reason']
+    assert abs(bad['since'] - time.time()) < 60
+
+
+def test_an_agent_that_falls_silent_keeps_its_last_page_and_comes_back(fleet, drive):
+    fleet.add_node('n1')
+    fleet.pages['n1'] = page('n1', gpu('0'))
+    driver = drive(interval_ms=100)
+    driver.node('n1', state='answers')
+    fleet.pages['n1'] = (503, 'later')
+    bad = driver.node('n1', state='silent')
+    assert bad['page']['gpus'] == 1
+    fleet.pages['n1'] = page('n1', gpu('0'), gpu('1'))
+    assert driver.node('n1', state='answers')['page']['gpus'] == 2
+
+
+def test_a_pod_that_cannot_be_reached_is_what_the_api_server_says(fleet, drive):
+    with socket.socket() as nobody:
+        nobody.bind(('127.0.0.1', 0))
+        port = nobody.getsockname()[1]
+        fleet.add_node('n1', agent=False)
+        fleet.put_agent('n1', 'agent-n1', port)
+        node = drive().until(complete)['nodes'][0]
+    assert node['state'] == 'silent'
+    assert 'status 503 ServiceUnavailable: error trying to reach service: dial tcp 127.0.0.1:' in node['reason']
+
+
+def test_an_agent_that_hangs_has_a_deadline(fleet, drive):
+    for name in ('n1', 'n2'):
+        fleet.add_node(name)
+        fleet.pages[name] = page(name, gpu('0'))
+    fleet.delay = 30
+    view = drive(deadline_ms=300).until(complete)
+    assert states(view) == {'n1': 'silent', 'n2': 'silent'}
+    assert 'timed out' in view['nodes'][0]['reason'].lower()
+
+
+def test_an_agent_that_does_not_run_is_not_asked(fleet, drive):
+    fleet.add_node('n1')
+    fleet.add_agent('n1', phase='Pending', ready=False, state={'waiting': {'reason': 'ImagePullBackOff'}})
+    view = drive().until(complete)
+    assert view['nodes'][0]['state'] == 'silent' and view['nodes'][0]['reason'] == 'its container waits: ImagePullBackOff'
+    assert fleet.asked == []
+
+
+def test_while_one_agent_replaces_another_the_one_that_is_ready_is_asked(api, fleet, drive):
+    fleet.add_node('n1')
+    fleet.pages['n1'] = page('n1', gpu('0'))
+    driver = drive(interval_ms=100)
+    driver.node('n1', state='answers', agent='agent-n1')
+    fleet.add_agent('n1', name='agent-new', ready=False)
+    fleet.add_agent('n1', name='agent-new', ready=True)
+    api.delete(AGENTS, 'agent-n1')
+    driver.node('n1', state='answers', agent='agent-new')
+    assert all(n['page'] for view in driver.all for n in view['nodes'] if n['agent'] == 'agent-new')
+    api.delete(AGENTS, 'agent-new')
+    gone = driver.node('n1', state='none')
+    assert gone['page'] is None and gone['has_object']
+    api.delete(NODES, 'n1')
+    driver.until(lambda view: view['nodes'] == [])
+
+
+def test_pods_that_wait_or_were_refused_are_known_until_they_run(api, fleet, drive):
+    fleet.add_node('n1', agent=False)
+    api.put(PODS, pod('waits', scheduled=('Unschedulable', '0/1 nodes are available')))
+    api.put(PODS, pod('refused', phase='Failed', reason='UnexpectedAdmissionError', message='Allocate failed'))
+    api.put(PODS, pod('failed', phase='Failed'))
+    api.put(PODS, pod('runs', phase='Running'))
+    api.put(PODS, pod('other', count=0))
+    driver = drive()
+    assert driver.until(complete)['pods'] == ['team-a/refused', 'team-a/waits']
+    api.patch(PODS, 'waits', {'status': {'phase': 'Running'}}, subresource='status')
+    driver.until(lambda view: view['pods'] == ['team-a/refused'])
+    api.delete(PODS, 'refused')
+    driver.until(lambda view: view['pods'] == [])
+
+
+RULES = [{'apiGroups': [''], 'resources': ['nodes', 'pods'], 'verbs': ['list', 'watch']},
+         {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get']}]
+
+
+@pytest.mark.parametrize('resource, trouble, names', [
+    ('nodes', 'nodes_trouble', ['n1']), ('pods', 'agents_trouble', ['n1', 'n2']), ('pods/proxy', None, ['n1', 'n2'])])
+def test_what_is_denied_is_named_and_the_rest_is_there(api, fleet, drive, resource, trouble, names):
+    fleet.add_node('n1')
+    fleet.add_node('n2', agent=False)
+    fleet.pages['n1'] = page('n1', gpu('0'))
+    api.allow([{**rule, 'resources': [r for r in rule['resources'] if r != resource]} for rule in RULES])
+    view = drive().until(complete)
+    assert [n['name'] for n in view['nodes']] == names
+    if trouble:
+        assert 'status 403 Forbidden' in view[trouble]
+    else:
+        assert 'status 403 Forbidden' in view['nodes'][0]['reason']
+
+
+def test_list_and_watch_of_nodes_and_pods_and_their_proxy_are_enough(api, fleet, drive):
+    fleet.add_node('n1')
+    fleet.pages['n1'] = page('n1', gpu('0'))
+    api.allow(RULES)
+    view = drive().until(complete)
+    assert states(view) == {'n1': 'answers'}
+    assert view['nodes_trouble'] is view['agents_trouble'] is view['pods_trouble'] is None
+
+
+def test_an_api_server_that_goes_away_leaves_what_was_known(api, fleet, drive):
+    fleet.add_node('n1')
+    fleet.pages['n1'] = page('n1', gpu('0'))
+    driver = drive(interval_ms=100)
+    driver.until(complete)
+    api.fault('status', verb='*', resource='nodes', code=500, times=10**9)
+    api.order_watches('drop')
+    view = driver.until(lambda view: view['nodes_trouble'])
+    assert [n['name'] for n in view['nodes']] == ['n1']
+    api.faults.clear()
+    driver.until(lambda view: not view['nodes_trouble'])
+
+
+def test_only_one_node_where_one_is_wanted(fleet, drive):
+    for name in ('n1', 'n2'):
+        fleet.add_node(name)
+        fleet.pages[name] = page(name, gpu('0'))
+    assert states(drive(node='n2').until(complete)) == {'n2': 'answers'}
+    assert len(fleet.asked) == 1
