@@ -1,13 +1,13 @@
 /*
- * What accounting costs without a driver: a reading added up, and the page of metrics about it, for 8 GPUs with 48 shares each. bench/run knows the
- * budgets.
+ * What accounting costs without a driver: a reading added up, and the whole page of the agent's metrics, for 8 GPUs with 48 shares each. bench/run
+ * knows the budgets.
  */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/usage_metrics.h"
+#include "agent/metrics.h"
 #include "bench/figure.h"
 
 #define GPUS 8U
@@ -17,15 +17,28 @@
 
 struct names {
         char gpus[GPUS][48];
+        char indices[GPUS][4];
         char pods[ALL][40];
         char names[ALL][16];
         struct usage_owner owners[ALL];
+        struct unit units[GPUS];
+        struct resource resource;
+        bool healthy[GPUS];
+        const char *daemon_units[GPUS];
+        struct mps_server servers[GPUS];
+        struct mps_daemon_status daemons[GPUS];
+        struct mps_status mps;
+        struct gpu gpus_known[GPUS];
+        struct inventory inventory;
+        struct mps_faults faults;
 };
 
 static void make_names(struct names *names)
 {
-        for (unsigned int i = 0; i < GPUS; i++)
+        for (unsigned int i = 0; i < GPUS; i++) {
                 snprintf(names->gpus[i], sizeof(names->gpus[i]), "GPU-%08x-1111-2222-3333-444444444444", i);
+                snprintf(names->indices[i], sizeof(names->indices[i]), "%u", i);
+        }
         for (unsigned int i = 0; i < ALL; i++) {
                 snprintf(names->pods[i], sizeof(names->pods[i]), "%08x-5c6d-7e8f-9a0b-1c2d3e4f5a6b", i);
                 snprintf(names->names[i], sizeof(names->names[i]), "inference-%u", i);
@@ -34,15 +47,52 @@ static void make_names(struct names *names)
                         .pod_namespace = "team-a",
                         .pod = names->names[i],
                         .container = "main",
-                        .limit = UINT64_C(1699) << 20};
+                        .resource = "nvidia.com/gpu.shared",
+                        .tier = "verified",
+                        .is_granted = true,
+                        .limit = UINT64_C(1699) << 20,
+                        .replicas = 1,
+                        .threads_permille = 20};
         }
 }
 
-/* Time-sliced shares have no limits. */
-static void drop_limits(struct names *names)
+/* A node that has these GPUs, each with an MPS daemon. */
+static void make_node(struct names *names)
+{
+        for (unsigned int i = 0; i < GPUS; i++) {
+                names->units[i] = (struct unit){.uuid = names->gpus[i],
+                        .index = names->indices[i],
+                        .memory = UINT64_C(80) << 30,
+                        .replicas = 48};
+                names->gpus_known[i] = (struct gpu){.uuid = names->gpus[i], .index = i};
+                names->healthy[i] = true;
+                names->daemon_units[i] = names->gpus[i];
+                names->servers[i] = (struct mps_server){.pid = (pid_t)(100 + i), .status = "ACTIVE"};
+                names->daemons[i] = (struct mps_daemon_status){.name = names->gpus[i],
+                        .resource = "nvidia.com/gpu.shared",
+                        .units = &names->daemon_units[i],
+                        .n_units = 1,
+                        .state = MPS_READY,
+                        .since = 1763769600,
+                        .servers = &names->servers[i],
+                        .n_servers = 1};
+        }
+        names->resource = (struct resource){
+                .name = "nvidia.com/gpu.shared", .strategy = SHARING_MPS, .units = names->units, .n_units = GPUS};
+        names->mps = (struct mps_status){.daemons = names->daemons, .n_daemons = GPUS};
+        names->inventory = (struct inventory){.gpus = names->gpus_known, .n_gpus = GPUS};
+        mps_faults_follow(&names->faults, &names->mps);
+}
+
+/* Of time-sliced shares nothing but the pod is known. */
+static void make_time_sliced(struct names *names)
 {
         for (unsigned int i = 0; i < ALL; i++)
-                names->owners[i].limit = 0;
+                names->owners[i] = (struct usage_owner){.pod_uid = names->pods[i],
+                        .pod_namespace = "team-a",
+                        .pod = names->names[i],
+                        .container = "main"};
+        names->mps.n_daemons = 0;
 }
 
 /* |n_processes| in turn on the GPUs, each of a pod of its own. */
@@ -95,13 +145,20 @@ static void measure_rounds(const struct names *names, unsigned int n_processes, 
 static char *write_page(const struct usage *usage, const struct names *names)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct agent_usage_view view = {.samples = usage_samples(usage)};
-        struct exposition exposition = EXPOSITION_INIT;
+        struct agent_usage_view view = {.samples = usage_samples(usage), .inventory = &names->inventory};
+        const struct agent_metrics_resource resource = {
+                .resource = &names->resource, .devices = {.healthy = ALL}, .healthy = names->healthy};
+        const struct agent_metrics metrics = {.version = "0.1.0",
+                .commit = "0123abc",
+                .driver_version = "580.105.08",
+                .resources = &resource,
+                .n_resources = 1,
+                .ledger = {.mps = names->mps.n_daemons ? &names->mps : NULL, .faults = &names->faults},
+                .usage = &view};
 
         view.n_shares = usage_shares(usage, &arena, &view.shares);
         view.n_rows = usage_rows(names->owners, ALL, view.shares, view.n_shares, &arena, &view.rows);
-        usage_metrics_put(&exposition, &view);
-        return exposition_take(&exposition);
+        return agent_metrics_write(&metrics);
 }
 
 /* Of all shares, each with a process. */
@@ -145,9 +202,11 @@ int main(void)
         make_names(names);
         measure_memory(names);
         measure_rounds(names, 100, "usage_round");
+        make_node(names);
         measure_page(names, true, "usage_page_mps", "usage_size_mps");
-        drop_limits(names);
+        make_time_sliced(names);
         measure_page(names, false, "usage_page", "usage_size");
+        mps_faults_done(&names->faults);
         free(names);
         return 0;
 }

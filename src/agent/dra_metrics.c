@@ -1,57 +1,15 @@
 #include "agent/dra_metrics.h"
 
-#include <string.h>
-
-#define MIB ((double)(1024 * 1024))
-
-static double claim_limit(const struct ledger_claim_device *device)
-{
-        return (double)device->limit_mib * MIB;
-}
-
-static double claim_threads(const struct ledger_claim_device *device)
-{
-        return device->threads_permille / 1000.0;
-}
-
-static const struct {
-        const char *name;
-        const char *help;
-        double (*value)(const struct ledger_claim_device *device);
-} claim_families[] = {
-        {"warpshare_dra_claim_memory_limit_bytes",
-                "Device memory that containers with the claim may use on the unit; 0: no limit.", claim_limit},
-        {"warpshare_dra_claim_active_thread_ratio",
-                "Part of the unit's threads that containers with the claim may use, from 0 to 1.", claim_threads},
-};
-
-static void put_claim(struct exposition *to, const struct ledger_claim_state *state,
-        const struct ledger_claim_device *device, double value)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *slash = strchr(state->claim->name, '/');
-
-        exposition_sample(to,
-                EXPOSITION_LABELS(
-                        {"namespace", arena_strndup(&arena, state->claim->name, (size_t)(slash - state->claim->name))},
-                        {"claim", slash + 1}, {"uid", state->claim->uid}, {"unit", device->unit},
-                        {"allocation", device->id},
-                        {"tier", state->is_held && device->is_shared ? mps_tier_name(device->tier) : NULL},
-                        {"state", state->is_held ? "held" : "waiting"}),
-                value);
-}
-
 static void put_claims(struct exposition *to, const struct ledger_claim_state *claims, size_t n_claims)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(claim_families); i++) {
-                exposition_family(to, claim_families[i].name, EXPOSITION_GAUGE, claim_families[i].help);
-                for (size_t j = 0; j < n_claims; j++)
-                        for (size_t k = 0; k < claims[j].claim->n_devices; k++) {
-                                const struct ledger_claim_device *device = &claims[j].claim->devices[k];
+        size_t n_held = 0;
 
-                                put_claim(to, &claims[j], device, claim_families[i].value(device));
-                        }
-        }
+        for (size_t i = 0; i < n_claims; i++)
+                n_held += claims[i].is_held;
+        exposition_family(to, "warpshare_dra_claims", EXPOSITION_GAUGE,
+                "Claims that kubelet had prepared: held, or waiting for an MPS daemon.");
+        exposition_sample(to, EXPOSITION_LABELS({"state", "held"}), (double)n_held);
+        exposition_sample(to, EXPOSITION_LABELS({"state", "waiting"}), (double)(n_claims - n_held));
 }
 
 static void put_offer(struct exposition *to, const struct dra_measures *dra)

@@ -11,8 +11,6 @@
 #include "metrics/exposition.h"
 #include "mps/wire/message.h"
 
-#define MIB ((double)(1024 * 1024))
-
 static double yes_or_no(bool value)
 {
         return value ? 1 : 0;
@@ -131,68 +129,6 @@ static void put_units(struct exposition *to, const struct agent_metrics *metrics
                                                 {"unit", metrics->resources[j].resource->units[k].uuid},
                                                 {"index", metrics->resources[j].resource->units[k].index}),
                                         unit_families[i].value(&metrics->resources[j], k));
-        }
-}
-
-/* ---- families with one value for each allocation ---- */
-
-static double allocation_replicas(const struct ledger_allocation *allocation)
-{
-        return (double)allocation->allocation->n_devices;
-}
-
-static double allocation_limit(const struct ledger_allocation *allocation)
-{
-        return (double)allocation->limit_mib * MIB;
-}
-
-static double allocation_threads(const struct ledger_allocation *allocation)
-{
-        return allocation->threads_permille / 1000.0;
-}
-
-static double allocation_since(const struct ledger_allocation *allocation)
-{
-        return (double)allocation->allocation->since;
-}
-
-static const struct {
-        const char *name;
-        const char *help;
-        double (*value)(const struct ledger_allocation *allocation);
-} allocation_families[] = {
-        {"warpshare_allocation_replicas", "Replicas that the container holds.", allocation_replicas},
-        {"warpshare_allocation_memory_limit_bytes",
-                "Device memory that the container may use on the unit; 0: no limit.", allocation_limit},
-        {"warpshare_allocation_active_thread_ratio",
-                "Part of the unit's threads that the container may use, from 0 to 1.", allocation_threads},
-        {"warpshare_allocation_since_seconds",
-                "When the container got its replicas, in seconds since the epoch; 0: unknown.", allocation_since},
-};
-
-static void put_allocation(
-        struct exposition *to, const char *resource, const struct ledger_allocation *allocation, double value)
-{
-        static const struct holder nobody;
-        const struct holder *holder = allocation->holder ? allocation->holder : &nobody;
-
-        exposition_sample(to,
-                EXPOSITION_LABELS({"resource", resource}, {"unit", allocation->allocation->unit},
-                        {"allocation", allocation->allocation->id}, {"namespace", holder->pod_namespace},
-                        {"pod", holder->pod}, {"container", holder->container},
-                        {"tier", mps_tier_name(allocation->tier)}),
-                value);
-}
-
-static void put_allocations(struct exposition *to, const struct agent_metrics *metrics)
-{
-        for (size_t i = 0; i < ARRAY_SIZE(allocation_families); i++) {
-                exposition_family(to, allocation_families[i].name, EXPOSITION_GAUGE, allocation_families[i].help);
-                for (size_t j = 0; j < metrics->n_resources; j++)
-                        for (size_t k = 0; k < metrics->resources[j].n_allocations; k++)
-                                put_allocation(to, metrics->resources[j].resource->name,
-                                        &metrics->resources[j].allocations[k],
-                                        allocation_families[i].value(&metrics->resources[j].allocations[k]));
         }
 }
 
@@ -409,16 +345,14 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
         put_resources(&exposition, metrics);
         put_units(&exposition, metrics);
         put_pending(&exposition, metrics);
-        put_allocations(&exposition, metrics);
         if (metrics->dra)
                 dra_metrics_put(&exposition, metrics->dra, metrics->claims, metrics->n_claims);
         if (metrics->mig)
                 mig_metrics_put(&exposition, metrics->mig);
         put_mps(&exposition, metrics);
         put_violations(&exposition, metrics);
-        if (metrics->usage)
-                usage_metrics_put(&exposition, metrics->usage);
-        if (metrics->usage && metrics->dcgm_host)
+        usage_metrics_put(&exposition, metrics->usage);
+        if (metrics->dcgm_host)
                 dcgm_metrics_put(&exposition, metrics->usage, metrics->dcgm_host);
         put_events(&exposition, &metrics->events);
         exposition_family(&exposition, "warpshare_health_event_failures_total", EXPOSITION_COUNTER,

@@ -61,13 +61,10 @@ static char *write_metrics(void *data)
         if (agent->mig)
                 agent_mig_measure(agent->mig, &mig);
         metrics.mig = agent->mig ? &mig : NULL;
-        if (agent->usage) {
-                agent_usage_look(
-                        agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);
-                usage.inventory = agent_newest_inventory(agent);
-                metrics.usage = &usage;
-                metrics.dcgm_host = agent->settings->config->metrics_dcgm ? agent->settings->config->node_name : NULL;
-        }
+        agent_usage_look(agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);
+        usage.inventory = agent_newest_inventory(agent);
+        metrics.usage = &usage;
+        metrics.dcgm_host = agent->settings->config->metrics_dcgm ? agent->settings->config->node_name : NULL;
         metrics.events = node_events_counts(agent->events);
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);

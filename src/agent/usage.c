@@ -46,25 +46,49 @@ static void add_owner(struct owners *owners, const struct usage_owner *owner)
         owners->list[owners->count++] = *owner;
 }
 
-static void add_allocations(
-        struct owners *owners, const struct ledger *ledger, const struct plan *plan, struct arena *arena)
+/* Of an allocation of which kubelet has not said whose it is, and of a pod whose UID is not known. */
+static const char *make_key(struct arena *arena, const struct holder *holder, const char *allocation)
 {
-        for (size_t i = 0; i < plan->n_resources; i++) {
-                const struct ledger_allocation *allocations;
-                size_t count = ledger_allocations(ledger, plan->resources[i].name, arena, &allocations);
+        return holder && holder->pod ? arena_printf(arena, "pod %s/%s", holder->pod_namespace, holder->pod)
+                                     : arena_printf(arena, "allocation %s", allocation);
+}
 
-                for (size_t j = 0; j < count; j++) {
-                        const struct holder *holder = allocations[j].holder;
+static void add_allocations(
+        struct owners *owners, const struct ledger *ledger, const char *resource, struct arena *arena)
+{
+        static const struct holder nobody;
+        const struct ledger_allocation *allocations;
+        const size_t count = ledger_allocations(ledger, resource, arena, &allocations);
 
-                        if (holder && holder->pod_uid)
-                                add_owner(owners, &(struct usage_owner){.unit = allocations[j].allocation->unit,
-                                                          .pod_uid = holder->pod_uid,
-                                                          .pod_namespace = holder->pod_namespace,
-                                                          .pod = holder->pod,
-                                                          .container = holder->container,
-                                                          .limit = allocations[j].limit_mib * MIB});
-                }
+        for (size_t i = 0; i < count; i++) {
+                const struct allocation *allocation = allocations[i].allocation;
+                const struct holder *holder = allocations[i].holder ? allocations[i].holder : &nobody;
+
+                add_owner(owners, &(struct usage_owner){.unit = allocation->unit,
+                                          .pod_uid = holder->pod_uid,
+                                          .key = make_key(arena, holder, allocation->id),
+                                          .pod_namespace = holder->pod_namespace,
+                                          .pod = holder->pod,
+                                          .container = holder->container,
+                                          .resource = resource,
+                                          .tier = mps_tier_name(allocations[i].tier),
+                                          .is_granted = true,
+                                          .limit = allocations[i].limit_mib * MIB,
+                                          .replicas = allocation->n_devices,
+                                          .threads_permille = allocations[i].threads_permille});
         }
+}
+
+/* Of one device. Several pods have it together, so it is given to none of them. */
+static void add_claim_device(struct owners *owners, const struct ledger_claim *claim, struct usage_owner owner,
+        const struct ledger_claim_device *device)
+{
+        owner.unit = device->unit;
+        owner.limit = device->limit_mib * MIB;
+        owner.threads_permille = device->is_shared ? device->threads_permille : 0;
+        owner.tier = device->is_shared ? mps_tier_name(device->tier) : NULL;
+        owner.pod_uid = claim->n_pods == 1 ? claim->pods[0].uid : NULL;
+        add_owner(owners, &owner);
 }
 
 static void add_claims(struct owners *owners, const struct ledger *ledger, struct arena *arena)
@@ -75,17 +99,16 @@ static void add_claims(struct owners *owners, const struct ledger *ledger, struc
         for (size_t i = 0; i < count; i++) {
                 const struct ledger_claim *claim = states[i].claim;
                 const char *slash = strchr(claim->name, '/');
-                struct usage_owner owner = {
+                struct usage_owner owner = {.key = arena_printf(arena, "claim %s", claim->uid),
                         .pod_namespace = arena_strndup(arena, claim->name, (size_t)(slash - claim->name)),
                         .claim = slash + 1};
 
-                for (size_t j = 0; j < claim->n_devices; j++)
-                        for (size_t k = 0; k < claim->n_pods; k++) {
-                                owner.unit = claim->devices[j].unit;
-                                owner.pod_uid = claim->pods[k].uid;
-                                owner.limit = claim->devices[j].limit_mib * MIB;
-                                add_owner(owners, &owner);
-                        }
+                for (size_t j = 0; states[i].is_held && j < claim->n_devices; j++)
+                        add_claim_device(owners, claim, owner, &claim->devices[j]);
+                for (size_t j = 0; claim->n_pods > 1 && j < claim->n_pods; j++) {
+                        owner.pod_uid = claim->pods[j].uid;
+                        add_owner(owners, &owner);
+                }
         }
 }
 
@@ -106,12 +129,15 @@ void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledg
 {
         struct owners owners = {0};
 
-        *ret = (struct agent_usage_view){.samples = usage_samples(usage->usage)};
-        if (plan)
-                add_allocations(&owners, ledger, plan, arena);
+        *ret = (struct agent_usage_view){0};
+        for (size_t i = 0; plan && i < plan->n_resources; i++)
+                add_allocations(&owners, ledger, plan->resources[i].name, arena);
         add_claims(&owners, ledger, arena);
         add_containers(&owners, ledger, arena);
-        ret->n_shares = usage_shares(usage->usage, arena, &ret->shares);
+        if (usage) {
+                ret->samples = usage_samples(usage->usage);
+                ret->n_shares = usage_shares(usage->usage, arena, &ret->shares);
+        }
         ret->n_rows = usage_rows(owners.list, owners.count, ret->shares, ret->n_shares, arena, &ret->rows);
         free(owners.list);
 }

@@ -27,5 +27,6 @@ struct agent_usage_view {
         const struct usage_share *shares;
         size_t n_shares;
 };
+/* |usage| NULL: nothing is sampled; there is what was given. */
 void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledger, const struct plan *plan,
         struct arena *arena, struct agent_usage_view *ret);

@@ -222,9 +222,19 @@ static void put_others(struct exposition *to, const struct agent_usage_view *vie
 /* ---- containers ---- */
 
 /* Unknown: negative. */
+static double row_replicas(const struct usage_row *row)
+{
+        return row->replicas ? (double)row->replicas : -1;
+}
+
 static double row_limit(const struct usage_row *row)
 {
         return row->limit ? (double)row->limit : -1;
+}
+
+static double row_threads(const struct usage_row *row)
+{
+        return row->threads_permille ? row->threads_permille / 1000.0 : -1;
 }
 
 static double row_memory(const struct usage_row *row)
@@ -265,35 +275,45 @@ static double row_energy(const struct usage_row *row)
         return row->share ? row->share->energy : -1;
 }
 
+/* From where a value is; what does not hold is said of no row. */
+enum row_source {
+        ROW_GRANTED, /* the ledger */
+        ROW_KEPT,    /* readings so far */
+        ROW_READING, /* the newest reading: the driver lists the unit's processes */
+        ROW_KEPT_OR_0, /* as before, and 0 where the pod has no processes: not so while some are hidden, which may be its */
+        ROW_READING_OR_0,
+};
+
 static const struct {
         const char *name;
         const char *help;
         enum exposition_type type;
-        bool is_reading; /* said only while the driver lists the unit's processes */
-        bool is_nothing; /* a number, 0, where the pod has no processes; not so while some are hidden, which may be its */
+        enum row_source source;
         double (*value)(const struct usage_row *row);
 } row_families[] = {
-        {"warpshare_container_memory_limit_bytes",
-                "Memory of the unit that the container, or the pod, may use; absent without a limit.", EXPOSITION_GAUGE,
-                false, false, row_limit},
-        {"warpshare_container_memory_used_bytes", "Memory of the unit that its processes use.", EXPOSITION_GAUGE, true,
-                true, row_memory},
+        {"warpshare_container_replicas", "Replicas that it holds.", EXPOSITION_GAUGE, ROW_GRANTED, row_replicas},
+        {"warpshare_container_memory_limit_bytes", "Memory of the unit that it may use; absent without a limit.",
+                EXPOSITION_GAUGE, ROW_GRANTED, row_limit},
+        {"warpshare_container_active_thread_ratio", "Part of the unit's threads that it may use, from 0 to 1.",
+                EXPOSITION_GAUGE, ROW_GRANTED, row_threads},
+        {"warpshare_container_memory_used_bytes", "Memory of the unit that its processes use.", EXPOSITION_GAUGE,
+                ROW_READING_OR_0, row_memory},
         {"warpshare_container_memory_peak_bytes", "The most memory that its processes used within the last hour.",
-                EXPOSITION_GAUGE, false, true, row_peak},
+                EXPOSITION_GAUGE, ROW_KEPT_OR_0, row_peak},
         {"warpshare_container_sm_ratio",
                 "Activity of its processes on the unit's SMs, from 0 to 1; absent where the driver does not say.",
-                EXPOSITION_GAUGE, true, false, row_sm},
+                EXPOSITION_GAUGE, ROW_READING, row_sm},
         {"warpshare_container_memory_controller_ratio",
                 "Activity of its processes on the unit's memory, from 0 to 1; absent where the driver does not say.",
-                EXPOSITION_GAUGE, true, false, row_memory_controller},
+                EXPOSITION_GAUGE, ROW_READING, row_memory_controller},
         {"warpshare_container_gpu_seconds_total", "Time for which it has had processes on the unit.",
-                EXPOSITION_COUNTER, false, true, row_seconds},
+                EXPOSITION_COUNTER, ROW_KEPT_OR_0, row_seconds},
         {"warpshare_container_sm_seconds_total",
                 "That time, each moment multiplied by the activity on the SMs; absent where the driver does not say.",
-                EXPOSITION_COUNTER, false, false, row_sm_seconds},
+                EXPOSITION_COUNTER, ROW_KEPT, row_sm_seconds},
         {"warpshare_container_energy_estimated_joules_total",
                 "An estimate: energy above the unit's least power, divided by activity on the SMs.", EXPOSITION_COUNTER,
-                false, false, row_energy},
+                ROW_KEPT, row_energy},
 };
 
 static const struct gpu_sample *find_sample(const struct gpu_samples *samples, const char *uuid)
@@ -313,37 +333,67 @@ static bool has_hidden(const struct agent_usage_view *view, const char *uuid)
         return false;
 }
 
+/* Names stand here alone: with them in each sample the page would be four times as large, and grow with them. */
+static void put_names(struct exposition *to, const struct agent_usage_view *view)
+{
+        exposition_family(to, "warpshare_container_info", EXPOSITION_GAUGE,
+                "Always 1; its labels say whose share of which unit the label share of the next metrics means.");
+        for (size_t i = 0; i < view->n_rows; i++) {
+                const struct usage_row *row = &view->rows[i];
+
+                exposition_sample(to,
+                        EXPOSITION_LABELS({"share", row->id}, {"unit", *row->unit ? row->unit : NULL},
+                                {"resource", row->resource}, {"namespace", row->pod_namespace}, {"pod", row->pod},
+                                {"container", row->container}, {"claim", row->claim},
+                                {"pod_uid", row->pod ? NULL : row->pod_uid}, {"tier", row->tier}),
+                        1);
+        }
+}
+
+/* What is known of a unit that rows are about. */
+struct row_unit {
+        bool is_listed; /* its processes are */
+        bool has_hidden;
+        bool is_sampled; /* some reading was made of anything */
+};
+
+static bool may_say(enum row_source source, const struct usage_row *row, const struct row_unit *unit)
+{
+        if (source == ROW_GRANTED)
+                return true;
+        if (!unit->is_sampled || !*row->unit)
+                return false;
+        if ((source == ROW_READING || source == ROW_READING_OR_0) && !unit->is_listed)
+                return false;
+        return row->share || ((source == ROW_KEPT_OR_0 || source == ROW_READING_OR_0) && !unit->has_hidden);
+}
+
 static void put_rows(struct exposition *to, const struct agent_usage_view *view)
 {
-        bool some_are_hidden = false;
+        struct row_unit unit = {.is_sampled = view->samples};
 
         for (size_t i = 0; i < ARRAY_SIZE(row_families); i++) {
-                const struct gpu_sample *unit = NULL;
-
                 exposition_family(to, row_families[i].name, row_families[i].type, row_families[i].help);
                 for (size_t j = 0; j < view->n_rows; j++) {
                         const struct usage_row *row = &view->rows[j];
                         const double value = row_families[i].value(row);
 
-                        if (j == 0 || strcmp(row->unit, view->rows[j - 1].unit) != 0) {
-                                unit = find_sample(view->samples, row->unit);
-                                some_are_hidden = has_hidden(view, row->unit);
+                        if (view->samples && (j == 0 || strcmp(row->unit, view->rows[j - 1].unit) != 0)) {
+                                const struct gpu_sample *sample = find_sample(view->samples, row->unit);
+
+                                unit.is_listed = sample && sample->has_processes;
+                                unit.has_hidden = has_hidden(view, row->unit);
                         }
-                        if (row_families[i].is_nothing && !row->share && some_are_hidden)
-                                continue;
-                        if (value < 0 || (row_families[i].is_reading && !(unit && unit->has_processes)))
-                                continue;
-                        exposition_sample(to,
-                                EXPOSITION_LABELS({"unit", row->unit}, {"namespace", row->pod_namespace},
-                                        {"pod", row->pod}, {"container", row->container}, {"claim", row->claim},
-                                        {"pod_uid", row->pod ? NULL : row->pod_uid}),
-                                value);
+                        if (value >= 0 && may_say(row_families[i].source, row, &unit))
+                                exposition_sample(to, EXPOSITION_LABELS({"share", row->id}), value);
                 }
         }
 }
 
 void usage_metrics_put(struct exposition *to, const struct agent_usage_view *view)
 {
+        put_names(to, view);
+        put_rows(to, view);
         if (!view->samples)
                 return;
         put_gpus(to, view);
@@ -351,5 +401,4 @@ void usage_metrics_put(struct exposition *to, const struct agent_usage_view *vie
         put_xids(to, view);
         put_unit_values(to, view);
         put_others(to, view);
-        put_rows(to, view);
 }

@@ -48,12 +48,13 @@ def test_metrics_have_a_containers_share_with_its_name(node):
     kubelet.admit('train', GPU, 3)
 
     def is_named():
-        text = get(node.agent, '/metrics')[1]
-        return re.search(r'^warpshare_allocation_replicas\{[^}]*pod="train"[^}]*\} 3$', text, re.MULTILINE)
+        return re.search(r'^warpshare_container_info\{share="(\w+)"[^}]*pod="train"[^}]*\} 1$', get(node.agent, '/metrics')[1], re.MULTILINE)
 
     node.wait(is_named, 'the grant is told with its pod')
+    share = is_named().group(1)
     text = get(node.agent, '/metrics')[1]
-    assert value(text, 'warpshare_allocation_active_thread_ratio', pod='train') == 0.15
+    assert value(text, 'warpshare_container_replicas', share=share) == 3
+    assert value(text, 'warpshare_container_active_thread_ratio', share=share) == 0.15
 
 
 def test_an_agent_that_does_not_know_the_gpus_yet_is_alive_and_not_ready(node):

@@ -2,6 +2,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -33,8 +34,15 @@ def series(node, name):
     return {line[len(name):].rsplit(' ', 1)[0]: float(line.rsplit(' ', 1)[1]) for line in lines}
 
 
+def names(node):
+    """What is known of each share, by its id."""
+    labels = [dict(re.findall(r'(\w+)="([^"]*)"', text)) for text in series(node, 'warpshare_container_info')]
+    return {of.pop('share'): of for of in labels}
+
+
 def of_pod(node, name, pod):
-    return [value for labels, value in series(node, name).items() if 'pod="%s"' % pod in labels]
+    shares = {'{share="%s"}' % share for share, of in names(node).items() if of.get('pod') == pod}
+    return [value for labels, value in series(node, name).items() if labels in shares]
 
 
 def start(node, config, machine):
@@ -52,8 +60,8 @@ def test_a_pods_processes_are_counted_until_it_ends(node):
     gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}, {'pid': 4712, 'memory': '1GiB'}]
     node.scenario(gpus)
     node.wait(lambda: of_pod(node, USED, 'train') == [3 * GIB], 'the memory of the pod is told')
-    labels, = series(node, USED)
-    assert 'namespace="team-a",pod="train",container="main"' in labels
+    of, = names(node).values()
+    assert (of['namespace'], of['pod'], of['container']) == ('team-a', 'train', 'main')
     assert of_pod(node, 'warpshare_container_sm_ratio', 'train') == [0.4]
     others = series(node, 'warpshare_unit_other_memory_bytes')
     assert sorted(value for labels, value in others.items() if 'index="0"' in labels) == [GIB, GIB], 'the host, and nobody'

@@ -48,9 +48,10 @@ def had(number, more=''):
 
 def container(**families):
     """Of pod team/train, and of another one on the node that the agent sees, too."""
-    return {**{'warpshare_container_%s{node="a",unit="GPU-1",namespace="team",pod="train",container="main"}' % name: values
-               for name, values in families.items()},
-            'warpshare_container_gpu_seconds_total{node="a",unit="GPU-2",namespace="team",pod="seen"}': '7+60x200'}
+    return {**{'warpshare_container_%s{node="a",share="train"}' % name: values for name, values in families.items()},
+            'warpshare_container_info{node="a",share="train",unit="GPU-1",namespace="team",pod="train",container="main"}': '1x200',
+            'warpshare_container_info{node="a",share="seen",unit="GPU-2",namespace="team",pod="seen"}': '1x200',
+            'warpshare_container_gpu_seconds_total{node="a",share="seen"}': '7+60x200'}
 
 
 def mig(config='all-1g.10gb', **states):
@@ -298,13 +299,20 @@ CASES = {
         (container(gpu_seconds_total='0+60x150'), '72m', []),
         (container(gpu_seconds_total='0+60x150', sm_seconds_total='5x150'), '72m', []),
         # An agent that sees no processes of others has never seen one.
-        ({'warpshare_container_gpu_seconds_total{node="a",unit="GPU-1",namespace="team",pod="train"}': '0x150'}, '72m', []),
+        ({'warpshare_container_info{node="a",share="t",unit="GPU-1",namespace="team",pod="train"}': '1x150',
+          'warpshare_container_gpu_seconds_total{node="a",share="t"}': '0x150'}, '72m', []),
+        # While an agent takes over from another, both have a page, and not the same names on it.
+        ({'warpshare_container_info{node="a",instance="1",share="t",unit="GPU-1",namespace="team",pod="train"}': '1x150',
+          'warpshare_container_info{node="a",instance="2",share="t",unit="GPU-1",pod_uid="u"}': '1x150',
+          'warpshare_container_gpu_seconds_total{node="a",instance="1",share="t"}': '0+60x150',
+          'warpshare_container_gpu_seconds_total{node="a",instance="2",share="t"}': '0+60x150'}, '72m', []),
     ],
     'WarpshareShareTooSmall': [
         (container(memory_used_bytes='97x20', memory_limit_bytes='100x20'), '15m', [
             (CONTAINER, 'Pod team/train has used more than 95 % of its memory of unit GPU-1 on node a for 15 minutes, 97% now.')]),
-        ({'warpshare_container_memory_used_bytes{node="a",unit="GPU-1",claim="small",pod_uid="u"}': '98x20',
-          'warpshare_container_memory_limit_bytes{node="a",unit="GPU-1",claim="small",pod_uid="u"}': '100x20'}, '16m', [
+        ({'warpshare_container_info{node="a",share="c",unit="GPU-1",claim="small",pod_uid="u"}': '1x20',
+          'warpshare_container_memory_used_bytes{node="a",share="c"}': '98x20',
+          'warpshare_container_memory_limit_bytes{node="a",share="c"}': '100x20'}, '16m', [
             ({'node': 'a', 'unit': 'GPU-1', 'claim': 'small'},
              'Claim small has used more than 95 % of its memory of unit GPU-1 on node a for 15 minutes, 98% now.')]),
         (container(memory_used_bytes='95x20', memory_limit_bytes='100x20'), '16m', []),

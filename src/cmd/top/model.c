@@ -39,7 +39,7 @@ static const struct family {
 struct maker {
         struct arena *arena;
         struct map units;  /* UUID → struct top_unit * */
-        struct map shares; /* all labels → struct top_share * */
+        struct map shares; /* label share, or unit and by → struct top_share * */
         struct top top;
 };
 
@@ -90,40 +90,81 @@ static void add_share(struct maker *maker, struct top_unit *unit, struct top_sha
         unit->shares[unit->n_shares++] = share;
 }
 
-static struct top_share *get_share(struct maker *maker, const struct page_sample *sample, const char *uuid)
+static struct top_share *new_share(
+        struct maker *maker, const char *key, const struct page_sample *sample, struct top_unit *unit)
 {
-        static const char *const names[] = {"by", "namespace", "pod", "container", "claim", "pod_uid"};
-        const char *values[ARRAY_SIZE(names)];
-        const char *key = uuid;
+        struct top_share *share = ARENA_NEW(maker->arena, struct top_share);
+
+        *share = (struct top_share){.by = page_label(sample, "by"),
+                .pod_namespace = page_label(sample, "namespace"),
+                .pod = page_label(sample, "pod"),
+                .container = page_label(sample, "container"),
+                .claim = page_label(sample, "claim"),
+                .pod_uid = page_label(sample, "pod_uid"),
+                .limit = NAN,
+                .used = NAN,
+                .peak = NAN,
+                .sm = NAN,
+                .memory_controller = NAN,
+                .seconds = NAN,
+                .sm_seconds = NAN,
+                .energy = NAN};
+        map_add(&maker->shares, key, share);
+        add_share(maker, unit, share);
+        return share;
+}
+
+/* The page names a share before it has its numbers. */
+static void name_share(struct maker *maker, const struct page_sample *sample)
+{
+        const char *id = page_label(sample, "share");
+        const char *uuid = page_label(sample, "unit");
+
+        if (id && uuid && !map_find(&maker->shares, id))
+                new_share(maker, id, sample, get_unit(maker, uuid, NULL));
+}
+
+/* NULL: it has no name. What is nobody's is of a unit. */
+static struct top_share *find_share(struct maker *maker, const struct page_sample *sample)
+{
+        const char *id = page_label(sample, "share");
+        const char *uuid = page_label(sample, "unit");
+        const char *key;
         struct top_share *share;
 
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-                values[i] = page_label(sample, names[i]);
-                key = arena_printf(maker->arena, "%s\n%s", key, or_empty(values[i]));
-        }
+        if (id)
+                return map_find(&maker->shares, id);
+        if (!uuid)
+                return NULL;
+        key = arena_printf(maker->arena, "%s %s", uuid, or_empty(page_label(sample, "by")));
         share = map_find(&maker->shares, key);
-        if (share)
-                return share;
-        share = ARENA_NEW(maker->arena, struct top_share);
-        *share = (struct top_share){values[0], values[1], values[2], values[3], values[4], values[5], NAN, NAN, NAN,
-                NAN, NAN, NAN, NAN, NAN};
-        map_add(&maker->shares, key, share);
-        add_share(maker, get_unit(maker, uuid, page_label(sample, "index")), share);
-        return share;
+        return share ? share : new_share(maker, key, sample, get_unit(maker, uuid, page_label(sample, "index")));
+}
+
+static void *find_place(struct maker *maker, const struct page_sample *sample, bool is_of_share)
+{
+        const char *unit = page_label(sample, "unit");
+        const char *uuid = unit ? unit : page_label(sample, "gpu");
+
+        if (is_of_share)
+                return find_share(maker, sample);
+        return uuid ? get_unit(maker, uuid, page_label(sample, "index")) : NULL;
 }
 
 static void take_sample(struct maker *maker, const struct page_sample *sample)
 {
         const struct family *of_share = find_family(share_families, ARRAY_SIZE(share_families), sample->name);
         const struct family *of_unit = find_family(unit_families, ARRAY_SIZE(unit_families), sample->name);
-        const char *uuid = page_label(sample, of_unit && !page_label(sample, "unit") ? "gpu" : "unit");
         const char *sensor = page_label(sample, "sensor");
         void *to;
 
-        if (!uuid || !(of_share || of_unit) || (sensor && strcmp(sensor, "gpu") != 0))
+        if (strcmp(sample->name, "warpshare_container_info") == 0)
+                name_share(maker, sample);
+        if (!(of_share || of_unit) || (sensor && strcmp(sensor, "gpu") != 0))
                 return;
-        to = of_share ? (void *)get_share(maker, sample, uuid) : get_unit(maker, uuid, page_label(sample, "index"));
-        *(double *)(void *)((char *)to + (of_share ? of_share : of_unit)->offset) = sample->value;
+        to = find_place(maker, sample, of_share);
+        if (to)
+                *(double *)(void *)((char *)to + (of_share ? of_share : of_unit)->offset) = sample->value;
 }
 
 /* ---- order ---- */

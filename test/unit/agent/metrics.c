@@ -67,6 +67,8 @@ static const struct limit_violation *const standing[] = {&memory, &limit, &unkno
 
 static struct mps_faults faults;
 
+static const struct agent_usage_view no_usage;
+
 static struct agent_metrics node(void)
 {
         return (struct agent_metrics){
@@ -75,6 +77,7 @@ static struct agent_metrics node(void)
                 .driver_version = "580.105.08",
                 .resources = resources,
                 .n_resources = ARRAY_SIZE(resources),
+                .usage = &no_usage,
                 .ledger = {.mps = &mps,
                         .faults = &faults,
                         .standing = standing,
@@ -120,9 +123,6 @@ static unsigned int count_lines(const char *text, const char *beginning)
         return count;
 }
 
-#define G1A                                                                                                            \
-        "{resource=\"nvidia.com/gpu\",unit=\"GPU-1\",allocation=\"g1a\",namespace=\"team-a\",pod=\"train\","           \
-        "container=\"main\",tier=\"verified\"}"
 #define CLIENT                                                                                                         \
         "daemon=\"GPU-1\",unit=\"GPU-1\",namespace=\"team-a\",pod=\"train\",pod_uid=\"u1\","                           \
         "container_id=\"c0ffee\",pid=\"4711\"}"
@@ -137,11 +137,6 @@ static const char *const expected[] = {
         "warpshare_unit_healthy{resource=\"nvidia.com/gpu\",unit=\"GPU-2\",index=\"1\"} 0",
         "warpshare_unit_replicas{resource=\"nvidia.com/gpu\",unit=\"GPU-2\",index=\"1\"} 4",
         "warpshare_unit_memory_bytes{resource=\"nvidia.com/gpu\",unit=\"GPU-1\",index=\"0\"} 34359738368",
-        "warpshare_allocation_replicas" G1A " 2",
-        "warpshare_allocation_memory_limit_bytes" G1A " 15728640000",
-        "warpshare_allocation_active_thread_ratio" G1A " 0.5",
-        "warpshare_allocation_since_seconds" G1A " 1763769600",
-        "warpshare_allocation_replicas{resource=\"nvidia.com/gpu\",allocation=\"g1c\",tier=\"default\"} 1",
         "warpshare_mps_supervisor_up 1",
         "warpshare_mps_daemon_state{daemon=\"GPU-1\",resource=\"nvidia.com/gpu\",state=\"fault\"} 1",
         "warpshare_mps_faults_total{daemon=\"GPU-1\",resource=\"nvidia.com/gpu\",unit=\"GPU-1\",kind=\"gone\"} 1",
@@ -200,6 +195,7 @@ static void test_calls_that_hang_have_metrics_with_their_gpu(void **state UNUSED
                 .hangs = hangs,
                 .n_hangs = ARRAY_SIZE(hangs),
                 .hangs_total = 4,
+                .usage = &no_usage,
                 .now_ms = 61000};
         _free_ char *text = agent_metrics_write(&metrics);
         static const char *const lines[] = {
@@ -222,18 +218,10 @@ static const struct dra_measures dra = {.is_registered = true,
         .features = {.consumable_capacity = true},
         .layout = &dra_layout,
         .calls = {.prepared = 5, .prepare_refused = 1, .unprepared = 3}};
-static const struct ledger_claim_device claim_devices[] = {
-        {.id = "c1_0", .unit = "GPU-1", .is_shared = true, .limit_mib = 10240, .threads_permille = 300},
-        {.id = "c1_1", .unit = "GPU-2", .is_alone = true, .threads_permille = 1000},
-};
-static const struct ledger_claim one_claim = {
-        .uid = "u1", .name = "team-a/train", .devices = claim_devices, .n_devices = ARRAY_SIZE(claim_devices)};
-static const struct ledger_claim_state claim_states[] = {{&one_claim, true}};
-static const struct ledger_claim_state waiting_states[] = {{&one_claim, false}};
+static const struct ledger_claim one_claim = {.uid = "u1", .name = "team-a/train"};
+static const struct ledger_claim_state claim_states[] = {{&one_claim, true}, {&one_claim, true}, {&one_claim, false}};
 
-#define CLAIM "namespace=\"team-a\",claim=\"train\",uid=\"u1\","
-
-static void test_dra_has_metrics_of_what_claims_hold(void **state UNUSED)
+static void test_dra_has_metrics_of_its_own(void **state UNUSED)
 {
         struct agent_metrics metrics = node();
         static const char *const lines[] = {"warpshare_dra_registered 1", "warpshare_dra_slices_ready 0",
@@ -243,24 +231,17 @@ static void test_dra_has_metrics_of_what_claims_hold(void **state UNUSED)
                 "warpshare_dra_calls_total{call=\"prepare\",outcome=\"done\"} 5",
                 "warpshare_dra_calls_total{call=\"prepare\",outcome=\"refused\"} 1",
                 "warpshare_dra_calls_total{call=\"unprepare\",outcome=\"done\"} 3",
-                "warpshare_dra_claim_memory_limit_bytes{" CLAIM
-                "unit=\"GPU-1\",allocation=\"c1_0\",tier=\"default\",state=\"held\"} 10737418240",
-                "warpshare_dra_claim_active_thread_ratio{" CLAIM
-                "unit=\"GPU-2\",allocation=\"c1_1\",state=\"held\"} 1"};
+                "warpshare_dra_claims{state=\"held\"} 2", "warpshare_dra_claims{state=\"waiting\"} 1"};
         _free_ char *text = NULL;
-        _free_ char *waiting = NULL;
         _free_ char *without = NULL;
 
         without = agent_metrics_write(&metrics);
         assert_int_equal(count_lines(without, "warpshare_dra_"), 0);
         metrics.dra = &dra;
         metrics.claims = claim_states;
-        metrics.n_claims = 1;
+        metrics.n_claims = ARRAY_SIZE(claim_states);
         text = agent_metrics_write(&metrics);
         assert_lines(text, lines, ARRAY_SIZE(lines));
-        metrics.claims = waiting_states;
-        waiting = agent_metrics_write(&metrics);
-        assert_non_null(strstr(waiting, "allocation=\"c1_0\",state=\"waiting\"} 0.3"));
 }
 
 static const struct mig_manager mig_manager = {.phase = MIG_WAITING,
@@ -308,7 +289,7 @@ static void test_a_node_without_a_mig_configuration_has_no_state(void **state UN
 
 static void test_nothing_is_a_page_too(void **state UNUSED)
 {
-        const struct agent_metrics metrics = {.version = "0.1.0", .commit = "unknown"};
+        const struct agent_metrics metrics = {.version = "0.1.0", .commit = "unknown", .usage = &no_usage};
         _free_ char *text = agent_metrics_write(&metrics);
         static const char *const lines[] = {
                 "warpshare_build_info{version=\"0.1.0\",commit=\"unknown\"} 1", "warpshare_mps_supervisor_up 0"};
@@ -334,7 +315,7 @@ static void check_with_promtool(const struct agent_metrics *metrics)
 
 static void test_prometheus_finds_no_fault_with_it(void **state UNUSED)
 {
-        const struct agent_metrics empty = {.version = "0.1.0", .commit = "unknown"};
+        const struct agent_metrics empty = {.version = "0.1.0", .commit = "unknown", .usage = &no_usage};
         struct agent_metrics metrics = node();
 
         metrics.mig = &mig;
@@ -353,7 +334,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_a_pod_is_listed_once_while_its_daemon_is_at_fault, set_up, tear_down),
                 cmocka_unit_test(test_calls_that_hang_have_metrics_with_their_gpu),
-                cmocka_unit_test(test_dra_has_metrics_of_what_claims_hold),
+                cmocka_unit_test(test_dra_has_metrics_of_its_own),
                 cmocka_unit_test(test_the_mig_manager_says_what_is_wanted_and_what_it_waits_for),
                 cmocka_unit_test(test_a_node_without_a_mig_configuration_has_no_state),
                 cmocka_unit_test(test_nothing_is_a_page_too),

@@ -24,8 +24,8 @@ static char *write_rows(const struct usage_owner *owners, size_t n_owners, const
         for (size_t i = 0; i < count; i++) {
                 const struct usage_row *row = &rows[i];
 
-                strbuf_printf(&text, "%s %s: %s/%s/%s %s, ", row->unit, row->pod_uid, or_none(row->pod_namespace),
-                        or_none(row->pod), or_none(row->container), or_none(row->claim));
+                strbuf_printf(&text, "%s %s: %s/%s/%s %s, ", *row->unit ? row->unit : "-", or_none(row->pod_uid),
+                        or_none(row->pod_namespace), or_none(row->pod), or_none(row->container), or_none(row->claim));
                 if (row->is_granted)
                         strbuf_printf(&text, "%u GiB, ", (unsigned int)(row->limit / GIB));
                 else
@@ -104,6 +104,70 @@ static void test_a_claim_is_named_and_what_was_given_of_a_unit_names_its_contain
                 "A u2: ns/two/a -, 1 GiB, 0\n");
 }
 
+static void test_what_is_given_to_nobody_known_has_a_row_of_its_own(void **state UNUSED)
+{
+        static const struct usage_owner owners[] = {
+                {.unit = "A", .key = "allocation 1", .is_granted = true, .limit = GIB},
+                {.unit = "A", .key = "allocation 2", .is_granted = true, .limit = 2 * GIB},
+                {.key = "allocation 3", .is_granted = true, .limit = 3 * GIB},
+                {.unit = "A", .key = "claim c", .pod_namespace = "ns", .claim = "gpu", .limit = 4 * GIB},
+                {.pod_uid = "u1", .pod_namespace = "ns", .claim = "gpu"},
+        };
+        static const struct usage_share shares[] = {SHARE("A", "u1", 1)};
+
+        expect_rows(owners, 5, shares, 1,
+                "- -: -/-/- -, 3 GiB, 0\n"
+                "A -: -/-/- -, 1 GiB, 0\n"
+                "A -: -/-/- -, 2 GiB, 0\n"
+                "A -: ns/-/- gpu, 4 GiB, 0\n"
+                "A u1: ns/-/- gpu, nothing, 1\n");
+}
+
+static void test_replicas_and_threads_of_a_pod_add_up(void **state UNUSED)
+{
+        static const struct usage_owner owners[] = {{.unit = "A",
+                                                            .pod_uid = "u1",
+                                                            .resource = "gpu",
+                                                            .tier = "default",
+                                                            .is_granted = true,
+                                                            .replicas = 2,
+                                                            .threads_permille = 200},
+                {.unit = "A",
+                        .pod_uid = "u1",
+                        .resource = "gpu",
+                        .tier = "verified",
+                        .is_granted = true,
+                        .replicas = 3,
+                        .threads_permille = 300}};
+        struct arena arena = ARENA_INIT;
+        const struct usage_row *rows;
+
+        assert_int_equal(usage_rows(owners, 2, NULL, 0, &arena, &rows), 1);
+        assert_int_equal(rows[0].replicas, 5);
+        assert_int_equal(rows[0].threads_permille, 500);
+        assert_string_equal(rows[0].resource, "gpu");
+        assert_null(rows[0].tier);
+        arena_done(&arena);
+}
+
+static void test_a_row_keeps_its_id_and_no_two_have_the_same(void **state UNUSED)
+{
+        static const struct usage_owner owners[] = {
+                OWNER("A", "u1", "a", "main", 0), OWNER("A", "u2", "b", "main", 0), OWNER("B", "u1", "a", "main", 0)};
+        static const struct usage_share shares[] = {SHARE("A", "u2", 1)};
+        struct arena arena = ARENA_INIT;
+        const struct usage_row *all;
+        const struct usage_row *one;
+
+        assert_int_equal(usage_rows(owners, 3, NULL, 0, &arena, &all), 3);
+        assert_int_equal(usage_rows(owners + 1, 1, shares, 1, &arena, &one), 1);
+        assert_string_equal(all[1].id, one[0].id);
+        assert_string_not_equal(all[0].id, all[1].id);
+        assert_string_not_equal(all[0].id, all[2].id);
+        assert_int_equal(strspn(all[0].id, "abcdefghijklmnopqrstuvwxyz234567"), USAGE_ROW_ID_LENGTH);
+        arena_done(&arena);
+}
+
 static void test_nothing_has_no_rows(void **state UNUSED)
 {
         expect_rows(NULL, 0, NULL, 0, "");
@@ -116,6 +180,9 @@ int main(void)
                 cmocka_unit_test(test_two_containers_of_a_pod_on_a_unit_have_one_row_without_a_container),
                 cmocka_unit_test(test_a_pod_has_its_name_where_only_its_processes_are),
                 cmocka_unit_test(test_a_claim_is_named_and_what_was_given_of_a_unit_names_its_container),
+                cmocka_unit_test(test_what_is_given_to_nobody_known_has_a_row_of_its_own),
+                cmocka_unit_test(test_replicas_and_threads_of_a_pod_add_up),
+                cmocka_unit_test(test_a_row_keeps_its_id_and_no_two_have_the_same),
                 cmocka_unit_test(test_nothing_has_no_rows),
         };
 
