@@ -1,8 +1,71 @@
 #include "unit.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/restart.h"
+
+/* ---- this program as the one that restarts: it is started with LIFE_ARGUMENTS ---- */
+
+#define LIFE_ARGUMENTS "test", "an argument", "", "last"
+#define OPEN_FD 200
+
+static unsigned int count_marks(void)
+{
+        unsigned int count = 0;
+
+        for (size_t i = 0; environ[i]; i++)
+                count += strncmp(environ[i], RESTART_VARIABLE "=", strlen(RESTART_VARIABLE "=")) == 0;
+        return count;
+}
+
+/* The exit status: 0 if the second life has all of the first but its descriptors. */
+static int live(int argc, char **argv)
+{
+        static const char *const arguments[] = {LIFE_ARGUMENTS};
+        const struct restart last = restart_read(getenv(RESTART_VARIABLE));
+        struct error err;
+
+        if (last.count < 2)
+                return dup2(STDERR_FILENO, OPEN_FD) == OPEN_FD &&
+                                       restart_now(&(struct restart){1, restart_clock()}, &err) < 0
+                               ? 10
+                               : 16;
+        for (size_t i = 0; i < ARRAY_SIZE(arguments); i++)
+                if ((size_t)argc <= i || strcmp(argv[i], arguments[i]) != 0)
+                        return 11;
+        if (argc != (int)ARRAY_SIZE(arguments))
+                return 12;
+        if (last.count != 2 || count_marks() != 1)
+                return 13;
+        if (strcmp(getenv("KEPT") ? getenv("KEPT") : "", "yes") != 0)
+                return 14;
+        return fcntl(OPEN_FD, F_GETFD) < 0 ? 0 : 15;
+}
+
+static void test_the_next_process_has_arguments_and_environment_of_this_one_but_no_descriptor(void **state UNUSED)
+{
+        static char mark[] = RESTART_VARIABLE "=1@5";
+        static char kept[] = "KEPT=yes";
+        static char arguments[][16] = {LIFE_ARGUMENTS};
+        int status = 0;
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                execve("/proc/self/exe", (char *const[]){arguments[0], arguments[1], arguments[2], arguments[3], NULL},
+                        (char *const[]){mark, kept, NULL});
+                _exit(20);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- how often ---- */
 
 static void test_a_mark_is_read_as_it_was_written(void **state UNUSED)
 {
@@ -59,14 +122,17 @@ static void test_a_restart_long_after_the_last_one_is_the_first_of_its_row(void 
         free(mark);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_mark_is_read_as_it_was_written),
                 cmocka_unit_test(test_a_mark_that_is_none_is_a_first_start),
                 cmocka_unit_test(test_the_wait_doubles_to_an_hour_and_ends_with_the_row),
                 cmocka_unit_test(test_a_restart_long_after_the_last_one_is_the_first_of_its_row),
+                cmocka_unit_test(test_the_next_process_has_arguments_and_environment_of_this_one_but_no_descriptor),
         };
 
+        if (argc > 1)
+                return live(argc, argv);
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

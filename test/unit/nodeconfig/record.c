@@ -102,6 +102,42 @@ static void test_what_cannot_be_written_is_an_error(void **state UNUSED)
                 "create a file beside '/nonexistent/x': No such file or directory");
 }
 
+static void test_beside_an_agent_its_configuration_counts_if_nothing_names_a_file(void **state UNUSED)
+{
+        static const struct {
+                const char *options[2];
+                bool is_recorded;
+        } cases[] = {
+                {{"--config-dir=/configs", NULL}, true},
+                {{"--config-map=gpu/configs", NULL}, true},
+                {{"--config-dir=/configs", "--config-file=/config.yaml"}, false},
+                {{"--config-file=/config.yaml", NULL}, false},
+                {{NULL, NULL}, false},
+        };
+        const struct config_record record = {3, "small", "ConfigMap gpu/configs", "version: v1\n", 12};
+        char *const environment[] = {NULL};
+
+        for (unsigned int is_there = 0; is_there < 2; is_there++) {
+                if (is_there)
+                        assert_ok(config_record_write(&record, path, &err), &err);
+                for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                        char *arguments[] = {arena_strdup(&arena, "agent"),
+                                arena_printf(&arena, "--mps-directory=%s", folder), NULL, NULL};
+                        struct config_text text = {0};
+                        struct option_set set = {0};
+                        int argc = 2;
+
+                        for (size_t j = 0; j < 2 && cases[i].options[j]; j++)
+                                arguments[argc++] = arena_strdup(&arena, cases[i].options[j]);
+                        assert_ok(option_set_parse(&set, &arena, argc, arguments, environment, &err), &err);
+                        assert_int_equal(config_record_of_node(&text, &set, &arena, &err),
+                                cases[i].is_recorded && is_there ? 0 : CONFIG_RECORD_NONE);
+                        assert_string_equal(
+                                text.name ? text.name : "none", cases[i].is_recorded && is_there ? "small" : "none");
+                }
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -111,6 +147,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_a_content_that_is_not_the_recorded_one_is_an_error, make_folder, remove_folder),
                 cmocka_unit_test_setup_teardown(test_what_cannot_be_written_is_an_error, make_folder, remove_folder),
+                cmocka_unit_test_setup_teardown(test_beside_an_agent_its_configuration_counts_if_nothing_names_a_file,
+                        make_folder, remove_folder),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
