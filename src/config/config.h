@@ -220,8 +220,10 @@ struct config_dra {
         bool whole;                     /* one of the three is true */
         bool mps;
         bool time_slicing;
-        bool dynamic_mig;   /* MIG devices are made for claims, on GPUs in MIG mode */
-        unsigned int slots; /* by time-slicing */
+        bool dynamic_mig; /* MIG devices are made for claims, on GPUs in MIG mode */
+        enum daemon_scope
+                daemon_scope; /* of GPUs that claims share by MPS: GPU, or RESOURCE for one daemon of all of them */
+        unsigned int slots;   /* by time-slicing */
         uint64_t
                 default_memory_mib; /* what a claim on a shared unit gets if it does not say; 0: a part of the unit's */
         unsigned int default_thread_percentage;

@@ -47,6 +47,11 @@ static int check(const struct tree *tree, const struct config_dra *dra, const st
         if (!dra->whole && !dra->mps && !dra->time_slicing)
                 return tree_fail(
                         tree, &file->node, err, "whole, mps and timeSlicing are all false: at least one must be true");
+        if (dra->daemon_scope == DAEMON_SCOPE_RESOURCE && (dra->whole || dra->time_slicing))
+                return fail_at(tree, &file->node, "daemonScope",
+                        "resource, but then the MPS daemon has all GPUs as long as any is shared, and none can be given as a "
+                        "whole or by time-slicing: set whole: false and timeSlicing: false",
+                        err);
         if (defaults && defaults->memory.is_given && defaults->memory.mib == 0)
                 return fail_at(tree, &defaults->node, "memory", "0, at least 1 MiB, or auto", err);
         return 0;
@@ -72,6 +77,7 @@ int config_dra_build(struct config_dra *ret, const struct tree *tree, const stru
                 dra.slots = file->slots ? file->slots : dra.slots;
                 dra.has_memory_reserve = file->memory_reserve.is_given;
                 dra.memory_reserve_mib = file->memory_reserve.mib;
+                dra.daemon_scope = (enum daemon_scope)file->daemon_scope;
                 dra.fallback = (enum dra_fallback)file->fallback;
                 dra.shares = file->shares ? file->shares : dra.shares;
                 dra.unenforced = (enum dra_unenforced)file->unenforced;

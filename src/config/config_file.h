@@ -125,6 +125,7 @@ struct file_dra {
         unsigned int slots;
         struct file_dra_defaults *defaults;
         struct memory_size memory_reserve;
+        unsigned int daemon_scope;
         unsigned int fallback;
         unsigned int shares;
         unsigned int unenforced;

@@ -300,6 +300,12 @@ static const struct schema_key dra_keys[] = {
                 .most = CONFIG_MAX_RESERVE_MIB,
                 .help = "memory of each unit that no share gets, for driver and MPS server: auto (the default), MiB, or "
                         "512Mi, 1Gi"},
+        {.name = "daemonScope",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_dra, daemon_scope),
+                .choices = dra_daemon_scope_words,
+                .help = "the MPS control daemons: one for each shared GPU (gpu, the default), or one for all of them (resource), "
+                        "so that a claim may have shares of several GPUs. MIG devices have one each"},
         {.name = "fallback",
                 .type = SCHEMA_CHOICE,
                 MEMBER(file_dra, fallback),

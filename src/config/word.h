@@ -25,7 +25,8 @@ extern const char *const xid_action_words[];      /* "ignore", "unhealthy" */
 extern const char *const config_fallback_words[]; /* nodeconfig/choice.h */
 extern const char *const labels_output_words[];
 extern const char *const events_words[];
-extern const char *const usage_words[]; /* "off", "5s"; in the order of the seconds in config/config.c */
+extern const char *const usage_words[];            /* "off", "5s"; in the order of the seconds in config/config.c */
+extern const char *const dra_daemon_scope_words[]; /* by enum daemon_scope, which has one more */
 extern const char *const dra_fallback_words[];
 extern const char *const dra_unenforced_words[];
 extern const char *const dra_unhealthy_words[];

@@ -65,6 +65,7 @@ static struct claim *claim_new(struct ledger *ledger, const struct ledger_claim 
                 devices[i] = asked->devices[i];
                 devices[i].id = arena_strdup(arena, asked->devices[i].id);
                 devices[i].unit = arena_strdup(arena, asked->devices[i].unit);
+                devices[i].daemon = arena_strdup(arena, asked->devices[i].daemon);
                 claim->devices[i] = (struct claim_device){.claim = claim};
         }
         claim->asked = (struct ledger_claim){
@@ -125,8 +126,10 @@ static void claim_answer(struct claim *claim)
         const struct error failure = claim->failure;
 
         claim->state = failure.kind == ERROR_NONE ? CLAIM_HELD : CLAIM_FAILED;
-        for (size_t i = 0; i < claim->asked.n_devices; i++)
+        for (size_t i = 0; i < claim->asked.n_devices; i++) {
                 devices[i].tier = claim->devices[i].given.tier;
+                devices[i].daemon = claim->devices[i].given.daemon;
+        }
         if (!done)
                 return;
         claim->done = NULL;
@@ -136,96 +139,6 @@ static void claim_answer(struct claim *claim)
                 done(NULL, given, claim->data);
         else
                 done(&failure, NULL, claim->data);
-}
-
-/* ---- daemons ---- */
-
-static const struct unit *claimable_unit(const struct ledger *ledger, const char *uuid)
-{
-        const struct resource *claimable = ledger->plan ? ledger->plan->claimable : NULL;
-
-        return claimable ? resource_find_unit(claimable, uuid) : NULL;
-}
-
-static bool has_share(const struct ledger *ledger, const struct unit *unit)
-{
-        LIST_FOR_EACH(link, &ledger->claims) {
-                const struct ledger_claim *claim = &container_of(link, struct claim, link)->asked;
-
-                for (size_t i = 0; i < claim->n_devices; i++)
-                        if (claim->devices[i].is_shared && strcmp(claim->devices[i].unit, unit->uuid) == 0)
-                                return true;
-        }
-        return false;
-}
-
-void ledger_claims_want(const struct ledger *ledger, struct arena *arena, struct mps_wanted *wanted)
-{
-        const struct resource *claimable = ledger->plan->claimable;
-        const struct unit **units;
-        size_t count = 0;
-
-        if (!claimable)
-                return;
-        units = ARENA_ARRAY(arena, const struct unit *, claimable->n_units);
-        for (size_t i = 0; i < claimable->n_units; i++)
-                if (has_share(ledger, &claimable->units[i]))
-                        units[count++] = &claimable->units[i];
-        mps_wanted_add_claimed(wanted, arena, ledger->plan, units, count);
-}
-
-/* ---- what it waits for ---- */
-
-/* An error says what is missing. */
-static int check_daemon_ready(const struct ledger *ledger, const struct ledger_claim_device *device, struct error *err)
-{
-        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, device->unit);
-
-        if (!claimable_unit(ledger, device->unit))
-                return error_set(
-                        err, ERROR_UNAVAILABLE, "%s is not on this node now, or is not shared by DRA", device->unit);
-        if (!ledger->status)
-                return error_set(err, ERROR_UNAVAILABLE,
-                        "%s: the MPS supervisor (warpshare mps) does not answer on this node", device->unit);
-        if (!daemon)
-                return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon has not been started yet", device->unit);
-        if (daemon->state != MPS_READY)
-                return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon is in state %s%s%s", device->unit,
-                        mps_state_name(daemon->state), daemon->reason ? ": " : "",
-                        daemon->reason ? daemon->reason : "");
-        if (!ledger_is_current(ledger, device->unit))
-                return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon is being replaced", device->unit);
-        return 0;
-}
-
-/* Without MPS on this node there is no daemon to wait for. */
-static int check_daemon_gone(const struct ledger *ledger, const struct ledger_claim_device *device, struct error *err)
-{
-        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, device->unit);
-
-        if (!claimable_unit(ledger, device->unit) || mps_link_is_absent(ledger->link))
-                return 0;
-        if (!ledger->status || ledger->status->generation != ledger->generation)
-                return error_set(err, ERROR_UNAVAILABLE,
-                        "%s: whether an MPS daemon serves it is not known: the MPS supervisor (warpshare mps) does not answer "
-                        "on this node",
-                        device->unit);
-        if (daemon && daemon->state != MPS_OFF)
-                return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon has not ended yet; it has %zu clients",
-                        device->unit, daemon->n_clients);
-        return 0;
-}
-
-static int check_needs(const struct claim *claim, struct error *err)
-{
-        for (size_t i = 0; i < claim->asked.n_devices; i++) {
-                const struct ledger_claim_device *device = &claim->asked.devices[i];
-
-                if ((device->is_shared ? check_daemon_ready(claim->ledger, device, err)
-                                       : check_daemon_gone(claim->ledger, device, err)) < 0)
-                        return -1;
-        }
-        return 0;
 }
 
 /* ---- what is made for it ---- */
@@ -261,7 +174,7 @@ static void make_device(struct claim_device *device)
         struct claim *claim = device->claim;
         struct ledger *ledger = claim->ledger;
         const struct ledger_claim_device *asked = asked_of(device);
-        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, asked->unit);
+        const struct mps_daemon_status *daemon = ledger_claims_find_daemon(ledger, asked);
         const struct mps_allocation_request request = {
                 .id = asked->id,
                 .daemon = daemon->name,
@@ -271,7 +184,7 @@ static void make_device(struct claim_device *device)
         };
 
         device->given = (struct ledger_claimed){
-                .tier = ledger_tier(ledger, ledger->plan->claimable, claimable_unit(ledger, asked->unit)),
+                .tier = ledger_tier(ledger, ledger->plan->claimable, ledger_claimable_unit(ledger, asked->unit)),
                 .daemon = arena_strdup(&claim->arena, daemon->name),
                 .pipe = arena_printf(&claim->arena, "%s/pipe", daemon->name),
                 .shm = daemon->has_own_shm ? arena_printf(&claim->arena, "%s/shm", daemon->name) : "shm",
@@ -297,7 +210,7 @@ static void claim_advance(struct claim *claim)
 {
         struct error err;
 
-        if (check_needs(claim, &err) == 0) {
+        if (ledger_claims_check_needs(claim->ledger, &claim->asked, &err) == 0) {
                 claim_make(claim);
         } else {
                 claim->failure = err;
@@ -337,7 +250,8 @@ static struct claim *find_due(const struct ledger *ledger)
                 struct claim *claim = container_of(link, struct claim, link);
 
                 if (claim->state == CLAIM_WAITING &&
-                        (ledger_clock(ledger) >= deadline_of(claim) || check_needs(claim, &err) == 0))
+                        (ledger_clock(ledger) >= deadline_of(claim) ||
+                                ledger_claims_check_needs(claim->ledger, &claim->asked, &err) == 0))
                         return claim;
         }
         return NULL;
@@ -363,7 +277,7 @@ void ledger_on_claims_timer(uv_timer_t *timer)
 /* What |device| leaves of its unit beside those of other claims. */
 static int check_device(const struct claim *claim, const struct ledger_claim_device *device, struct error *err)
 {
-        const struct unit *unit = claimable_unit(claim->ledger, device->unit);
+        const struct unit *unit = ledger_claimable_unit(claim->ledger, device->unit);
         uint64_t mib = 0;
         unsigned int permille = 0;
 
@@ -411,7 +325,7 @@ bool ledger_claims_add_made(
 
                 for (size_t i = 0; i < claim->asked.n_devices; i++) {
                         const struct ledger_claim_device *device = &claim->asked.devices[i];
-                        const struct unit *unit = claimable_unit(ledger, device->unit);
+                        const struct unit *unit = ledger_claimable_unit(ledger, device->unit);
 
                         if (!claim->devices[i].is_made)
                                 continue;
@@ -419,7 +333,7 @@ bool ledger_claims_add_made(
                                 return false;
                         ret[(*count)++] = (struct mps_allocation_request){
                                 .id = device->id,
-                                .daemon = mps_daemon_name(arena, ledger->plan->claimable, unit),
+                                .daemon = ledger_claims_daemon(ledger, arena, device),
                                 .unit = device->unit,
                                 .threads_permille = device->threads_permille,
                                 .limit_mib = device->limit_mib,
@@ -493,6 +407,7 @@ void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims
                         const struct ledger_claim_device *device = &claims[i].devices[j];
 
                         claim->devices[j].given.tier = device->tier;
+                        claim->devices[j].given.daemon = claim->asked.devices[j].daemon;
                         claim->devices[j].is_made = device->is_shared && device->tier >= MPS_TIER_PARTITION;
                 }
         }
@@ -518,7 +433,17 @@ static bool has_pod(const struct claim *claim, const char *pod)
         return false;
 }
 
-static bool is_unclear(const struct ledger *ledger, const struct mps_client *client, const char *unit)
+/* Where the client's unit is not known, any of its daemon's may be the one. */
+static bool may_be_on(const struct mps_client *client, const struct mps_daemon_status *daemon, const char *unit)
+{
+        for (size_t i = 0; !client->unit && i < daemon->n_units; i++)
+                if (strcmp(daemon->units[i], unit) == 0)
+                        return true;
+        return client->unit && strcmp(client->unit, unit) == 0;
+}
+
+static bool is_unclear(
+        const struct ledger *ledger, const struct mps_client *client, const struct mps_daemon_status *daemon)
 {
         bool has_claim = false;
 
@@ -526,7 +451,8 @@ static bool is_unclear(const struct ledger *ledger, const struct mps_client *cli
                 const struct claim *claim = container_of(link, struct claim, link);
 
                 for (size_t i = 0; i < claim->asked.n_devices; i++) {
-                        if (!claim->asked.devices[i].is_shared || strcmp(claim->asked.devices[i].unit, unit) != 0)
+                        if (!claim->asked.devices[i].is_shared ||
+                                !may_be_on(client, daemon, claim->asked.devices[i].unit))
                                 continue;
                         has_claim = true;
                         if (has_pod(claim, client->pod_uid))
@@ -541,8 +467,8 @@ bool ledger_claims_are_unclear(const struct ledger *ledger)
         for (size_t i = 0; ledger->status && i < ledger->status->n_daemons; i++) {
                 const struct mps_daemon_status *daemon = &ledger->status->daemons[i];
 
-                for (size_t j = 0; j < daemon->n_clients && daemon->n_units; j++)
-                        if (daemon->clients[j].pod_uid && is_unclear(ledger, &daemon->clients[j], daemon->units[0]))
+                for (size_t j = 0; j < daemon->n_clients; j++)
+                        if (daemon->clients[j].pod_uid && is_unclear(ledger, &daemon->clients[j], daemon))
                                 return true;
         }
         return false;

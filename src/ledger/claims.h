@@ -38,6 +38,7 @@ struct ledger_claim_device {
         uint64_t limit_mib; /* 0: none */
         unsigned int threads_permille; /* 1000: no limit */
         enum mps_tier tier;            /* of a claim that is held: the one it was prepared with */
+        const char *daemon; /* the same: name of the MPS daemon; NULL: as is configured now, or it is without MPS */
 };
 
 /* A pod that uses a claim, and is in its namespace. */

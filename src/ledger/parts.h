@@ -250,8 +250,6 @@ void ledger_forget_several(struct ledger *ledger);
 
 /* ---- claims.c: what DRA claims hold ---- */
 
-/* Adds the daemons of units of which claims have shares. */
-void ledger_claims_want(const struct ledger *ledger, struct arena *arena, struct mps_wanted *wanted);
 /* Something has changed that claims may wait for. */
 void ledger_claims_advance(struct ledger *ledger);
 void ledger_on_claims_timer(uv_timer_t *timer);
@@ -263,6 +261,21 @@ bool ledger_claims_are_unclear(const struct ledger *ledger);
 size_t ledger_claims_count_devices(const struct ledger *ledger);
 /* Nothing is answered, and nothing given back. */
 void ledger_claims_forget(struct ledger *ledger);
+
+/* ---- claims_daemons.c: the MPS daemons of claims ---- */
+
+/* NULL: claims cannot have it. */
+const struct unit *ledger_claimable_unit(const struct ledger *ledger, const char *uuid);
+/* The name of the daemon that the share was prepared with, or would be now; NULL: claims cannot have the unit. */
+const char *ledger_claims_daemon(
+        const struct ledger *ledger, struct arena *arena, const struct ledger_claim_device *device);
+const struct mps_daemon_status *ledger_claims_find_daemon(
+        const struct ledger *ledger, const struct ledger_claim_device *device);
+/* Adds the daemons that claims need. */
+void ledger_claims_want(const struct ledger *ledger, struct arena *arena, struct mps_wanted *wanted);
+/* All daemons that the claim needs are ready, and those that it excludes have ended; else an error says what is missing. */
+int ledger_claims_check_needs(
+        const struct ledger *ledger, const struct ledger_claim *claim, struct error *err) MUST_USE;
 
 /* ---- wanted.c: what is granted, for the supervisor ---- */
 

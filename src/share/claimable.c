@@ -9,7 +9,7 @@ static const struct shared_resource *share_for(struct arena *arena, const struct
         *section = (struct sharing_section){
                 .strategy = SHARING_MPS,
                 .provisioning = PROVISIONING_WEIGHTED,
-                .daemon_scope = DAEMON_SCOPE_GPU,
+                .daemon_scope = config->dra.daemon_scope,
                 .guard = config->sharing.mps ? config->sharing.mps->guard : GUARD_REPORT,
                 .tier_limit = config->sharing.mps ? config->sharing.mps->tier_limit : MPS_TIER_NAMESPACE,
                 .has_memory_reserve = config->dra.has_memory_reserve,

@@ -207,20 +207,64 @@ static bool has_unit(const struct mps_wanted *wanted, const char *uuid)
         return false;
 }
 
-void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
-        const struct unit *const *units, size_t n_units)
+bool mps_claimed_is_of_all(const struct unit *unit)
 {
+        return !unit->mig && unit->memory && !capability_is_before_volta(unit->gpu);
+}
+
+/*
+ * |claimable| as if its daemons had that scope. A client is in one namespace, but with one daemon for all its container may have shares
+ * of several GPUs.
+ */
+static const struct resource *with_scope(struct arena *arena, const struct resource *claimable, enum daemon_scope scope)
+{
+        struct resource *copy = ARENA_NEW(arena, struct resource);
+
+        *copy = *claimable;
+        copy->daemon_scope = scope;
+        if (scope == DAEMON_SCOPE_RESOURCE)
+                copy->tier_limit = MIN(copy->tier_limit, MPS_TIER_VERIFIED);
+        return copy;
+}
+
+const char *mps_claimed_daemon_name(struct arena *arena, const struct resource *claimable, const struct unit *unit)
+{
+        enum daemon_scope scope = mps_claimed_is_of_all(unit) ? claimable->daemon_scope : DAEMON_SCOPE_GPU;
+
+        return mps_daemon_name(arena, with_scope(arena, claimable, scope), unit);
+}
+
+/* Those of |units| that have no daemon yet: one for each of them, or one for all. */
+static void add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
+        const struct unit *const *units, size_t n_units, enum daemon_scope scope)
+{
+        const struct resource *resource = with_scope(arena, plan->claimable, scope);
         struct mps_daemon_wanted *daemons = ARENA_ARRAY(arena, struct mps_daemon_wanted, wanted->n_daemons + n_units);
+        struct served *served = ARENA_ARRAY(arena, struct served, n_units);
+        size_t count = 0;
 
         if (wanted->n_daemons)
                 memcpy(daemons, wanted->daemons, wanted->n_daemons * sizeof(*daemons));
-        wanted->daemons = daemons;
-        for (size_t i = 0; i < n_units; i++) {
-                const struct served served = {plan->claimable, units[i]};
-
+        for (size_t i = 0; i < n_units; i++)
                 if (!has_unit(wanted, units[i]->uuid))
-                        daemons[wanted->n_daemons++] = daemon_of(arena, plan, &served, 1);
-        }
+                        served[count++] = (struct served){resource, units[i]};
+        wanted->daemons = daemons;
+        for (size_t i = 0; scope == DAEMON_SCOPE_GPU && i < count; i++)
+                daemons[wanted->n_daemons++] = daemon_of(arena, plan, &served[i], 1);
+        if (scope == DAEMON_SCOPE_RESOURCE && count)
+                daemons[wanted->n_daemons++] = daemon_of(arena, plan, served, count);
+}
+
+void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
+        const struct unit *const *units, size_t n_units)
+{
+        add_claimed(wanted, arena, plan, units, n_units, DAEMON_SCOPE_GPU);
+}
+
+void mps_wanted_add_common(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
+        const struct unit *const *units, size_t n_units)
+{
+        add_claimed(wanted, arena, plan, units, n_units, DAEMON_SCOPE_RESOURCE);
 }
 
 /* ---- comparison and log ---- */

@@ -60,9 +60,20 @@ struct mps_wanted {
 /* |ret| points into |arena| and the plan's arena. */
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
 
-/* Adds a daemon for each of these units of plan->claimable that has none. */
+/* Adds a daemon for each of these units of plan->claimable that has none; or one, named like that resource, for all of them. */
 void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
         const struct unit *const *units, size_t n_units);
+void mps_wanted_add_common(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
+        const struct unit *const *units, size_t n_units);
+
+/*
+ * Whether |unit| of plan->claimable is one of those that one daemon for all GPUs serves: not a MIG device, which always has its
+ * own, since MPS serves no two of them with one; nor a GPU that MPS holds no limits on.
+ */
+bool mps_claimed_is_of_all(const struct unit *unit);
+
+/* The name of the daemon that serves |unit| of plan->claimable, as its daemon_scope says. */
+const char *mps_claimed_daemon_name(struct arena *arena, const struct resource *claimable, const struct unit *unit);
 
 /* By UUID: |unit| has a daemon that serves nothing else. */
 bool mps_has_own_daemon(enum daemon_scope scope, const char *unit);

@@ -463,6 +463,7 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                 "      \"clients\": 1\n"
                 "    },\n"
                 "    \"memoryReserve\": \"auto\",\n"
+                "    \"daemonScope\": \"gpu\",\n"
                 "    \"fallback\": \"whole\",\n"
                 "    \"shares\": 4,\n"
                 "    \"unenforced\": \"refuse\",\n"

@@ -19,6 +19,7 @@ static void test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said(void **
                 assert_int_equal(dra->default_thread_percentage, 10);
                 assert_int_equal(dra->default_clients, 1);
                 assert_false(dra->has_memory_reserve);
+                assert_int_equal(dra->daemon_scope, DAEMON_SCOPE_GPU);
                 assert_int_equal(dra->fallback, DRA_FALLBACK_WHOLE);
                 assert_int_equal(dra->shares, 4);
                 assert_int_equal(dra->unenforced, DRA_UNENFORCED_REFUSE);
@@ -93,6 +94,18 @@ static void test_variables_beat_the_file_and_say_what_it_cannot(void **state UNU
         "' is not the name of a DRA driver: a DNS subdomain in lower case of at most 63 characters, such as "          \
         "gpu.example.com"
 
+#define NO_ONE_DAEMON                                                                                                  \
+        "dra.daemonScope: resource, but then the MPS daemon has all GPUs as long as any is shared, and none can be "   \
+        "given as a whole or by time-slicing: set whole: false and timeSlicing: false"
+
+static void test_one_daemon_may_serve_all_gpus_that_are_only_shared(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+        assert_ok(build(&fixture, "dra: {whole: false, daemonScope: resource}\n", mps_root), &fixture.err);
+        assert_int_equal(fixture.config->dra.daemon_scope, DAEMON_SCOPE_RESOURCE);
+}
+
 static void test_what_cannot_be_is_named_with_the_way_out(void **state UNUSED)
 {
         static const char *const table[][2] = {
@@ -116,6 +129,11 @@ static void test_what_cannot_be_is_named_with_the_way_out(void **state UNUSED)
                 {"dra: {shares: 61}\n", "config 'FILE' line 1: dra.shares: 61, must be from 1 to 60"},
                 {"dra: {fallback: none}\n",
                         "config 'FILE' line 1: dra.fallback: 'none' is not a known value, use whole or shares"},
+                {"dra: {daemonScope: node}\n",
+                        "config 'FILE' line 1: dra.daemonScope: 'node' is not a known value, use gpu or resource"},
+                {"dra:\n  whole: false\n  timeSlicing: true\n  daemonScope: resource\n",
+                        "config 'FILE' line 4: " NO_ONE_DAEMON},
+                {"dra: {daemonScope: resource}\n", "config 'FILE' line 1: " NO_ONE_DAEMON},
                 {"dra: {unenforced: allow}\n",
                         "config 'FILE' line 1: dra.unenforced: 'allow' is not a known value, use refuse or condition"},
                 {"dra: {enabled: 1}\n", "config 'FILE' line 1: dra.enabled: 1, must be true or false"},
@@ -153,6 +171,7 @@ int main(void)
                 cmocka_unit_test(test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said),
                 cmocka_unit_test(test_every_key_of_the_file_counts),
                 cmocka_unit_test(test_variables_beat_the_file_and_say_what_it_cannot),
+                cmocka_unit_test(test_one_daemon_may_serve_all_gpus_that_are_only_shared),
                 cmocka_unit_test(test_what_cannot_be_is_named_with_the_way_out),
                 cmocka_unit_test(test_a_driver_name_may_have_63_characters),
                 cmocka_unit_test(test_the_directory_of_mps_is_needed_for_shares_only),

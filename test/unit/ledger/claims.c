@@ -338,11 +338,83 @@ static void test_as_long_as_claims_are_unknown_nothing_made_is_taken_back(void *
         assert_true(supervisor.is_reported);
 }
 
+/* ---- one daemon for all GPUs ---- */
+
+static void test_one_daemon_for_all_gpus_serves_them_as_long_as_any_is_shared(void **state UNUSED)
+{
+        struct outcome outcome;
+
+        claim("u1", share("c1", 1024, 300), &outcome);
+        assert_string_equal(fake_supervisor_wanted(), "GPU-0 gpu.warpshare.dev");
+        fake_supervisor_report();
+        assert_int_equal(outcome.n_answers, 1);
+        assert_int_equal(outcome.err.kind, ERROR_NONE);
+        assert_string_equal(outcome.claimed[0].daemon, "gpu.warpshare.dev");
+        assert_string_equal(outcome.claimed[0].pipe, "gpu.warpshare.dev/pipe");
+        assert_int_equal(outcome.claimed[0].tier, MPS_TIER_VERIFIED);
+        ledger_unclaim(rig.ledger, "u1");
+        assert_string_equal(fake_supervisor_wanted(), "GPU-0");
+}
+
+/* Prepared by an agent that had it otherwise. */
+static void keep_by(const char *daemon)
+{
+        struct ledger_claim_device device = share("c1", 1024, 300);
+
+        device.tier = MPS_TIER_VERIFIED;
+        device.daemon = daemon;
+        keep("u1", device);
+        fake_supervisor_report();
+}
+
+static void test_a_claim_keeps_the_daemon_that_it_was_prepared_with(void **state UNUSED)
+{
+        struct outcome outcome;
+
+        keep_by("GPU-1");
+        claim("u2", share("c2", 1024, 300), &outcome);
+        assert_string_equal(fake_supervisor_wanted(), "GPU-0 GPU-1");
+        fake_supervisor_report();
+        rig_pass(LEDGER_CLAIM_WAIT_MS);
+        assert_refused(&outcome, ERROR_UNAVAILABLE,
+                "GPU-1: claim team/claim has GPU-1 apart from the MPS daemon of all GPUs (dra.daemonScope: resource), which "
+                "starts when that claim has ended");
+        claim("u2", share("c2", 1024, 300), &outcome);
+        ledger_unclaim(rig.ledger, "u1");
+        assert_string_equal(fake_supervisor_wanted(), "GPU-0 gpu.warpshare.dev");
+        fake_supervisor_report();
+        assert_int_equal(outcome.n_answers, 1);
+        assert_int_equal(outcome.err.kind, ERROR_NONE);
+}
+
+static void test_the_daemon_of_all_gpus_ends_before_a_gpu_gets_its_own(void **state UNUSED)
+{
+        struct outcome outcome;
+
+        keep_by("gpu.warpshare.dev");
+        claim("u2", share("c2", 1024, 300), &outcome);
+        assert_string_equal(fake_supervisor_wanted(), "GPU-0 gpu.warpshare.dev");
+        fake_supervisor_report();
+        rig_pass(LEDGER_CLAIM_WAIT_MS);
+        assert_refused(&outcome, ERROR_UNAVAILABLE,
+                "GPU-1: claim team/claim uses the MPS daemon of all GPUs; since dra.daemonScope is 'gpu' each gets its own when "
+                "no claim uses that one any more");
+        claim("u2", share("c2", 1024, 300), &outcome);
+        ledger_unclaim(rig.ledger, "u1");
+        assert_string_equal(fake_supervisor_wanted(), "GPU-0 GPU-1");
+        fake_supervisor_report();
+        assert_int_equal(outcome.n_answers, 1);
+        assert_string_equal(outcome.claimed[0].daemon, "GPU-1");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST_WITH(test_a_unit_has_a_daemon_as_long_as_claims_have_shares_of_it, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_share_is_given_when_its_daemon_is_ready, RIG_CLAIMS),
+                RIG_TEST_WITH(test_one_daemon_for_all_gpus_serves_them_as_long_as_any_is_shared, RIG_CLAIMS_ONE_DAEMON),
+                RIG_TEST_WITH(test_a_claim_keeps_the_daemon_that_it_was_prepared_with, RIG_CLAIMS_ONE_DAEMON),
+                RIG_TEST_WITH(test_the_daemon_of_all_gpus_ends_before_a_gpu_gets_its_own, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_waits_too_long_fails_with_what_it_waits_for, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_daemon_that_the_supervisor_does_not_know_yet_is_not_ready, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_whole_unit_is_given_when_its_daemon_has_ended, RIG_CLAIMS),

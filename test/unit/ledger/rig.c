@@ -83,6 +83,7 @@ static const struct {
         [RIG_STRICT] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
         [RIG_CLAIMS] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
         [RIG_CLAIM_NAMESPACES] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
+        [RIG_CLAIMS_ONE_DAEMON] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
         [RIG_NODE] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_NODE, DEVICE_LIST_CDI_CRI},
         [RIG_NODE_EACH] = {PROVISIONING_WEIGHTED, SCOPE_INDIVIDUAL, DAEMON_SCOPE_NODE, DEVICE_LIST_CDI_CRI},
         [RIG_DECLARED] = {PROVISIONING_DECLARED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_CDI_CRI},
@@ -116,8 +117,9 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
         node->inventory.driver_version = shares == RIG_PARTITIONS ? "590.10"
                                          : has_namespaces(shares) ? "615.10"
                                                                   : "580.10";
-        if (shares == RIG_CLAIMS || shares == RIG_CLAIM_NAMESPACES)
+        if (shares == RIG_CLAIMS || shares == RIG_CLAIM_NAMESPACES || shares == RIG_CLAIMS_ONE_DAEMON)
                 node->config.dra = (struct config_dra){.enabled = true,
+                        .daemon_scope = shares == RIG_CLAIMS_ONE_DAEMON ? DAEMON_SCOPE_RESOURCE : DAEMON_SCOPE_GPU,
                         .driver_name = "gpu.warpshare.dev",
                         .devices = {.kind = SELECT_LIST, .refs = &gpu_1, .n_refs = 1},
                         .mps = true};

@@ -24,6 +24,7 @@ enum rig_shares {
         RIG_STRICT,           /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
         RIG_CLAIMS,           /* as the first, but GPU-1 belongs to DRA */
         RIG_CLAIM_NAMESPACES, /* the same on a newer driver */
+        RIG_CLAIMS_ONE_DAEMON, /* as RIG_CLAIMS, with one daemon for all GPUs of DRA */
         /* A CDI device is made for each container when it starts: */
         RIG_NODE,          /* weighted, one daemon for both GPUs */
         RIG_NODE_EACH,     /* the same, and each GPU has a resource of its own: gpu0, gpu1 */

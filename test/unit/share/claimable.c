@@ -87,12 +87,48 @@ static void test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all(vo
         node_done(&node);
 }
 
+/* Neither MIG devices nor what MPS holds no limits on is one of all GPUs. */
+static void test_one_daemon_for_all_gpus_leaves_mig_devices_their_own(void **state UNUSED)
+{
+        struct mig_device mig = {.uuid = "MIG-0", .index = 0, .memory = 10 * GIB};
+        struct node node = dra_node(4);
+        const struct resource *claimable;
+        const struct unit *all[4];
+        struct mps_wanted wanted;
+        size_t n_all = 0;
+
+        node.config.dra.daemon_scope = DAEMON_SCOPE_RESOURCE;
+        node.inventory.gpus[0].mig_enabled = true;
+        node.inventory.gpus[0].mig_devices = &mig;
+        node.inventory.gpus[0].n_mig_devices = 1;
+        node.inventory.gpus[2].architecture = GPU_ARCHITECTURE_PASCAL;
+        assert_ok(node_plan(&node), &node.err);
+        claimable = node.plan->claimable;
+        for (size_t i = 0; i < claimable->n_units; i++)
+                if (mps_claimed_is_of_all(&claimable->units[i]))
+                        all[n_all++] = &claimable->units[i];
+        assert_int_equal(n_all, 2);
+        assert_string_equal(mps_claimed_daemon_name(&node.arena, claimable, &claimable->units[0]), "MIG-0");
+        assert_string_equal(mps_claimed_daemon_name(&node.arena, claimable, all[0]), "gpu.warpshare.dev");
+        mps_wanted_of(&wanted, &node.arena, node.plan);
+        mps_wanted_add_common(&wanted, &node.arena, node.plan, all, n_all);
+        assert_int_equal(wanted.n_daemons, 1);
+        assert_string_equal(wanted.daemons[0].name, "gpu.warpshare.dev");
+        assert_int_equal(wanted.daemons[0].n_units, 2);
+        assert_string_equal(wanted.daemons[0].units[0].uuid, "GPU-1");
+        assert_string_equal(wanted.daemons[0].units[1].uuid, "GPU-3");
+        assert_int_equal(wanted.daemons[0].threads_permille, 1000);
+        assert_int_equal(wanted.daemons[0].tier_limit, MPS_TIER_VERIFIED);
+        node_done(&node);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_they_are_those_that_are_for_dra),
                 cmocka_unit_test(test_a_gpu_in_mig_mode_has_its_mig_devices_instead),
                 cmocka_unit_test(test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all),
+                cmocka_unit_test(test_one_daemon_for_all_gpus_leaves_mig_devices_their_own),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
