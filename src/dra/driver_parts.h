@@ -31,6 +31,7 @@ struct dra_driver {
         struct list changes;        /* claims whose MIG devices are made or destroyed */
         struct nvml_queue *nvml;    /* NULL: there was none yet */
         unsigned int n_jobs;        /* of it */
+        unsigned int n_allocated;   /* claims that the ledger was asked for so far */
         uint64_t pods_asked_at;     /* uv_now(), as the next */
         uint64_t pods_read_at;
         uint64_t pods_wait_ms; /* the pause from then to the next request */
@@ -48,19 +49,26 @@ struct dra_driver {
         void *closed_data;
 };
 
-/* ---- driver_claims.c: claims that are being prepared ---- */
+/* ---- driver_read.c: claims that are being read, with their pods ---- */
 
-/* The functions that dra/prepare.h calls. */
-struct dra_prepare_node dra_driver_node(struct dra_driver *driver);
+void dra_driver_read_claim(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data);
 /* To be called when the layout is known or has changed: claims that wait for it continue. */
 void dra_driver_reads_go_on(struct dra_driver *driver);
 /* Asks the API server which pods use the prepared claims; until it answers, requests for other claims wait. */
 void dra_driver_ask_pods(struct dra_driver *driver);
+/* Refuses those that are being read. */
+void dra_driver_refuse_reads(struct dra_driver *driver);
+
+/* ---- driver_claims.c: claims that are being prepared ---- */
+
+/* The functions that dra/prepare.h calls. */
+struct dra_prepare_node dra_driver_node(struct dra_driver *driver);
 /* Refuses all claims that are being prepared; dra/prepare.h undoes what was done for them. */
 void dra_driver_refuse_all(struct dra_driver *driver);
 void dra_driver_refuse_for_closing(struct error *ret);
-/* The id of the allocation of result |position| of the claim: "c15ebfed7…_0". */
-const char *dra_driver_allocation_id(struct arena *arena, const char *uid, size_t position);
+void dra_driver_refuse_preparing(struct dra_preparing *preparing);
+/* The CDI devices of the units are there. */
+int dra_driver_check_cdi(const struct dra_driver *driver, struct error *err) MUST_USE;
 
 /* ---- driver_instances.c: the MIG devices of claims ---- */
 

@@ -1,53 +1,15 @@
 /* What a starting agent finds: the record of the claims that this or another agent has prepared before. */
 #include "dra/driver_parts.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "dra/booking.h"
 #include "dra/claim_cdi.h"
 #include "ledger/claims.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
-#define MIB ((uint64_t)1024 * 1024)
-
-static enum mps_tier tier_of(const char *name)
-{
-        enum mps_tier tier = MPS_TIER_NAMESPACE;
-
-        while (tier > MPS_TIER_DEFAULT && (!name || strcmp(mps_tier_name(tier), name) != 0))
-                tier--;
-        return tier;
-}
-
-static void keep_claim(struct arena *arena, const struct dra_prepared_claim *recorded, struct ledger_claim *ret)
-{
-        struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, recorded->n_results);
-        size_t count = 0;
-
-        for (size_t i = 0; i < recorded->n_results; i++) {
-                const struct dra_prepared_result *result = &recorded->results[i];
-
-                if (result->is_admin)
-                        continue;
-                devices[count++] = (struct ledger_claim_device){
-                        .id = dra_driver_allocation_id(arena, recorded->uid, i),
-                        .unit = result->unit,
-                        .is_shared = result->daemon != NULL,
-                        .is_alone = !result->daemon && !result->share_id,
-                        .limit_mib = result->memory_bytes / MIB,
-                        .threads_permille = result->thread_percentage ? result->thread_percentage * 10 : 1000,
-                        .tier = tier_of(result->tier),
-                };
-        }
-        *ret = (struct ledger_claim){
-                .uid = recorded->uid,
-                .name = arena_printf(arena, "%s/%s", recorded->namespace, recorded->name),
-                .devices = devices,
-                .n_devices = count,
-        };
-}
 
 static bool is_recorded(const char *uid, void *data)
 {
@@ -74,7 +36,7 @@ static int keep_prepared(struct dra_driver *driver, struct error *err)
 
                 if (recorded->state != DRA_PREPARED_DONE)
                         continue;
-                keep_claim(&arena, recorded, &claims[count]);
+                dra_booking_keep(&claims[count], &arena, recorded);
                 if (dra_claim_cdi_write(driver->cdi_root, driver->name, recorded, &ignored) < 0)
                         log_warn("the CDI file of a DRA claim is not as it was: its containers cannot be restarted",
                                 LOG_STR("claim", claims[count].name), LOG_ERR(&ignored));

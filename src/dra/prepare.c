@@ -191,6 +191,7 @@ void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_all
                 results[i].thread_percentage = allocated[i].thread_percentage;
                 results[i].tier = allocated[i].tier;
                 results[i].daemon = allocated[i].daemon;
+                results[i].allocation = allocated[i].allocation;
                 results[i].unit_cdi_id = allocated[i].unit_cdi_id;
                 results[i].edits = allocated[i].edits;
         }

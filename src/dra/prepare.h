@@ -40,6 +40,7 @@ struct dra_allocated {
         unsigned int thread_percentage; /* 0: no limit */
         const char *tier;               /* how limits are enforced; NULL: not */
         const char *daemon;             /* NULL: none */
+        const char *allocation;         /* of the ledger; NULL: none */
         const char *unit_cdi_id;        /* the CDI device of the unit; NULL: none */
         struct dra_edits edits;         /* at least one */
 };

@@ -133,6 +133,7 @@ static const struct json_field result_fields[] = {
         JSON_UINT("threadPercentage", struct dra_prepared_result, thread_percentage, 0, 100, .is_needed = true),
         JSON_TEXT("tier", struct dra_prepared_result, tier, some_text),
         JSON_TEXT("daemon", struct dra_prepared_result, daemon, some_text),
+        JSON_TEXT("allocation", struct dra_prepared_result, allocation, some_text),
         JSON_TEXT("cdiID", struct dra_prepared_result, cdi_id, some_text, .is_needed = true),
         JSON_TEXT("unitCDIID", struct dra_prepared_result, unit_cdi_id, some_text),
         JSON_TEXTS("env", struct dra_prepared_result, edits.env, edits.n_env, variable_text, 0, DRA_RECORD_EDITS_MAX,

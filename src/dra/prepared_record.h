@@ -5,7 +5,7 @@
  *   {"version": 1, "nodeBootID": "6f1c…", "claims": [
  *      {"uid": "15eb…", "namespace": "team", "name": "train", "state": "prepared", "results": [
  *          {"request": "main", "device": "gpu-0-shared", "unit": "GPU-…", "shareID": "e7a1…", "memoryBytes": 10737418240,
- *           "threadPercentage": 30, "tier": "verified", "daemon": "GPU-…", "cdiID": "gpu.warpshare.dev/claim=15eb…-gpu-0-shared-e7a1…",
+ *           "threadPercentage": 30, "tier": "verified", "daemon": "GPU-…", "allocation": "c15eb…_0", "cdiID": "gpu.warpshare.dev/claim=15eb…-gpu-0-shared-e7a1…",
  *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…", "adminAccess": false,
  *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
  *
@@ -72,6 +72,8 @@ struct dra_prepared_result {
         unsigned int thread_percentage; /* 0: no limit */
         const char *tier;               /* how the limits are enforced; NULL: not */
         const char *daemon;             /* NULL: none */
+        const char *
+                allocation; /* of the ledger, which several shares of a unit have together; NULL: one by its position */
         const char *cdi_id;
         const char *unit_cdi_id; /* the CDI device of the unit, which the container gets, too; NULL: none */
         struct dra_edits edits;

@@ -5,7 +5,12 @@
  * the limits of its device. Whole GPUs, MIG devices and time-sliced ones have no limits, and can be given with admin access,
  * too, in addition to the claims that have them. A share by MPS cannot: its memory and threads would be missing elsewhere.
  *
- * A process can use only one MPS daemon, so a claim with devices by MPS of two units needs a daemon that serves both.
+ * A process can use only one MPS daemon, and has one limit of each kind on a GPU, which its container's environment says by CUDA's
+ * numbers of the GPUs that it sees. So
+ *
+ *   - shares of two units need a daemon that serves both, and containers that use all shares of the claim;
+ *   - several shares of one unit are one share for a container that uses them all: |together| says which. They stay apart for
+ *     containers that each use another one. What cannot be said so is refused.
  */
 #pragma once
 
@@ -23,6 +28,13 @@ struct dra_wanted {
         unsigned int thread_percentage; /* 0: no limit */
         unsigned int clients;           /* 0: no limit */
         enum dra_unenforced unenforced;
+        uint32_t together; /* by MPS: bit i for the result i that the same containers use, and for itself; else 0 */
+};
+
+/* What a container has of a claim: these requests, or all (none is named). */
+struct dra_use {
+        const char *const *requests;
+        size_t n_requests;
 };
 
 struct dra_wanted_rules {
@@ -30,7 +42,10 @@ struct dra_wanted_rules {
         unsigned int kinds;              /* the kinds that can be prepared: bit 1 << enum dra_device_kind */
         const char *driver;              /* its name */
         enum dra_unenforced unenforced;  /* the default if neither claim nor class has it: dra/parameters.h */
-        bool one_daemon;                 /* one MPS daemon serves all units of the node */
+        bool one_daemon;                 /* one MPS daemon serves all GPUs, though not MIG devices */
+        const struct dra_use *uses;      /* by containers of the claim's pods, as far as they are known */
+        size_t n_uses;
+        bool knows_uses; /* of all its pods */
 };
 
 /*

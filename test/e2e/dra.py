@@ -148,22 +148,23 @@ class DraNode(MpsNode):
 
     # ---- pods ----
 
-    def create(self, *claims):
-        """A pod that uses these claims; nothing has become of it yet."""
+    def create(self, *claims, request=None):
+        """A pod that uses these claims, or only this request of each; nothing has become of it yet."""
+        part = {'request': request} if request else {}
         namespace = claims[0]['metadata']['namespace']
         made = self.cluster.api.put('/api/v1/namespaces/%s/pods' % namespace, {
             'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'pod-%d' % next(self._names)}, 'spec': {
                 'nodeName': NAME, 'resourceClaims': [
                     {'name': 'claim-%d' % i, 'resourceClaimName': claim['metadata']['name']} for i, claim in enumerate(claims)],
                 'containers': [{'name': 'main', 'image': 'x', 'resources': {'claims': [
-                    {'name': 'claim-%d' % i} for i in range(len(claims))]}}]}})
+                    {'name': 'claim-%d' % i, **part} for i in range(len(claims))]}}]}})
         pod = Pod(made['metadata']['name'], namespace)
         pod.uid = made['metadata']['uid']
         return pod
 
-    def admit(self, *claims):
+    def admit(self, *claims, request=None):
         """A pod that the scheduler has put here."""
-        pod = self.create(*claims)
+        pod = self.create(*claims, request=request)
         for claim in claims:
             self.schedule(claim, pod)
         return pod

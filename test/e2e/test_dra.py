@@ -1,5 +1,6 @@
 """Shares of a GPU by dynamic resource allocation, the whole path: the agent's ResourceSlices, the scheduler, kubelet's DRA manager, the
 CDI files, and CUDA programs under the MPS daemon that the agent has started for them."""
+import concurrent.futures
 import contextlib
 import os
 import threading
@@ -282,7 +283,66 @@ def test_shares_of_two_gpus_in_one_claim_are_refused_with_the_reason(node):
     start(node, 2)
     share = {'memory': '60Gi', 'threadPercentage': '60'}
     reason = node.refusal(node.claim('both', requests={'a': (share, SHARED), 'b': (share, SHARED)}))
-    assert 'are shared by different MPS daemons' in reason
+    assert 'are shared by different MPS daemons' in reason and 'dra.daemonScope: resource' in reason
+
+
+def start_with_one_daemon(node):
+    prepare_machine(node, 2)
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, whole=False, daemonScope='resource')
+    node.wait_devices('gpu-0-shared', 'gpu-1-shared')
+    node.dra.wait_driver(DRIVER)
+
+
+def both(node, name='both', a='10Gi', b='60Gi', percentages=('30', '60')):
+    return node.claim(name, requests={'a': ({'memory': a, 'threadPercentage': percentages[0]}, SHARED),
+                                      'b': ({'memory': b, 'threadPercentage': percentages[1]}, SHARED)})
+
+
+def test_with_one_daemon_a_container_has_shares_of_two_gpus_with_a_limit_on_each(node):
+    start_with_one_daemon(node)
+    claim = both(node, a='70Gi', percentages=('50', '60'))
+    pod = node.run(claim)
+    assert [result['device'] for result in node.results(claim)] == ['gpu-0-shared', 'gpu-1-shared']
+    assert pod.variables['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'] == '0=71680M,1=61440M'
+    assert pod.variables['CUDA_DEVICE_ORDER'] == 'PCI_BUS_ID'
+    assert 'WARPSHARE_MEMORY_LIMIT_MIB' not in pod.variables
+    assert pod.client().connected()['percentage'] == '50.0'
+    daemon, = node.watch().wait_status(lambda status: status['daemons'], 'the daemon')['daemons']
+    assert daemon['name'] == DRIVER and daemon['units'] == [FIRST, SECOND]
+    node.cluster.api.wait_for(lambda: len(node.status_of(claim)) == 2)
+    assert [entry['data']['threadPercentage'] for entry in node.status_of(claim)] == [50, 60]
+    one = node.run(node.claim('one', {'memory': '5Gi', 'threadPercentage': '10'}))
+    assert one.client().connected()['percentage'] == '10.0'
+    node.agent.kill()
+    start_agent(node, whole=False, daemonScope='resource')
+    node.dra.wait_driver(DRIVER)
+    assert not node.fits(node.claim('more', {'memory': '5Gi', 'threadPercentage': '45'}))
+    for each in (pod, one):
+        each.end()
+    wait_no_daemon(node)
+
+
+def test_shares_of_two_gpus_are_refused_where_a_container_has_only_a_part_of_them(node):
+    start_with_one_daemon(node)
+    claim = both(node, a='70Gi')
+    pod = node.admit(claim, request='a')
+    with pytest.raises(Failed, match='a container uses only a part of them'):
+        node.prepare(pod, claim)
+
+
+def test_two_shares_of_one_gpu_are_one_for_a_container_that_has_both(node):
+    start(node)
+    claim = both(node, b='5Gi', percentages=('30', '20'))
+    pod = node.run(claim)
+    assert [result['device'] for result in node.results(claim)] == ['gpu-0-shared', 'gpu-0-shared']
+    assert pod.variables['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'] == '0=15360M'
+    client = pod.client()
+    assert client.connected()['percentage'] == '50.0'
+    assert client.allocate(14000) == 14000 and client.allocate(2000) < 2000
+    node.cluster.api.wait_for(lambda: len(node.status_of(claim)) == 2)
+    assert [entry['data']['memoryMiB'] for entry in node.status_of(claim)] == [10240, 5120]
 
 
 TWO = {'memory': '60Gi', 'threadPercentage': '60'}  # two of them are on two GPUs
@@ -306,6 +366,22 @@ def test_a_container_with_shares_of_two_claims_is_still_refused_after_a_restart(
     node.dra.wait_driver(DRIVER)
     with pytest.raises(Failed, match='use one claim for the container'):
         node.prepare(pod, *claims)
+
+
+def test_a_claim_that_is_prepared_while_pods_of_another_are_read_counts(node):
+    """The pod that both have was checked for the first one already."""
+    start(node)
+    small = {'memory': '1Gi', 'threadPercentage': '1'}
+    held, slow, quick = (node.claim(name, small) for name in ('held', 'slow', 'quick'))
+    both, other = node.admit(slow, quick), node.run(held).pod
+    node.schedule(slow, other)
+    fault = node.cluster.api.fault('hang', verb='get', resource='pods')
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(node.prepare, other, slow)
+        node.cluster.api.wait_for(lambda: fault.times == 0)
+        node.prepare(both, quick)
+        with pytest.raises(Failed, match="container 'main' of pod default/%s also uses the claim 'quick'" % both.name):
+            waits.result()
 
 
 def test_two_pods_with_a_claim_each_are_not(node):

@@ -29,15 +29,21 @@ static char *text_of(const struct dra_edits *edits)
         return text.data;
 }
 
-static void assert_edits(const struct config *of, const struct ledger_claim_device *device,
+static void assert_edits_of(const struct config *of, const struct ledger_claim_device *const *devices, size_t n_devices,
         const struct ledger_claimed *given, const char *expected)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct dra_edits edits = dra_edits_of(&arena, of, device, given);
+        struct dra_edits edits = dra_edits_of(&arena, of, devices, n_devices, given);
         _free_ char *text = text_of(&edits);
 
         assert_string_equal(text, expected);
         assert_int_equal(edits.n_nodes, 0);
+}
+
+static void assert_edits(const struct config *of, const struct ledger_claim_device *device,
+        const struct ledger_claimed *given, const char *expected)
+{
+        assert_edits_of(of, &device, 1, given, expected);
 }
 
 static void test_a_share_has_the_daemons_sockets_and_its_limits(void **state UNUSED)
@@ -82,12 +88,37 @@ static void test_a_unit_without_mps_has_no_part_in_it(void **state UNUSED)
         assert_edits(&config, &device, &(struct ledger_claimed){0}, "NVIDIA_VISIBLE_DEVICES=void\n");
 }
 
+static void test_shares_of_several_gpus_are_limited_each_by_its_position(void **state UNUSED)
+{
+        const struct ledger_claim_device first = share(10240, 300);
+        const struct ledger_claim_device second = {
+                .id = "c15eb_1", .unit = "GPU-3", .is_shared = true, .limit_mib = 5120, .threads_permille = 200};
+        const struct ledger_claim_device *const devices[] = {&first, &second};
+        const struct ledger_claimed common = {.tier = MPS_TIER_VERIFIED,
+                .daemon = "gpu.warpshare.dev",
+                .pipe = "gpu.warpshare.dev/pipe",
+                .shm = "shm"};
+
+        assert_edits_of(&config, devices, 2, &common,
+                "NVIDIA_VISIBLE_DEVICES=void\n"
+                "CUDA_MPS_PIPE_DIRECTORY=/mps/gpu.warpshare.dev/pipe\n"
+                "WARPSHARE_GRANT=c15eb_0\n"
+                "WARPSHARE_TIER=verified\n"
+                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=20\n"
+                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=10240M,1=5120M\n"
+                "CUDA_DEVICE_ORDER=PCI_BUS_ID\n"
+                "WARPSHARE_THREAD_PERCENTAGE=20.0\n"
+                "/run/nvidia/mps/gpu.warpshare.dev/pipe at /mps/gpu.warpshare.dev/pipe\n"
+                "/run/nvidia/mps/shm at /dev/shm, writable\n");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_share_has_the_daemons_sockets_and_its_limits),
                 cmocka_unit_test(test_what_the_supervisor_made_is_mounted_at_the_usual_place),
                 cmocka_unit_test(test_a_unit_without_mps_has_no_part_in_it),
+                cmocka_unit_test(test_shares_of_several_gpus_are_limited_each_by_its_position),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

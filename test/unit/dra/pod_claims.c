@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "dra/pod_claims.h"
 
 /* ---- containers ---- */
@@ -39,6 +40,7 @@ static void test_a_container_that_uses_both_claims_is_found(void **state UNUSED)
         static const struct {
                 const char *of_a, *of_b, *claim, *other;
                 const char *container; /* NULL: none */
+                const char *of_claim;  /* its request with a share; NULL: not known */
         } cases[] = {
                 {X, Y, "train", "serve", NULL},
                 {X "," Y, "", "train", "serve", "a"},
@@ -50,17 +52,80 @@ static void test_a_container_that_uses_both_claims_is_found(void **state UNUSED)
                 {X, "", "train", "pod-e-1", NULL},
                 {X "," Y, "", "train", "any", NULL},
                 {"{\"name\": \"z\"}, 7, {}", "7", "train", "serve", NULL},
+                {X "," Y, "", "serve", "train", "a", "main"},
+                {X "," Y, "", "serve", "train", NULL, "other"}, /* what the container has of it is no share */
+                {"", X, "pod-e-1", "train", "b", "r"},
+                {"", X, "pod-e-1", "train", NULL, "q"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
                 json_t *pod = make_pod(cases[i].of_a, cases[i].of_b);
-                const char *found = dra_pod_container_of_both(pod, cases[i].claim, cases[i].other);
+                const struct dra_pod_claim claim = {cases[i].claim, &cases[i].of_claim, cases[i].of_claim != NULL};
+                const struct dra_pod_claim other = {.name = cases[i].other};
+                const char *found = dra_pod_container_of_both(pod, &claim, &other);
 
                 if (!found != !cases[i].container || (found && strcmp(found, cases[i].container) != 0))
                         fail_msg("case %zu: %s", i, found ? found : "none");
                 json_decref(pod);
         }
-        assert_null(dra_pod_container_of_both(NULL, "train", "serve"));
+        assert_null(dra_pod_container_of_both(
+                NULL, &(struct dra_pod_claim){.name = "train"}, &(struct dra_pod_claim){.name = "serve"}));
+}
+
+/* "main+other *": a container with two requests, and one with all. */
+static char *text_of(const struct dra_uses *uses)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        strbuf_printf(&text, "%s", "");
+        for (size_t i = 0; i < uses->count; i++) {
+                strbuf_printf(&text, "%s%s", i ? " " : "", uses->all[i].n_requests ? "" : "*");
+                for (size_t j = 0; j < uses->all[i].n_requests; j++)
+                        strbuf_printf(&text, "%s%s", j ? "+" : "", uses->all[i].requests[j]);
+        }
+        return text.data;
+}
+
+static void test_what_containers_use_of_a_claim_is_found(void **state UNUSED)
+{
+        static const struct {
+                const char *of_a, *of_b, *claim, *expected;
+        } cases[] = {
+                {X, X, "train", "* *"},
+                {Y, "", "serve", "main"},
+                {Y ",{\"name\": \"y\", \"request\": \"other\"}", Y, "serve", "main+other main"},
+                {Y ",{\"name\": \"y\"}", "", "serve", "*"},
+                {Y, X, "none", ""},
+                {"", "", "pod-e-1", "r"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+                json_t *pod = make_pod(cases[i].of_a, cases[i].of_b);
+                struct dra_uses uses = {.is_whole = true};
+                _free_ char *text = NULL;
+
+                dra_pod_add_uses(pod, cases[i].claim, &arena, &uses);
+                json_decref(pod);
+                text = text_of(&uses);
+                assert_string_equal(text, cases[i].expected);
+                assert_true(uses.is_whole);
+        }
+}
+
+static void test_more_containers_than_are_remembered_are_said_to_be_missing(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        json_t *pod = make_pod(X, X);
+        struct dra_uses uses = {.is_whole = true};
+
+        for (size_t i = 0; i < DRA_USES_MAX / 2; i++)
+                dra_pod_add_uses(pod, "train", &arena, &uses);
+        assert_true(uses.is_whole);
+        dra_pod_add_uses(pod, "train", &arena, &uses);
+        assert_false(uses.is_whole);
+        assert_int_equal(uses.count, DRA_USES_MAX);
+        json_decref(pod);
 }
 
 /* ---- pods ---- */
@@ -107,6 +172,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_container_that_uses_both_claims_is_found),
+                cmocka_unit_test(test_what_containers_use_of_a_claim_is_found),
+                cmocka_unit_test(test_more_containers_than_are_remembered_are_said_to_be_missing),
                 cmocka_unit_test(test_another_claim_counts_if_it_has_a_share_and_the_pod_uses_it),
                 cmocka_unit_test(test_the_pods_of_a_claim_that_use_others_come_one_by_one),
         };

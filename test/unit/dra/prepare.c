@@ -201,8 +201,8 @@ static void test_a_claim_that_makes_no_sense_here_leaves_nothing(void **state UN
                 {"gpu-7", "ResourceClaim team/train: device 'gpu-7': this node does not offer it now"},
                 {"gpu-0-shared gpu-1-shared",
                         "ResourceClaim team/train: devices 'gpu-0-shared' and 'gpu-1-shared' are shared by different MPS "
-                        "daemons, and a process can use only one; use a claim for each, or one daemon for the node "
-                        "(daemonScope: node)"},
+                        "daemons, and a process can use only one; use a claim for each, in different containers, or one "
+                        "daemon for all GPUs of the node (dra.daemonScope: resource)"},
                 {"GPU", "ResourceClaim team/train: status.allocation.devices: results[0]: device: 'GPU', must be a DNS "
                         "label of at most 63 characters"},
         };
