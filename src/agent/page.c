@@ -13,8 +13,9 @@ void agent_on_samples(struct gpu_samples *samples, void *data)
         struct agent *agent = data;
         const struct generation *current = agent->current;
 
-        agent_usage_add(agent->usage, samples, agent->ledger, current ? current->rollout->plan : NULL,
-                !agent->stopping && plugins_is_serving(agent->plugins));
+        if (agent_usage_add(agent->usage, samples, agent->ledger, current ? current->rollout->plan : NULL,
+                    !agent->stopping && plugins_is_serving(agent->plugins)))
+                agent_on_wants_pods(agent);
 }
 
 static void measure_resource(const struct agent *agent, const struct resource *resource, struct arena *scratch,

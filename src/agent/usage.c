@@ -10,6 +10,7 @@
 struct agent_usage {
         struct usage *usage;
         uint64_t asked_at_ms; /* 0: never */
+        size_t n_nameless;    /* pods with processes and without a name, when that was last looked at */
 };
 
 struct agent_usage *agent_usage_new(void)
@@ -87,7 +88,10 @@ static void add_claim_device(struct owners *owners, const struct ledger_claim *c
         owner.limit = device->limit_mib * MIB;
         owner.threads_permille = device->is_shared ? device->threads_permille : 0;
         owner.tier = device->is_shared ? mps_tier_name(device->tier) : NULL;
-        owner.pod_uid = claim->n_pods == 1 ? claim->pods[0].uid : NULL;
+        if (claim->n_pods == 1) {
+                owner.pod_uid = claim->pods[0].uid;
+                owner.pod = claim->pods[0].name;
+        }
         add_owner(owners, &owner);
 }
 
@@ -107,6 +111,7 @@ static void add_claims(struct owners *owners, const struct ledger *ledger, struc
                         add_claim_device(owners, claim, owner, &claim->devices[j]);
                 for (size_t j = 0; claim->n_pods > 1 && j < claim->n_pods; j++) {
                         owner.pod_uid = claim->pods[j].uid;
+                        owner.pod = claim->pods[j].name;
                         add_owner(owners, &owner);
                 }
         }
@@ -160,30 +165,35 @@ static size_t list_servers(const struct ledger *ledger, struct arena *arena, pid
         return count;
 }
 
-static bool has_nameless(const struct agent_usage_view *view)
+static size_t count_nameless(const struct agent_usage_view *view)
 {
+        size_t count = 0;
+
         for (size_t i = 0; i < view->n_rows; i++)
-                if (!view->rows[i].pod && !view->rows[i].claim && view->rows[i].share)
-                        return true;
-        return false;
+                count += !view->rows[i].pod && view->rows[i].share;
+        return count;
 }
 
-void agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
+bool agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
         const struct plan *plan, bool may_ask)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct agent_usage_view view;
         uint64_t now_ms;
+        size_t n_before;
         pid_t *servers;
         size_t n_servers = list_servers(ledger, &scratch, &servers);
 
         usage_add(usage->usage, samples, servers, n_servers);
         now_ms = samples->n_units ? samples->units[0].at_ms : 0;
         if (!may_ask || (usage->asked_at_ms && now_ms < usage->asked_at_ms + ASK_MS))
-                return;
+                return false;
         agent_usage_look(usage, ledger, plan, &scratch, &view);
-        if (!has_nameless(&view))
-                return;
+        n_before = usage->n_nameless;
+        usage->n_nameless = count_nameless(&view);
+        if (usage->n_nameless == 0)
+                return false;
         usage->asked_at_ms = now_ms;
         ledger_ask(ledger);
+        return usage->n_nameless != n_before;
 }

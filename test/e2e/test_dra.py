@@ -3,6 +3,7 @@ CDI files, and CUDA programs under the MPS daemon that the agent has started for
 import concurrent.futures
 import contextlib
 import os
+import re
 import threading
 
 import pytest
@@ -12,6 +13,7 @@ from cluster import cluster  # noqa: F401 -- a fixture
 from dra import DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mps_node import H100, share, uuid_of
+from test_agent_metrics import get
 from test_device_lists import make_device_nodes, make_driver, machine
 
 FIRST, SECOND = uuid_of(0), uuid_of(1)
@@ -487,3 +489,50 @@ def test_pods_that_join_a_claim_later_are_known_to_the_limit_monitor(node):
     client.connected()
     assert client.allocate(9000) == 9000
     node.stays(lambda: not node.agent.count('limit violated'), 'nobody is suspected', 6)
+
+
+METRICS = ('--metrics-address=127.0.0.1:0', '--usage-interval=1s')
+
+
+def claimed(node, name):
+    """What metrics say of the shares that were given by this claim."""
+    page = get(node.agent, '/metrics')[1]
+    found = [dict(re.findall(r'(\w+)="([^"]*)"', line)) for line in page.splitlines() if line.startswith('warpshare_container_info{')]
+    return [{key: one.get(key) for key in ('unit', 'namespace', 'pod', 'pod_uid')} for one in found if one.get('claim') == name]
+
+
+def put_process(node, pod):
+    """On the first GPU."""
+    folder = os.path.join(machine(node), 'proc', '4711')
+    os.makedirs(folder)
+    with open(os.path.join(folder, 'cgroup'), 'w', encoding='ascii') as file:
+        file.write('0::/kubepods/burstable/pod%s/%064d\n' % (pod.uid, 1))
+    node.gpus(1, model=H100, changes={0: {'processes': [{'pid': 4711, 'memory': '3GiB'}]}})
+
+
+def test_metrics_name_the_pod_of_a_claim_also_after_a_restart(node):
+    start(node, arguments=METRICS)
+    claim = node.claim('train', class_=WHOLE)
+    pod = node.run(claim).pod
+    expected = [{'unit': FIRST, 'namespace': 'default', 'pod': pod.name, 'pod_uid': None}]
+    assert claimed(node, 'train') == expected
+    node.agent.kill()
+    put_process(node, pod)
+    start_agent(node, arguments=METRICS)
+    node.dra.wait_driver(DRIVER)
+    node.wait(lambda: claimed(node, 'train') == expected, 'the pod is found by its process')
+    assert re.search(r'^warpshare_container_memory_used_bytes\{share="\w+"\} %d$' % (3 << 30), get(node.agent, '/metrics')[1], re.MULTILINE)
+
+
+def test_what_two_pods_have_by_one_claim_is_counted_once(node):
+    start(node, arguments=METRICS)
+    claim = node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})
+    node.run(claim)
+    second = node.run(claim)
+    put_process(node, second.pod)
+
+    def shares():
+        return sorted(str(one['pod']) for one in claimed(node, 'train'))
+
+    node.wait(lambda: shares() == sorted(['None', second.pod.name]), 'the claim has a share, and the pod that uses it')
+    assert get(node.agent, '/metrics')[1].count('\nwarpshare_container_memory_limit_bytes{') == 1
