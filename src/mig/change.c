@@ -288,36 +288,60 @@ static int change_modes(const struct work *work, enum mig_change_end *ret)
 
 /* ---- instances ---- */
 
-/* What was planned without knowing the profiles has its placements now. */
+/* What a GPU instance that has no place yet is for: one device, or several. */
+static void want_item(const struct mig_record_item *item, struct mig_wanted_count *counts, size_t *n_counts)
+{
+        if (item->n_devices == 0)
+                counts[(*n_counts)++] = (struct mig_wanted_count){.profile = item->profile, .count = 1};
+        for (size_t i = 0; i < item->n_devices; i++)
+                counts[(*n_counts)++] = (struct mig_wanted_count){
+                        .profile = item->profile, .count = 1, .compute = item->devices[i].slices};
+}
+
+static void place_item(
+        struct mig_record_item *item, const struct mig_geometry *geometry, const struct mig_plan_made *made)
+{
+        item->profile = made->profile;
+        item->start = made->start;
+        item->n_devices = MAX(made->shape.n_computes, 1U);
+        item->devices[0] = (struct mig_record_device){
+                .uuid = "", .slices = mig_profile_text_find(geometry, made->profile)->slices};
+        for (size_t i = 0; i < made->shape.n_computes; i++)
+                item->devices[i] = (struct mig_record_device){.uuid = "", .slices = made->shape.computes[i]};
+}
+
+/* What was planned without knowing the profiles has its placements now: as many instances, since they are divided in the same way. */
 static int place_items(const struct work *work, struct mig_view *view)
 {
         struct arena *arena = &work->change->arena;
-        struct mig_wanted_count *counts = ARENA_ARRAY(arena, struct mig_wanted_count, view->record->n_items);
+        struct mig_wanted_count *counts =
+                ARENA_ARRAY(arena, struct mig_wanted_count, view->record->n_items * MIG_RECORD_DEVICES_MAX);
         struct mig_wanted wanted = {.is_named = true, .is_enabled = true, .counts = counts};
         const struct mig_node_gpu gpu = {.uuid = view->record->uuid, .is_capable = true, .geometry = view->geometry};
         const struct mig_node node = {.gpus = &gpu, .n_gpus = 1};
         struct mig_plan plan;
+        size_t n_unplaced = 0;
         size_t at = 0;
 
         for (size_t i = 0; i < view->record->n_items; i++)
-                if (view->record->items[i].start == MIG_START_UNKNOWN)
-                        counts[wanted.n_counts++] = (struct mig_wanted_count){view->record->items[i].profile, 1};
-        if (wanted.n_counts == 0)
+                if (view->record->items[i].start == MIG_START_UNKNOWN) {
+                        want_item(&view->record->items[i], counts, &wanted.n_counts);
+                        n_unplaced++;
+                }
+        if (n_unplaced == 0)
                 return 0;
         mig_plan_build(&plan, arena, &node, &wanted);
         if (!plan.fits)
                 return error_set(work->err, ERROR_INVALID, "GPU %s: %s", view->record->uuid, plan.gpus[0].problem);
+        if (plan.gpus[0].n_made != n_unplaced)
+                return error_set(work->err, ERROR_UNAVAILABLE,
+                        "GPU %s: its MIG devices have changed since this change was planned: plan again",
+                        view->record->uuid);
         for (size_t i = 0; i < view->record->n_items; i++) {
                 struct mig_record_item *item = &view->record->items[i];
-                const struct mig_gpu_profile *profile;
 
-                if (item->start != MIG_START_UNKNOWN)
-                        continue;
-                item->profile = plan.gpus[0].made[at].profile;
-                item->start = plan.gpus[0].made[at++].start;
-                profile = mig_profile_text_find(&view->geometry, item->profile);
-                item->n_devices = 1;
-                item->devices[0] = (struct mig_record_device){.uuid = "", .slices = profile->slices};
+                if (item->start == MIG_START_UNKNOWN)
+                        place_item(item, &view->geometry, &plan.gpus[0].made[at++]);
         }
         return 0;
 }

@@ -29,11 +29,12 @@ static bool has_place(const struct mig_gpu_profile *profile, const struct mig_pl
 }
 
 static bool is_at(const struct mig_gpu_instance *instance, const struct mig_gpu_profile *profile,
-        const struct mig_placement *placement)
+        const struct mig_placement *placement, const struct mig_shape *shape)
 {
+        const struct mig_shape is = mig_plan_shape(instance);
+
         return instance->profile == profile && instance->placement.start == placement->start &&
-               instance->placement.size == placement->size && instance->n_devices == 1 &&
-               instance->devices[0].slices == profile->slices;
+               instance->placement.size == placement->size && instance->n_devices > 0 && mig_shape_is_same(&is, shape);
 }
 
 static bool is_in(const struct mig_gpu_instance *const *list, size_t count, const struct mig_gpu_instance *instance)
@@ -44,10 +45,33 @@ static bool is_in(const struct mig_gpu_instance *const *list, size_t count, cons
         return false;
 }
 
+/* None of |ret|: one compute instance of all slices. -1: they do not fit into the profile. */
+static int read_shape(
+        struct mig_shape *ret, const struct mig_gpu_profile *profile, const struct mig_checkpoint_instance *wanted)
+{
+        unsigned int sum = 0;
+
+        *ret = (struct mig_shape){.n_computes = 0};
+        if (wanted->n_computes == 0 || wanted->n_computes > MIG_SHAPE_SLICES)
+                return -1;
+        for (size_t i = 0; i < wanted->n_computes; i++) {
+                unsigned int slices = mig_profile_compute_slices(wanted->computes[i].profile);
+
+                if (slices == 0)
+                        return -1;
+                sum += slices;
+                mig_shape_add(ret, slices);
+        }
+        if (ret->n_computes == 1 && sum == profile->slices)
+                ret->n_computes = 0;
+        return sum <= profile->slices ? 0 : -1;
+}
+
 static int restore_instance(struct restore *restore, const struct mig_checkpoint_instance *wanted, struct error *err)
 {
         const struct mig_node_gpu *gpu = restore->plan->gpu;
         const struct mig_gpu_profile *profile = find_profile(gpu, wanted->profile);
+        struct mig_shape shape;
 
         if (!profile)
                 return error_set(err, ERROR_INVALID, "GPU %s: it has no profile with index %u%s", gpu->uuid,
@@ -58,22 +82,23 @@ static int restore_instance(struct restore *restore, const struct mig_checkpoint
         if (!has_place(profile, &wanted->placement))
                 return error_set(err, ERROR_INVALID, "GPU %s: %s cannot be at memory slice %u with %u slices",
                         gpu->uuid, profile->name, wanted->placement.start, wanted->placement.size);
-        if (wanted->n_computes != 1 || mig_profile_compute_slices(wanted->computes[0].profile) != profile->slices)
-                return error_set(err, ERROR_UNSUPPORTED,
-                        "GPU %s: %s at %u has %zu compute instances, or one of some slices, which only NVIDIA's mig-parted "
-                        "makes",
-                        gpu->uuid, profile->name, wanted->placement.start, wanted->n_computes);
+        if (read_shape(&shape, profile, wanted) < 0)
+                return error_set(err, ERROR_INVALID,
+                        "GPU %s: the compute instances of %s at %u are none that it can have: it has %u slices",
+                        gpu->uuid, profile->name, wanted->placement.start, profile->slices);
         for (size_t i = 0; i < gpu->geometry.n_instances; i++) {
                 const struct mig_gpu_instance *instance = &gpu->geometry.instances[i];
 
-                if (!is_at(instance, profile, &wanted->placement) ||
+                if (!is_at(instance, profile, &wanted->placement, &shape) ||
                         is_in(restore->stays, restore->plan->n_stays, instance))
                         continue;
                 restore->stays[restore->plan->n_stays++] = instance;
                 return 0;
         }
-        restore->made[restore->plan->n_made++] = (struct mig_plan_made){
-                .profile = profile->name, .start = wanted->placement.start, .size = wanted->placement.size};
+        restore->made[restore->plan->n_made++] = (struct mig_plan_made){.profile = profile->name,
+                .start = wanted->placement.start,
+                .size = wanted->placement.size,
+                .shape = shape};
         return 0;
 }
 

@@ -2,29 +2,51 @@
 
 #include <string.h>
 
-static bool is_whole(const struct mig_gpu_instance *instance)
-{
-        return instance->n_devices == 1 && instance->devices[0].slices == instance->profile->slices;
-}
+#include "mig/profile_text.h"
 
-static unsigned int count_of(const struct mig_wanted *wanted, const char *profile)
+static unsigned int count_wanted(const struct mig_wanted *wanted, const char *profile, unsigned int compute)
 {
         for (size_t i = 0; i < wanted->n_counts; i++)
-                if (strcmp(wanted->counts[i].profile, profile) == 0)
+                if (wanted->counts[i].compute == compute && strcmp(wanted->counts[i].profile, profile) == 0)
                         return wanted->counts[i].count;
         return 0;
 }
 
-static const char *compare_profile(
-        struct arena *arena, const struct mig_node_gpu *gpu, const char *profile, unsigned int wanted)
+static unsigned int count_there(const struct mig_geometry *geometry, const char *profile, unsigned int compute)
 {
         unsigned int there = 0;
 
-        for (size_t i = 0; i < gpu->geometry.n_instances; i++)
-                there += strcmp(gpu->geometry.instances[i].profile->name, profile) == 0;
-        return there == wanted
-                       ? NULL
-                       : arena_printf(arena, "GPU %u has %u of %s, wanted are %u", gpu->index, there, profile, wanted);
+        for (size_t i = 0; i < geometry->n_instances; i++)
+                for (size_t k = 0; k < geometry->instances[i].n_devices; k++)
+                        there += mig_device_compute(&geometry->instances[i], k) == compute &&
+                                 strcmp(geometry->instances[i].profile->name, profile) == 0;
+        return there;
+}
+
+static const char *compare_profile(struct arena *arena, const struct mig_node_gpu *gpu, const struct mig_wanted *wanted,
+        const char *profile, unsigned int compute)
+{
+        unsigned int there = count_there(&gpu->geometry, profile, compute);
+        unsigned int count = count_wanted(wanted, profile, compute);
+
+        return there == count ? NULL
+                              : arena_printf(arena, "GPU %u has %u of %s, wanted are %u", gpu->index, there,
+                                        mig_profile_text_device(arena, profile, compute), count);
+}
+
+static const char *compare_instance(struct arena *arena, const struct mig_node_gpu *gpu,
+        const struct mig_wanted *wanted, const struct mig_gpu_instance *instance)
+{
+        const char *difference = NULL;
+
+        if (instance->n_devices == 0)
+                return arena_printf(arena,
+                        "GPU instance %u of GPU %u (%s) has no compute instance, so it is no MIG device", instance->id,
+                        gpu->index, instance->profile->name);
+        for (size_t k = 0; k < instance->n_devices && !difference; k++)
+                difference =
+                        compare_profile(arena, gpu, wanted, instance->profile->name, mig_device_compute(instance, k));
+        return difference;
 }
 
 const char *mig_compare(
@@ -42,20 +64,14 @@ const char *mig_compare(
                         gpu->index, modes[wanted->is_enabled],
                         geometry->is_pending_enabled == wanted->is_enabled ? " (after a reset of the GPU)" : "");
         for (size_t i = 0; i < geometry->n_instances && !is_mode_only; i++) {
-                const struct mig_gpu_instance *instance = &geometry->instances[i];
-                const char *difference =
-                        compare_profile(arena, gpu, instance->profile->name, count_of(wanted, instance->profile->name));
+                const char *difference = compare_instance(arena, gpu, wanted, &geometry->instances[i]);
 
                 if (difference)
                         return difference;
-                if (!is_whole(instance))
-                        return arena_printf(arena,
-                                "GPU instance %u of GPU %u (%s) has %zu compute instances, wanted is one of all slices",
-                                instance->id, gpu->index, instance->profile->name, instance->n_devices);
         }
         for (size_t i = 0; i < wanted->n_counts && !is_mode_only; i++) {
                 const char *difference =
-                        compare_profile(arena, gpu, wanted->counts[i].profile, wanted->counts[i].count);
+                        compare_profile(arena, gpu, wanted, wanted->counts[i].profile, wanted->counts[i].compute);
 
                 if (difference)
                         return difference;

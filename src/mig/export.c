@@ -2,14 +2,15 @@
 
 #include <string.h>
 
-static void add_device(struct mig_parted_entry *entry, struct mig_wanted_count *counts, const char *profile)
+static void add_device(
+        struct mig_parted_entry *entry, struct mig_wanted_count *counts, const char *profile, unsigned int compute)
 {
         for (size_t i = 0; i < entry->n_counts; i++)
-                if (strcmp(counts[i].profile, profile) == 0) {
+                if (counts[i].compute == compute && strcmp(counts[i].profile, profile) == 0) {
                         counts[i].count++;
                         return;
                 }
-        counts[entry->n_counts++] = (struct mig_wanted_count){profile, 1};
+        counts[entry->n_counts++] = (struct mig_wanted_count){profile, 1, compute};
 }
 
 static int export_gpu(
@@ -36,13 +37,8 @@ static int export_gpu(
         for (size_t i = 0; i < gpu->geometry.n_instances; i++) {
                 const struct mig_gpu_instance *instance = &gpu->geometry.instances[i];
 
-                for (size_t k = 0; k < instance->n_devices; k++) {
-                        const char *name = mig_parted_profile(instance->profile);
-
-                        if (instance->devices[k].slices != instance->profile->slices)
-                                name = arena_printf(arena, "%uc.%s", instance->devices[k].slices, name);
-                        add_device(ret, counts, name);
-                }
+                for (size_t k = 0; k < instance->n_devices; k++)
+                        add_device(ret, counts, mig_parted_profile(instance->profile), mig_device_compute(instance, k));
         }
         return 0;
 }
@@ -55,6 +51,7 @@ static bool is_same(const struct mig_parted_entry *a, const struct mig_parted_en
                 size_t k = 0;
 
                 while (k < b->n_counts && (strcmp(a->counts[i].profile, b->counts[k].profile) != 0 ||
+                                                  a->counts[i].compute != b->counts[k].compute ||
                                                   a->counts[i].count != b->counts[k].count))
                         k++;
                 if (k == b->n_counts)

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GEOMETRY_MAX_PROFILES ((size_t)32)
+#define GEOMETRY_MAX_PROFILES ((size_t)64)
 #define GEOMETRY_MAX_INSTANCES ((size_t)32)
 
 enum { GEOMETRY_COPY, GEOMETRY_DECODERS, GEOMETRY_ENCODERS, GEOMETRY_JPEGS, GEOMETRY_OFAS, GEOMETRY_ENGINES };

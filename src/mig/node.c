@@ -83,3 +83,10 @@ int mig_node_read(struct mig_node *ret, struct arena *arena, const struct nvml *
                 .gpus = gpus, .n_gpus = count, .driver_version = nvml_text(arena, version, sizeof(version))};
         return 0;
 }
+
+unsigned int mig_device_compute(const struct mig_gpu_instance *instance, size_t index)
+{
+        unsigned int slices = instance->devices[index].slices;
+
+        return slices == instance->profile->slices ? 0 : slices;
+}

@@ -29,6 +29,9 @@ struct mig_node {
         const char *driver_version;
 };
 
+/* As mig_wanted_count.compute has it: slices of the MIG device at |index| in |instance|, or 0 for one of all slices. */
+unsigned int mig_device_compute(const struct mig_gpu_instance *instance, size_t index);
+
 /*
  * Everything that |ret| points to is in |arena|. A GPU that cannot be read is there with its |problem|; texts that NVML does
  * not report are "".

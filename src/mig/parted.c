@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "config/tree.h"
 #include "mig/profile_text.h"
+#include "mig/shape.h"
 
 /* ---- the tree ---- */
 
@@ -123,14 +124,6 @@ static int read_devices(
         return 0;
 }
 
-/* "3c.3g.20gb" → "3g.20gb" */
-static const char *without_compute(const char *profile)
-{
-        size_t digits = strspn(profile, "0123456789");
-
-        return text_starts_with(profile + digits, "c.") ? profile + digits + strlen("c.") : profile;
-}
-
 static int read_count(const struct tree *tree, const struct tree_node *list, const char *profile,
         struct mig_wanted_count *ret, struct error *err)
 {
@@ -141,13 +134,14 @@ static int read_count(const struct tree *tree, const struct tree_node *list, con
                 return tree_fail(
                         tree, list, err, "%.40s: has no count, must be from 0 to %u", profile, MIG_PARTED_MAX_COUNT);
         if (!mig_profile_text_parse(&text, profile) || strlen(profile) > MIG_PROFILE_TEXT_MAX)
-                return tree_fail(tree, &node, err, "is no MIG profile, use names like 1g.10gb or 1g.10gb+me");
-        if (!mig_profile_text_is_whole(&text))
+                return tree_fail(
+                        tree, &node, err, "is no MIG profile, use names like 1g.10gb, 1g.10gb+me or 1c.3g.20gb");
+        if (text.slices > MIG_SHAPE_SLICES && !mig_profile_text_is_whole(&text))
                 return tree_fail(tree, &node, err,
-                        "a compute instance of %u of %u slices, which is not supported, as CUDA programs use one compute "
-                        "instance of a GPU instance: use %s",
-                        text.compute, text.slices, without_compute(profile));
-        *ret = (struct mig_wanted_count){.profile = arena_strdup(tree->arena, without_compute(profile))};
+                        "a part of a GPU instance of %u slices, of which parts are not supported, at most %u: use %s",
+                        text.slices, MIG_SHAPE_SLICES, mig_profile_text_instance(profile));
+        *ret = (struct mig_wanted_count){.profile = arena_strdup(tree->arena, mig_profile_text_instance(profile)),
+                .compute = mig_profile_text_is_whole(&text) ? 0 : text.compute};
         return tree_uint(tree, &node, 0, MIG_PARTED_MAX_COUNT, &ret->count, err);
 }
 
@@ -384,14 +378,14 @@ static int resolve_profile(const char **ret, struct arena *arena, const struct m
 }
 
 /* One profile may stand in an entry by two of its names. */
-static void add_count(struct mig_wanted_count *counts, size_t *n_counts, const char *profile, unsigned int count)
+static void add_count(struct mig_wanted_count *counts, size_t *n_counts, const struct mig_wanted_count *added)
 {
         for (size_t i = 0; i < *n_counts; i++)
-                if (strcmp(counts[i].profile, profile) == 0) {
-                        counts[i].count += count;
+                if (counts[i].compute == added->compute && strcmp(counts[i].profile, added->profile) == 0) {
+                        counts[i].count += added->count;
                         return;
                 }
-        counts[(*n_counts)++] = (struct mig_wanted_count){.profile = profile, .count = count};
+        counts[(*n_counts)++] = *added;
 }
 
 static int resolve_gpu(struct mig_wanted *ret, struct arena *arena, const struct mig_parted_entry *entry,
@@ -407,11 +401,11 @@ static int resolve_gpu(struct mig_wanted *ret, struct arena *arena, const struct
         counts = ARENA_ARRAY(arena, struct mig_wanted_count, entry->n_counts);
         *ret = (struct mig_wanted){.is_named = true, .is_enabled = entry->is_enabled, .counts = counts};
         for (size_t i = 0; i < entry->n_counts; i++) {
-                const char *profile;
+                struct mig_wanted_count count = entry->counts[i];
 
-                if (resolve_profile(&profile, arena, entry, gpu, entry->counts[i].profile, err) < 0)
+                if (resolve_profile(&count.profile, arena, entry, gpu, count.profile, err) < 0)
                         return -1;
-                add_count(counts, &ret->n_counts, profile, entry->counts[i].count);
+                add_count(counts, &ret->n_counts, &count);
         }
         return 0;
 }

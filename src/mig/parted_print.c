@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "mig/parted.h"
+#include "mig/profile_text.h"
 
 const char *mig_parted_profile(const struct mig_gpu_profile *profile)
 {
@@ -25,13 +26,16 @@ static json_t *entry_json(const struct mig_parted_entry *entry)
         json_t *filters = json_array();
         json_t *devices = json_array();
         json_t *counts = json_object();
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
 
         for (size_t i = 0; i < entry->n_filters; i++)
                 json_array_append_new(filters, filter_json(&entry->filters[i]));
         for (size_t i = 0; i < entry->n_devices; i++)
                 json_array_append_new(devices, json_integer(entry->devices[i]));
         for (size_t i = 0; i < entry->n_counts; i++)
-                json_object_set_new(counts, entry->counts[i].profile, json_integer(entry->counts[i].count));
+                json_object_set_new(counts,
+                        mig_profile_text_device(&arena, entry->counts[i].profile, entry->counts[i].compute),
+                        json_integer(entry->counts[i].count));
         if (entry->n_filters)
                 json_object_set(json, "device-filter", filters);
         json_decref(filters);

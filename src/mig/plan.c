@@ -3,18 +3,27 @@
 #include <string.h>
 
 #include "base/strbuf.h"
+#include "gpu/mig_profile.h"
 #include "mig/geometry.h"
 #include "mig/profile_text.h"
 
-static_assert(NVML_GPU_INSTANCE_PROFILE_COUNT <= GEOMETRY_MAX_PROFILES, "more profiles than the search takes");
+static_assert(NVML_GPU_INSTANCE_PROFILE_COUNT + GEOMETRY_MAX_INSTANCES <= GEOMETRY_MAX_PROFILES,
+        "more profiles, whole and divided, than the search takes");
 
-/* One GPU as the search has it. */
+/*
+ * One GPU as the search has it. For the search, GPU instances of one profile that are divided in different ways are of different profiles: one
+ * of them cannot stay in the place of the other.
+ */
 struct problem {
         struct arena *arena;
         const struct mig_geometry *geometry;
-        struct geometry_profile profiles[GEOMETRY_MAX_PROFILES];
+        struct geometry_profile profiles[GEOMETRY_MAX_PROFILES]; /* those of the GPU come first */
+        size_t of[GEOMETRY_MAX_PROFILES];                        /* which of these */
+        struct mig_shape shapes[GEOMETRY_MAX_PROFILES];          /* none: not divided */
         struct geometry_gpu gpu;
         unsigned int wanted[GEOMETRY_MAX_PROFILES];
+        struct mig_shape_counts
+                parts[NVML_GPU_INSTANCE_PROFILE_COUNT]; /* wanted devices that are a part of an instance */
 };
 
 static void take_profile(struct geometry_profile *ret, const struct mig_gpu_profile *profile)
@@ -39,6 +48,7 @@ static void problem_init(struct problem *problem, struct arena *arena, const str
         *problem = (struct problem){.arena = arena, .geometry = geometry};
         for (size_t i = 0; i < geometry->n_profiles; i++) {
                 take_profile(&problem->profiles[i], &geometry->profiles[i]);
+                problem->of[i] = i;
                 problem->gpu.slices =
                         MAX(problem->gpu.slices, problem->profiles[i].slices * problem->profiles[i].count);
         }
@@ -46,7 +56,94 @@ static void problem_init(struct problem *problem, struct arena *arena, const str
         problem->gpu.n_profiles = geometry->n_profiles;
 }
 
+/* ---- instances that are divided ---- */
+
+const char *mig_plan_label(struct arena *arena, const char *profile, const struct mig_shape *shape)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        strbuf_puts(&text, profile);
+        for (size_t i = 0; i < shape->n_computes; i++)
+                strbuf_printf(&text, " %uc", shape->computes[i]);
+        return arena_strdup(arena, text.data);
+}
+
+static bool is_whole(const struct mig_gpu_instance *instance)
+{
+        return instance->n_devices == 1 && instance->devices[0].slices == instance->profile->slices;
+}
+
+struct mig_shape mig_plan_shape(const struct mig_gpu_instance *instance)
+{
+        struct mig_shape shape = {.n_computes = 0};
+
+        for (size_t i = 0; i < instance->n_devices && !is_whole(instance); i++)
+                mig_shape_add(&shape, instance->devices[i].slices);
+        return shape;
+}
+
+/* The profile of the search that is divided so; that of a whole one has an empty shape. -1: there is none. */
+static int find_divided(const struct problem *problem, size_t profile, const struct mig_shape *shape)
+{
+        for (size_t i = 0; i < problem->gpu.n_profiles; i++)
+                if (problem->of[i] == profile && mig_shape_is_same(&problem->shapes[i], shape))
+                        return (int)i;
+        return -1;
+}
+
+static void want_divided(struct problem *problem, size_t profile, const struct mig_shape *shape)
+{
+        int at = find_divided(problem, profile, shape);
+
+        if (at < 0 && problem->gpu.n_profiles < GEOMETRY_MAX_PROFILES) {
+                at = (int)problem->gpu.n_profiles++;
+                problem->profiles[at] = problem->profiles[profile];
+                problem->of[at] = profile;
+                problem->shapes[at] = *shape;
+                problem->wanted[at] = 0;
+        }
+        if (at >= 0)
+                problem->wanted[at]++;
+}
+
+/*
+ * The parts of |profile|: those that are there as they are, and the others in as few instances as they need. With |in_fewest| nothing is kept
+ * that would take more instances than all of them need.
+ */
+static void divide(struct problem *problem, size_t profile, bool in_fewest)
+{
+        const struct mig_geometry *geometry = problem->geometry;
+        unsigned int slices = geometry->profiles[profile].slices;
+        struct mig_shape_counts left = problem->parts[profile];
+        size_t fewest = mig_shape_pack(NULL, 0, slices, &left);
+        struct mig_shape shapes[GEOMETRY_MAX_INSTANCES];
+        size_t n_kept = 0;
+        size_t n_shapes;
+
+        for (size_t i = 0; i < geometry->n_instances; i++) {
+                const struct mig_shape shape = mig_plan_shape(&geometry->instances[i]);
+                struct mig_shape_counts rest = left;
+
+                if (geometry->instances[i].profile != &geometry->profiles[profile] || shape.n_computes == 0 ||
+                        !mig_shape_take(&rest, &shape) ||
+                        (in_fewest && n_kept + 1 + mig_shape_pack(NULL, 0, slices, &rest) > fewest))
+                        continue;
+                left = rest;
+                n_kept++;
+                want_divided(problem, profile, &shape);
+        }
+        n_shapes = MIN(mig_shape_pack(shapes, ARRAY_SIZE(shapes), slices, &left), ARRAY_SIZE(shapes));
+        for (size_t i = 0; i < n_shapes; i++)
+                want_divided(problem, profile, &shapes[i]);
+}
+
 /* ---- why it does not fit ---- */
+
+static const char *name_of(const struct problem *problem, size_t profile)
+{
+        return mig_plan_label(
+                problem->arena, problem->geometry->profiles[problem->of[profile]].name, &problem->shapes[profile]);
+}
 
 /* "2 of 3g.40gb, 1 of 1g.10gb" */
 static const char *list_counts(const struct problem *problem, const unsigned int *counts)
@@ -55,8 +152,7 @@ static const char *list_counts(const struct problem *problem, const unsigned int
 
         for (size_t i = 0; i < problem->gpu.n_profiles; i++)
                 if (counts[i])
-                        strbuf_printf(&text, "%s%u of %s", text.size ? ", " : "", counts[i],
-                                problem->geometry->profiles[i].name);
+                        strbuf_printf(&text, "%s%u of %s", text.size ? ", " : "", counts[i], name_of(problem, i));
         return arena_strdup(problem->arena, text.size ? text.data : "nothing");
 }
 
@@ -81,7 +177,7 @@ static const char *explain_count(const struct problem *problem)
         for (size_t i = 0; i < problem->gpu.n_profiles; i++)
                 if (problem->wanted[i] > problem->profiles[i].count)
                         return arena_printf(problem->arena, "at most %u of %s fit on this GPU",
-                                problem->profiles[i].count, problem->geometry->profiles[i].name);
+                                problem->profiles[i].count, name_of(problem, i));
         return NULL;
 }
 
@@ -139,14 +235,8 @@ static const char *explain_unknown(struct arena *arena, const struct mig_geometr
         return arena_printf(arena, "it has no profile %s; it has %s", name, text.data);
 }
 
-/* An instance with other compute instances than we make is not what is wanted. */
-static bool is_whole(const struct mig_gpu_instance *instance)
-{
-        return instance->n_devices == 1 && instance->devices[0].slices == instance->profile->slices;
-}
-
-static void plan_let_go(struct mig_plan_gpu *plan, struct arena *arena, const struct mig_gpu_instance *const *whole,
-        size_t n_whole, const struct geometry_change *change)
+static void plan_let_go(struct mig_plan_gpu *plan, struct arena *arena, const struct mig_gpu_instance *const *known,
+        size_t n_known, const struct geometry_change *change)
 {
         const struct mig_geometry *geometry = &plan->gpu->geometry;
         const struct mig_gpu_instance **stays =
@@ -158,8 +248,8 @@ static void plan_let_go(struct mig_plan_gpu *plan, struct arena *arena, const st
                 const struct mig_gpu_instance *instance = &geometry->instances[i];
                 bool is_kept = false;
 
-                for (size_t j = 0; j < n_whole; j++)
-                        is_kept = is_kept || (whole[j] == instance && (change->stays >> j & 1));
+                for (size_t j = 0; j < n_known; j++)
+                        is_kept = is_kept || (known[j] == instance && (change->stays >> j & 1));
                 if (is_kept)
                         stays[plan->n_stays++] = instance;
                 else
@@ -173,50 +263,125 @@ static void plan_let_go(struct mig_plan_gpu *plan, struct arena *arena, const st
 static bool plan_search(struct mig_plan_gpu *plan, struct problem *problem)
 {
         const struct mig_geometry *geometry = problem->geometry;
-        const struct mig_gpu_instance *whole[GEOMETRY_MAX_INSTANCES];
+        const struct mig_gpu_instance *known[GEOMETRY_MAX_INSTANCES];
         struct geometry_instance present[GEOMETRY_MAX_INSTANCES];
         struct geometry_change change;
         struct mig_plan_made *made;
-        size_t n_whole = 0;
+        size_t n_known = 0;
 
-        for (size_t i = 0; i < geometry->n_instances && n_whole < GEOMETRY_MAX_INSTANCES; i++) {
+        for (size_t i = 0; i < geometry->n_instances && n_known < GEOMETRY_MAX_INSTANCES; i++) {
                 const struct mig_gpu_instance *instance = &geometry->instances[i];
+                const struct mig_shape shape = mig_plan_shape(instance);
+                int at = instance->n_devices == 0
+                                 ? -1
+                                 : find_divided(problem, (size_t)(instance->profile - geometry->profiles), &shape);
 
-                if (!is_whole(instance))
+                if (at < 0)
                         continue;
-                whole[n_whole] = instance;
-                present[n_whole++] = (struct geometry_instance){
-                        .profile = (size_t)(instance->profile - geometry->profiles),
-                        .start = instance->placement.start,
-                };
+                known[n_known] = instance;
+                present[n_known++] =
+                        (struct geometry_instance){.profile = (size_t)at, .start = instance->placement.start};
         }
-        if (!geometry_search(&change, &problem->gpu, problem->wanted, present, n_whole))
+        if (!geometry_search(&change, &problem->gpu, problem->wanted, present, n_known))
                 return false;
-        plan_let_go(plan, problem->arena, whole, n_whole, &change);
+        plan_let_go(plan, problem->arena, known, n_known, &change);
         made = ARENA_ARRAY(problem->arena, struct mig_plan_made, change.n_made);
         for (size_t i = 0; i < change.n_made; i++)
-                made[i] = (struct mig_plan_made){.profile = geometry->profiles[change.made[i].profile].name,
-                        .start = change.made[i].start,
-                        .size = problem->profiles[change.made[i].profile].size};
+                made[i] =
+                        (struct mig_plan_made){.profile = geometry->profiles[problem->of[change.made[i].profile]].name,
+                                .start = change.made[i].start,
+                                .size = problem->profiles[change.made[i].profile].size,
+                                .shape = problem->shapes[change.made[i].profile]};
         plan->made = made;
         plan->n_made = change.n_made;
         return true;
 }
 
+/* Whether an earlier count is of the same profile's parts. */
+static bool is_counted(const struct mig_wanted *wanted, size_t at)
+{
+        for (size_t i = 0; i < at; i++)
+                if (wanted->counts[i].compute && strcmp(wanted->counts[i].profile, wanted->counts[at].profile) == 0)
+                        return true;
+        return false;
+}
+
+static void add_blind(struct mig_plan_gpu *plan, struct mig_plan_made *made, size_t at)
+{
+        const struct mig_wanted *wanted = plan->wanted;
+        const char *profile = wanted->counts[at].profile;
+        struct mig_shape shapes[GEOMETRY_MAX_INSTANCES] = {0};
+        struct mig_shape_counts parts = {0};
+        struct mig_profile_text text;
+        size_t count = wanted->counts[at].count;
+
+        if (wanted->counts[at].compute &&
+                (is_counted(wanted, at) || !mig_profile_text_parse(&text, profile) || text.slices > MIG_SHAPE_SLICES))
+                return;
+        for (size_t i = at; i < wanted->n_counts && wanted->counts[at].compute; i++)
+                if (wanted->counts[i].compute && wanted->counts[i].compute < text.slices &&
+                        strcmp(wanted->counts[i].profile, profile) == 0)
+                        parts.of[wanted->counts[i].compute] += wanted->counts[i].count;
+        if (wanted->counts[at].compute)
+                count = MIN(mig_shape_pack(shapes, ARRAY_SIZE(shapes), text.slices, &parts), ARRAY_SIZE(shapes));
+        for (size_t i = 0; i < count; i++)
+                made[plan->n_made++] =
+                        (struct mig_plan_made){.profile = profile, .start = MIG_START_UNKNOWN, .shape = shapes[i]};
+}
+
 /* The driver lists no profiles yet. */
 static void plan_blindly(struct mig_plan_gpu *plan, struct arena *arena)
 {
-        struct mig_plan_made *made;
-        size_t n_made = 0;
+        struct mig_plan_made *made = ARENA_ARRAY(arena, struct mig_plan_made, GEOMETRY_MAX_INSTANCES);
 
         for (size_t i = 0; i < plan->wanted->n_counts; i++)
-                n_made += plan->wanted->counts[i].count;
-        made = ARENA_ARRAY(arena, struct mig_plan_made, n_made);
-        for (size_t i = 0; i < plan->wanted->n_counts; i++)
-                for (unsigned int j = 0; j < plan->wanted->counts[i].count; j++)
-                        made[plan->n_made++] = (struct mig_plan_made){
-                                .profile = plan->wanted->counts[i].profile, .start = MIG_START_UNKNOWN};
+                add_blind(plan, made, i);
         plan->made = made;
+}
+
+/* Keeps what is there; where that does not fit, in as few instances as are needed. */
+static bool plan_divided(struct mig_plan_gpu *plan, struct problem *problem)
+{
+        struct problem whole = *problem;
+
+        for (int in_fewest = 0; in_fewest < 2; in_fewest++) {
+                *problem = whole;
+                problem->gpu.profiles = problem->profiles;
+                for (size_t i = 0; i < problem->geometry->n_profiles; i++)
+                        divide(problem, i, in_fewest);
+                if (plan_search(plan, problem))
+                        return true;
+        }
+        return false;
+}
+
+static bool is_compute_size(unsigned int slices)
+{
+        for (unsigned int i = 0; i < NVML_COMPUTE_INSTANCE_PROFILE_COUNT; i++)
+                if (mig_profile_compute_slices(i) == slices)
+                        return true;
+        return false;
+}
+
+/* What is wrong with it, or NULL. */
+static const char *want(struct problem *problem, const struct mig_wanted_count *count)
+{
+        const struct mig_gpu_profile *profile = mig_profile_text_find(problem->geometry, count->profile);
+        size_t at;
+
+        if (!profile)
+                return explain_unknown(problem->arena, problem->geometry, count->profile);
+        at = (size_t)(profile - problem->geometry->profiles);
+        if (!count->compute)
+                problem->wanted[at] += count->count;
+        else if (count->compute < profile->slices && profile->slices <= MIG_SHAPE_SLICES &&
+                 is_compute_size(count->compute))
+                problem->parts[at].of[count->compute] += count->count;
+        else
+                return arena_printf(problem->arena, "a compute instance of %u slices of %s cannot be made: %s",
+                        count->compute, profile->name,
+                        count->compute < profile->slices ? "no GPU has one of this size" : "it has no more slices");
+        return NULL;
 }
 
 /* What is wrong with it, or NULL. */
@@ -238,13 +403,12 @@ static const char *plan_instances(struct mig_plan_gpu *plan, struct arena *arena
         }
         problem_init(&problem, arena, geometry);
         for (size_t i = 0; i < wanted->n_counts; i++) {
-                const struct mig_gpu_profile *profile = mig_profile_text_find(geometry, wanted->counts[i].profile);
+                const char *trouble = want(&problem, &wanted->counts[i]);
 
-                if (!profile)
-                        return explain_unknown(arena, geometry, wanted->counts[i].profile);
-                problem.wanted[profile - geometry->profiles] += wanted->counts[i].count;
+                if (trouble)
+                        return trouble;
         }
-        return plan_search(plan, &problem) ? NULL : explain(&problem);
+        return plan_divided(plan, &problem) ? NULL : explain(&problem);
 }
 
 static const char *plan_named(struct mig_plan_gpu *plan, struct arena *arena)

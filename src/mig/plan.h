@@ -2,22 +2,24 @@
  * What a MIG configuration makes of a node: for each GPU which of its instances stay, which go, and what is made where.
  * Pure.
  *
- * An instance stays if it is wanted and is as mig_instances_create() makes it: with one compute instance of all its
- * slices. As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no profiles; then what
+ * An instance stays if it is wanted with the compute instances that it has: one of all its slices, or those of devices that share it
+ * (mig/shape.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no profiles; then what
  * is made has no placement yet, and whether it fits shows when MIG is enabled. It knows nothing of processes: who uses
  * what goes is asked by mig/change.h.
  */
 #pragma once
 
 #include "mig/node.h"
+#include "mig/shape.h"
 #include "mig/wanted.h"
 
 #define MIG_START_UNKNOWN (~0U)
 
 struct mig_plan_made {
         const char *profile;
-        unsigned int start; /* or MIG_START_UNKNOWN */
-        unsigned int size;  /* memory slices; 0: unknown */
+        unsigned int start;     /* or MIG_START_UNKNOWN */
+        unsigned int size;      /* memory slices; 0: unknown */
+        struct mig_shape shape; /* its compute instances; none: one of all its slices */
 };
 
 struct mig_plan_gpu {
@@ -46,6 +48,12 @@ struct mig_plan {
 /* |wanted| has an item for each GPU of |node|. Both outlive |ret|, which is in |arena|. */
 void mig_plan_build(
         struct mig_plan *ret, struct arena *arena, const struct mig_node *node, const struct mig_wanted *wanted);
+
+/* "3g.20gb", or "3g.20gb 2c 1c" with the compute instances of |shape|, in |arena|. */
+const char *mig_plan_label(struct arena *arena, const char *profile, const struct mig_shape *shape);
+
+/* The compute instances of |instance|; none if it has one of all its slices. */
+struct mig_shape mig_plan_shape(const struct mig_gpu_instance *instance);
 
 /* "GPU 0 (GPU-…): " and the first problem. |plan| does not fit. */
 const char *mig_plan_reason(const struct mig_plan *plan, struct arena *arena);

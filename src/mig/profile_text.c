@@ -65,6 +65,18 @@ bool mig_profile_text_is_whole(const struct mig_profile_text *profile)
         return profile->compute == profile->slices;
 }
 
+const char *mig_profile_text_instance(const char *text)
+{
+        size_t digits = strspn(text, "0123456789");
+
+        return text_starts_with(text + digits, "c.") ? text + digits + strlen("c.") : text;
+}
+
+const char *mig_profile_text_device(struct arena *arena, const char *profile, unsigned int compute)
+{
+        return compute ? arena_printf(arena, "%uc.%s", compute, profile) : profile;
+}
+
 /* ---- finding ---- */
 
 static bool differs_by_attributes(const struct mig_profile_text *a, const struct mig_profile_text *b)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "base/alloc.h"
 #include "gpu/mig_instances.h"
 
 #define MIG_PROFILE_TEXT_MAX ((size_t)31)
@@ -27,5 +28,11 @@ bool mig_profile_text_parse(struct mig_profile_text *ret, const char *text);
 /* The compute instance has all slices of its GPU instance, as "1g.10gb" and "1c.1g.10gb" say. */
 bool mig_profile_text_is_whole(const struct mig_profile_text *profile);
 
-/* The profile that |text| names on the GPU with |geometry|, or NULL. */
+/* Behind "1c.": the GPU instance that |text| is a part of, "3g.20gb". */
+const char *mig_profile_text_instance(const char *text);
+
+/* "1c.3g.20gb", in |arena|; |compute| 0: |profile| itself. */
+const char *mig_profile_text_device(struct arena *arena, const char *profile, unsigned int compute);
+
+/* The profile that |text|, that of a whole GPU instance, names on the GPU with |geometry|, or NULL. */
 const struct mig_gpu_profile *mig_profile_text_find(const struct mig_geometry *geometry, const char *text);

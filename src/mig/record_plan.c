@@ -23,10 +23,12 @@ static struct mig_record_item item_made(const struct mig_plan_gpu *plan, const s
                 .start = made->start,
                 .is_after = true,
                 .state = MIG_RECORD_ABSENT,
-                .n_devices = profile ? 1 : 0};
+                .n_devices = made->shape.n_computes};
 
-        if (profile)
-                item.devices[0] = (struct mig_record_device){"", profile->slices};
+        for (size_t i = 0; i < item.n_devices; i++)
+                item.devices[i] = (struct mig_record_device){"", made->shape.computes[i]};
+        if (profile && item.n_devices == 0)
+                item.devices[item.n_devices++] = (struct mig_record_device){"", profile->slices};
         return item;
 }
 

@@ -1,6 +1,8 @@
 /*
- * What a MIG configuration wants of one GPU: MIG mode, and how many instances of which profile. It says nothing of placements
+ * What a MIG configuration wants of one GPU: MIG mode, and how many MIG devices of which profile. It says nothing of placements
  * (mig/geometry.h), nor of who holds what is there now.
+ *
+ * "1c.3g.20gb" is a device with one slice of a GPU instance of the profile 3g.20gb, which others share (mig/shape.h).
  */
 #pragma once
 
@@ -8,13 +10,14 @@
 #include <stddef.h>
 
 struct mig_wanted_count {
-        const char *profile; /* "1g.10gb+me", as gpu/mig_instances.h names it */
-        unsigned int count;  /* at least 1 */
+        const char *profile;  /* of the GPU instance: "1g.10gb+me", as gpu/mig_instances.h names it */
+        unsigned int count;   /* at least 1 */
+        unsigned int compute; /* slices of the device's compute instance; 0: all of the GPU instance */
 };
 
 struct mig_wanted {
         bool is_named; /* false: no entry is for this GPU, and it is left alone */
         bool is_enabled;
-        const struct mig_wanted_count *counts; /* each profile once; none while MIG is disabled */
+        const struct mig_wanted_count *counts; /* each profile and number of slices once; none while MIG is disabled */
         size_t n_counts;
 };

@@ -15,6 +15,7 @@ H100 = {'model': 'H100-80GB', 'uuid': 'GPU-h100'}
 CONFIGS = {'version': 'v1', 'mig-configs': {
     'mixed': [{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'1g.10gb': 2, '3g.40gb': 1}}],
     'large': [{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'7g.80gb': 1}}],
+    'parts': [{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'1c.3g.40gb': 1, '2c.3g.40gb': 1, '1g.10gb': 1}}],
     'a100': [{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'3g.20gb': 2}}],
     'off': [{'devices': 'all', 'mig-enabled': False}]}}
 # What a change of geometry calls, and how often at most below.
@@ -316,3 +317,26 @@ def test_resume_takes_no_configuration(h100):
     done = h100.apply_config('mixed', '--resume')
     assert (done.returncode, done.stderr.splitlines()[0]) == (
         2, 'warpshare mig apply: --resume goes without --file and --config: what was wanted is recorded')
+
+
+# ---- parts of GPU instances ----
+
+def test_parts_of_a_gpu_instance_are_made_exported_and_restored(h100):
+    assert h100.apply_config('mixed').returncode == 0
+    h100.good('checkpoint', '--file', 'mixed.json')
+    assert '3g.40gb 2c 1c' in h100.good('plan', '--file', 'mig.yaml', '--config', 'parts')
+    assert h100.apply_config('parts').returncode == 0 and h100.has('parts')
+    made = yaml.safe_load(h100.good('export'))['mig-configs']['current'][0]['mig-devices']
+    assert made == CONFIGS['mig-configs']['parts'][0]['mig-devices']
+    assert len({uuid for uuid, *_ in h100.devices()[0]}) == 3
+    assert h100.parted('assert', '-f', 'mig.yaml', '-c', 'parts').returncode == 0
+    h100.good('checkpoint', '--file', 'parts.json')
+    assert h100.apply_config('large').returncode == 0 and not h100.has('parts')
+    state = ('--state-directory', h100.folder / 'state')
+    assert h100.mig('restore', '--file', 'parts.json', *state, WARPSHARE_SYSTEM_ROOT=str(h100.root)).returncode == 0
+    assert h100.has('parts')
+    # What is there as it is wanted stays.
+    before = h100.devices()
+    done = h100.apply_config('parts')
+    assert done.returncode == 0 and h100.devices() == before
+    assert h100.mig('restore', '--file', 'mixed.json', *state, WARPSHARE_SYSTEM_ROOT=str(h100.root)).returncode == 0 and h100.has('mixed')

@@ -36,7 +36,7 @@ const struct command_line mig_command_export_line = {
         .help = help,
 };
 
-/* What the file cannot say, or what this program does not apply. */
+/* What the file cannot say. */
 static void warn_of_instances(const struct mig_node_gpu *gpu)
 {
         for (size_t i = 0; i < gpu->geometry.n_instances; i++) {
@@ -45,11 +45,6 @@ static void warn_of_instances(const struct mig_node_gpu *gpu)
                 if (instance->n_devices == 0)
                         fprintf(stderr,
                                 "warning: GPU instance %u of GPU %u (%s) has no compute instance and is left out\n",
-                                instance->id, gpu->index, instance->profile->name);
-                else if (instance->devices[0].slices != instance->profile->slices)
-                        fprintf(stderr,
-                                "warning: GPU instance %u of GPU %u (%s) is divided among compute instances, which only "
-                                "NVIDIA's mig-parted can make again\n",
                                 instance->id, gpu->index, instance->profile->name);
         }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/columns.h"
+#include "mig/profile_text.h"
 
 #define ROW_WIDTH 72U /* of all memory slices */
 #define NAME_SIZE 48U
@@ -16,6 +17,7 @@
 
 struct look {
         struct strbuf *text;
+        struct arena *arena;
         bool has_colours;
 };
 
@@ -106,6 +108,18 @@ static void print_text_row(const struct look *look, const char *head, const char
         strbuf_printf(look->text, "  %s%-5s%s%s\n", colour(look, DIM), head, colour(look, PLAIN), what);
 }
 
+static const char *instance_label(const struct look *look, const struct mig_gpu_instance *instance)
+{
+        const struct mig_shape shape = mig_plan_shape(instance);
+
+        return mig_plan_label(look->arena, instance->profile->name, &shape);
+}
+
+static const char *made_label(const struct look *look, const struct mig_plan_made *made)
+{
+        return mig_plan_label(look->arena, made->profile, &made->shape);
+}
+
 static void print_now(const struct look *look, const struct mig_plan_gpu *plan, unsigned int slices)
 {
         struct row row = {0};
@@ -115,10 +129,10 @@ static void print_now(const struct look *look, const struct mig_plan_gpu *plan, 
                 return;
         }
         for (size_t i = 0; i < plan->n_stays; i++)
-                row_add(&row, plan->stays[i]->profile->name, plan->stays[i]->placement.start,
+                row_add(&row, instance_label(look, plan->stays[i]), plan->stays[i]->placement.start,
                         plan->stays[i]->placement.size, ' ');
         for (size_t i = 0; i < plan->n_goes; i++)
-                row_add(&row, plan->goes[i]->profile->name, plan->goes[i]->placement.start,
+                row_add(&row, instance_label(look, plan->goes[i]), plan->goes[i]->placement.start,
                         plan->goes[i]->placement.size, '-');
         print_row(look, "now", &row, slices);
 }
@@ -128,7 +142,7 @@ static void print_unplaced(const struct look *look, const struct mig_plan_gpu *p
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
         for (size_t i = 0; i < plan->n_made; i++)
-                strbuf_printf(&text, "%s%s", i ? ", " : "", plan->made[i].profile);
+                strbuf_printf(&text, "%s%s", i ? ", " : "", made_label(look, &plan->made[i]));
         strbuf_puts(&text, ": whether and where they fit, this driver says when MIG is enabled");
         print_text_row(look, "then", text.data);
 }
@@ -150,10 +164,10 @@ static void print_then(const struct look *look, const struct mig_plan_gpu *plan,
                 return;
         }
         for (size_t i = 0; i < plan->n_stays; i++)
-                row_add(&row, plan->stays[i]->profile->name, plan->stays[i]->placement.start,
+                row_add(&row, instance_label(look, plan->stays[i]), plan->stays[i]->placement.start,
                         plan->stays[i]->placement.size, ' ');
         for (size_t i = 0; i < plan->n_made; i++)
-                row_add(&row, plan->made[i].profile, plan->made[i].start, plan->made[i].size, '+');
+                row_add(&row, made_label(look, &plan->made[i]), plan->made[i].start, plan->made[i].size, '+');
         print_row(look, "then", &row, slices);
 }
 
@@ -178,7 +192,9 @@ static void print_ends(const struct look *look, const struct mig_plan_gpu *plan)
                                 instance->profile->name, instance->placement.start);
                 for (size_t j = 0; j < instance->n_devices; j++)
                         strbuf_printf(look->text, "  ends %s (%s at %u)\n", instance->devices[j].uuid,
-                                instance->profile->name, instance->placement.start);
+                                mig_profile_text_device(
+                                        look->arena, instance->profile->name, mig_device_compute(instance, j)),
+                                instance->placement.start);
         }
 }
 
@@ -206,7 +222,8 @@ static void print_gpu(const struct look *look, const struct mig_plan_gpu *plan)
 
 void mig_plan_print(struct strbuf *text, const struct mig_plan *plan, const char *config, bool has_colours)
 {
-        const struct look look = {text, has_colours};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct look look = {text, &arena, has_colours};
 
         for (size_t i = 0; i < plan->n_gpus; i++)
                 print_gpu(&look, &plan->gpus[i]);
@@ -273,15 +290,29 @@ static json_t *json_of_instances(const struct mig_gpu_instance *const *instances
         return list;
 }
 
+/* Slices of each compute instance, where there is not one of all of them. */
+static json_t *json_of_shape(const struct mig_shape *shape)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < shape->n_computes; i++)
+                json_array_append_new(list, json_integer(shape->computes[i]));
+        return list;
+}
+
 static json_t *json_of_made(const struct mig_plan_gpu *plan)
 {
         json_t *list = json_array();
 
-        for (size_t i = 0; i < plan->n_made; i++)
-                json_array_append_new(
-                        list, json_pack("{s:s, s:o}", "profile", plan->made[i].profile, "start",
-                                      plan->made[i].start == MIG_START_UNKNOWN ? json_null()
-                                                                               : json_integer(plan->made[i].start)));
+        for (size_t i = 0; i < plan->n_made; i++) {
+                const struct mig_plan_made *one = &plan->made[i];
+                json_t *made = json_pack("{s:s, s:o}", "profile", one->profile, "start",
+                        one->start == MIG_START_UNKNOWN ? json_null() : json_integer(one->start));
+
+                if (one->shape.n_computes)
+                        json_object_set_new(made, "computes", json_of_shape(&one->shape));
+                json_array_append_new(list, made);
+        }
         return list;
 }
 

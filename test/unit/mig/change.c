@@ -444,6 +444,48 @@ static void test_a_split_instance_comes_back_as_it_was(void **state UNUSED)
         assert_false(rig_has_record(&rig));
 }
 
+static void test_parts_of_an_instance_are_made_and_those_that_are_wanted_stay(void **state UNUSED)
+{
+        const struct mig_wanted parts[] = {WANTS({"3g.40gb", 1, 1}, {"3g.40gb", 1, 2}, {"1g.10gb", 1})};
+        const struct mig_wanted more[] = {WANTS({"3g.40gb", 1, 1}, {"3g.40gb", 2, 2})};
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_change_end end;
+        struct mig_plan plan;
+        struct mig_node node;
+        struct error err;
+        const char *kept;
+
+        rig_init(&rig, H100_ON);
+        rig_plan(&rig, &plan, parts);
+        assert_ok(rig_apply(&rig, &plan, &end, &err), &err);
+        assert_gpu(&rig, 0, "on 1g.10gb@0[1] 3g.40gb@4[2 1]");
+        rig_read(&rig, &node);
+        kept = node.gpus[0].geometry.instances[1].devices[0].uuid;
+        rig_plan(&rig, &plan, more);
+        assert_ok(rig_apply(&rig, &plan, &end, &err), &err);
+        assert_gpu(&rig, 0, "on 3g.40gb@0[2] 3g.40gb@4[2 1]");
+        rig_read(&rig, &node);
+        assert_non_null(strstr(describe_gpu(&rig.arena, &node.gpus[0], true), kept));
+}
+
+/* The first is made before the second fails: nothing of both is left. */
+static void test_a_part_that_cannot_be_made_takes_the_others_back(void **state UNUSED)
+{
+        const struct mig_wanted parts[] = {WANTS({"3g.40gb", 3, 1})};
+        _cleanup_(rig_done) struct rig rig;
+        enum mig_change_end end;
+        struct mig_plan plan;
+        struct error err;
+
+        rig_init(&rig, H100_ON);
+        rig_faults(&rig, "errors: {nvmlGpuInstanceCreateComputeInstance: {error: UNKNOWN, after: 1, times: 1}}");
+        rig_plan(&rig, &plan, parts);
+        assert_int_equal(rig_apply(&rig, &plan, &end, &err), -1);
+        assert_non_null(strstr(err.text, "the geometry is as before"));
+        assert_gpu(&rig, 0, "on");
+        assert_false(rig_has_record(&rig));
+}
+
 /* The driver lists compute instances in an order of its own: one that is complete is not made anew. */
 static void test_a_split_instance_is_complete_in_whatever_order_its_parts_are_listed(void **state UNUSED)
 {
@@ -522,6 +564,8 @@ int main(void)
                 cmocka_unit_test(test_a_gpu_that_left_the_node_holds_nothing_up),
                 cmocka_unit_test(test_two_do_not_change_a_node_at_once),
                 cmocka_unit_test(test_a_split_instance_comes_back_as_it_was),
+                cmocka_unit_test(test_parts_of_an_instance_are_made_and_those_that_are_wanted_stay),
+                cmocka_unit_test(test_a_part_that_cannot_be_made_takes_the_others_back),
                 cmocka_unit_test(test_a_split_instance_is_complete_in_whatever_order_its_parts_are_listed),
                 cmocka_unit_test(test_a_profile_that_has_another_name_by_now_is_made),
         };

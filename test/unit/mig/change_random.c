@@ -35,7 +35,7 @@ static void rig_init_models(struct rig *rig, const char *const models[GPUS_MAX])
 static const char *describe_wanted(struct arena *arena, const struct mig_plan_gpu *plan)
 {
         struct mig_gpu_instance instances[16];
-        struct mig_gpu_device devices[16];
+        struct mig_gpu_device devices[16][MIG_SHAPE_SLICES];
         struct mig_node_gpu gpu = {.geometry = {.is_enabled = plan->wanted->is_enabled, .instances = instances}};
 
         for (size_t i = 0; i < plan->n_stays; i++)
@@ -46,9 +46,11 @@ static const char *describe_wanted(struct arena *arena, const struct mig_plan_gp
                 instances[at] = (struct mig_gpu_instance){
                         .profile = mig_profile_text_find(&plan->gpu->geometry, plan->made[i].profile),
                         .placement = {.start = plan->made[i].start},
-                        .devices = &devices[at],
-                        .n_devices = 1};
-                devices[at] = (struct mig_gpu_device){"", 0, instances[at].profile->slices};
+                        .devices = devices[at],
+                        .n_devices = MAX(plan->made[i].shape.n_computes, 1U)};
+                devices[at][0] = (struct mig_gpu_device){"", 0, instances[at].profile->slices};
+                for (size_t j = 0; j < plan->made[i].shape.n_computes; j++)
+                        devices[at][j] = (struct mig_gpu_device){"", 0, plan->made[i].shape.computes[j]};
         }
         return describe_gpu(arena, &gpu, false);
 }
@@ -57,6 +59,17 @@ static uint32_t pick(uint32_t *seed, size_t below)
 {
         *seed = *seed * 1664525 + 1013904223;
         return (uint32_t)((*seed >> 8) % below);
+}
+
+/* A whole instance, or a part of one or several. */
+static struct mig_wanted_count want_one(const struct mig_gpu_profile *profile, uint32_t *seed)
+{
+        struct mig_wanted_count count = {profile->name, 1, 0};
+
+        if (profile->slices > 1 && pick(seed, 2) == 0)
+                count = (struct mig_wanted_count){
+                        profile->name, 1 + pick(seed, 3), 1 + pick(seed, MIN(profile->slices, 4U) - 1)};
+        return count;
 }
 
 /* What is wanted of each GPU at random, so that it fits; a GPU may be left alone. */
@@ -74,8 +87,8 @@ static void want_randomly(struct rig *rig, struct mig_plan *plan, uint32_t *seed
                         wanted[i] = (struct mig_wanted){.is_named = pick(seed, 4) != 0, .counts = counts};
                         wanted[i].is_enabled = pick(seed, 8) != 0;
                         for (size_t j = pick(seed, WANTED_MAX + 1); wanted[i].is_enabled && j > 0; j--)
-                                counts[wanted[i].n_counts++] = (struct mig_wanted_count){
-                                        geometry->profiles[pick(seed, geometry->n_profiles)].name, 1};
+                                counts[wanted[i].n_counts++] =
+                                        want_one(&geometry->profiles[pick(seed, geometry->n_profiles)], seed);
                 }
                 mig_plan_build(plan, &rig->arena, node, wanted);
         } while (!plan->fits);

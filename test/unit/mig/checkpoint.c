@@ -147,6 +147,7 @@ static void what_a_gpu_cannot_have_is_not_restored(void **state)
 {
         (void)state;
         static const struct mig_checkpoint_compute one = {0, 0};
+        static const struct mig_checkpoint_compute fours[] = {{3, 0}};
         static const struct {
                 struct mig_checkpoint_gpu gpu;
                 struct mig_checkpoint_instance instance;
@@ -160,8 +161,10 @@ static void what_a_gpu_cannot_have_is_not_restored(void **state)
                         {.profile = 2, .placement = {2, 4}, .computes = &one, .n_computes = 1},
                         "GPU GPU-0: 3g.20gb cannot be at memory slice 2 with 4 slices"},
                 {{.uuid = "GPU-0", .mode = 1, .n_instances = 1},
-                        {.profile = 2, .placement = {4, 4}, .computes = &one, .n_computes = 1},
-                        "GPU GPU-0: 3g.20gb at 4 has 1 compute instances, or one of some slices, which only NVIDIA's mig-parted makes"},
+                        {.profile = 2, .placement = {4, 4}, .computes = fours, .n_computes = 1},
+                        "GPU GPU-0: the compute instances of 3g.20gb at 4 are none that it can have: it has 3 slices"},
+                {{.uuid = "GPU-0", .mode = 1, .n_instances = 1}, {.profile = 2, .placement = {4, 4}},
+                        "GPU GPU-0: the compute instances of 3g.20gb at 4 are none that it can have: it has 3 slices"},
         };
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct mig_node_gpu gpus[] = {model_gpu(&arena, 0, "A100-40GB"), model_gpu(&arena, 1, "T4")};

@@ -174,7 +174,32 @@ static void an_instance_that_is_cut_further_is_not_what_is_wanted(void **state)
         instances[1].n_devices = 0;
         gpu.geometry.instances = instances;
         assert_string_equal(mig_compare(&arena, &gpu, &wanted_some, false),
-                "GPU instance 1 of GPU 0 (3g.20gb) has 0 compute instances, wanted is one of all slices");
+                "GPU instance 1 of GPU 0 (3g.20gb) has no compute instance, so it is no MIG device");
+}
+
+static void parts_of_an_instance_are_compared_by_their_slices(void **state)
+{
+        (void)state;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct mig_node_gpu gpu = GPU_WITH(&arena, 0, "A100-40GB", "3g.20gb", "3g.20gb");
+        const struct mig_gpu_device first[] = {{.slices = 1}, {.slices = 2}};
+        const struct mig_gpu_device second[] = {{.slices = 1}};
+        struct mig_gpu_instance instances[] = {gpu.geometry.instances[0], gpu.geometry.instances[1]};
+        const struct mig_wanted_count same[] = {{"3g.20gb", 2, 1}, {"3g.20gb", 1, 2}};
+        const struct mig_wanted_count fewer[] = {{"3g.20gb", 1, 1}, {"3g.20gb", 1, 2}};
+        const struct mig_wanted_count whole[] = {{"3g.20gb", 2}};
+        struct mig_wanted wanted = {.is_named = true, .is_enabled = true, .counts = same, .n_counts = 2};
+
+        instances[0].devices = first;
+        instances[0].n_devices = 2;
+        instances[1].devices = second;
+        gpu.geometry.instances = instances;
+        assert_null(mig_compare(&arena, &gpu, &wanted, false));
+        wanted.counts = fewer;
+        assert_string_equal(mig_compare(&arena, &gpu, &wanted, false), "GPU 0 has 2 of 1c.3g.20gb, wanted are 1");
+        wanted.counts = whole;
+        wanted.n_counts = 1;
+        assert_string_equal(mig_compare(&arena, &gpu, &wanted, false), "GPU 0 has 2 of 1c.3g.20gb, wanted are 0");
 }
 
 int main(void)
@@ -187,6 +212,7 @@ int main(void)
                 cmocka_unit_test(a_gpu_that_cannot_be_read_is_not_exported),
                 cmocka_unit_test(what_a_gpu_has_is_compared_by_counts),
                 cmocka_unit_test(the_mode_is_compared_as_it_is_now),
+                cmocka_unit_test(parts_of_an_instance_are_compared_by_their_slices),
                 cmocka_unit_test(an_instance_that_is_cut_further_is_not_what_is_wanted),
         };
 

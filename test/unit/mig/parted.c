@@ -17,7 +17,9 @@ static const char *text_of_wanted(struct arena *arena, const struct mig_wanted *
                 return "left alone";
         strbuf_puts(&text, wanted->is_enabled ? "on" : "off");
         for (size_t i = 0; i < wanted->n_counts; i++)
-                strbuf_printf(&text, " %s*%u", wanted->counts[i].profile, wanted->counts[i].count);
+                strbuf_printf(&text, " %s*%u",
+                        mig_profile_text_device(arena, wanted->counts[i].profile, wanted->counts[i].compute),
+                        wanted->counts[i].count);
         return arena_strdup(arena, text.data);
 }
 
@@ -198,6 +200,19 @@ static void two_names_of_one_profile_count_together(void **state)
         assert_string_equal(RESOLVE(&arena, file, "c", "A100-40GB"), "on 1g.5gb*5");
 }
 
+static void parts_of_an_instance_count_by_their_slices(void **state)
+{
+        (void)state;
+        static const char file[] = "{version: v1, mig-configs: {c: [{devices: all, mig-enabled: true, mig-devices: "
+                                   "{1c.3g.20gb: 2, 3g.20gb: 1, 2c.3g.20gb: 1, 3c.3g.20gb: 1}}]}}";
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        assert_string_equal(RESOLVE(&arena, file, "c", "A100-40GB"), "on 1c.3g.20gb*2 3g.20gb*2 2c.3g.20gb*1");
+        assert_string_equal(RESOLVE(&arena, file, "c", "H100-80GB"),
+                "config 'f' line 1: mig-configs.c[0].mig-devices.3g.20gb: GPU 0 (NVIDIA H100 80GB HBM3) has no such profile, use "
+                "one of: 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb");
+}
+
 /* ---- what is wrong ---- */
 
 #define ENTRY(text) "version: v1\nmig-configs:\n  c:\n  - " text "\n"
@@ -246,10 +261,10 @@ static void what_is_wrong_in_a_file_is_named_with_its_line_and_the_way_out(void 
                 {ENTRY("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: }}"),
                         AT ".mig-devices: 1g.5gb: has no count, must be from 0 to 64"},
                 {ENTRY("{devices: all, mig-enabled: true, mig-devices: {half: 1}}"),
-                        AT ".mig-devices.half: is no MIG profile, use names like 1g.10gb or 1g.10gb+me"},
-                {ENTRY("{devices: all, mig-enabled: true, mig-devices: {1c.3g.20gb: 1}}"), AT
-                        ".mig-devices.1c.3g.20gb: a compute instance of 1 of 3 slices, which is not supported, as CUDA programs "
-                        "use one compute instance of a GPU instance: use 3g.20gb"},
+                        AT ".mig-devices.half: is no MIG profile, use names like 1g.10gb, 1g.10gb+me or 1c.3g.20gb"},
+                {ENTRY("{devices: all, mig-enabled: true, mig-devices: {1c.9g.20gb: 1}}"), AT
+                        ".mig-devices.1c.9g.20gb: a part of a GPU instance of 9 slices, of which parts are not supported, at "
+                        "most 8: use 9g.20gb"},
                 {ENTRY("{devices: all, device-filter: 0x233010DE, mig-enabled: false}"), AT
                         ".device-filter: 590352606, must be device and vendor of a GPU in quotes, like \"0x233010DE\", or with "
                         "its subsystem, like \"0x233010DE:0x16C110DE\""},
@@ -322,6 +337,7 @@ int main(void)
                 cmocka_unit_test(the_driver_s_name_counts_before_one_that_is_made_from_numbers),
                 cmocka_unit_test(a_gpu_whose_driver_lists_no_profiles_keeps_the_names_of_the_file),
                 cmocka_unit_test(two_names_of_one_profile_count_together),
+                cmocka_unit_test(parts_of_an_instance_count_by_their_slices),
                 cmocka_unit_test(what_is_wrong_in_a_file_is_named_with_its_line_and_the_way_out),
                 cmocka_unit_test(a_configuration_is_chosen_by_name_or_is_the_only_one),
                 cmocka_unit_test(every_size_has_a_bound),

@@ -37,6 +37,8 @@ static const struct mig_gpu_profile rtx[] = {
 static const struct mig_gpu_device whole[] = {
         {"MIG-1", 0, 1}, {"MIG-2", 0, 2}, {"MIG-3", 0, 3}, {"MIG-4", 0, 4}, {"MIG-7", 0, 7}};
 static const struct mig_gpu_device parts[] = {{"MIG-1c", 0, 1}, {"MIG-2c", 1, 2}};
+static const struct mig_gpu_device other_part[] = {{"MIG-2c'", 0, 2}};
+static const struct mig_gpu_device thirds[] = {{"MIG-a", 0, 1}, {"MIG-b", 1, 1}, {"MIG-c", 2, 1}};
 
 #define WHOLE(position, at, device)                                                                                    \
         {                                                                                                              \
@@ -57,7 +59,9 @@ static void describe(struct strbuf *text, const struct mig_plan_gpu *plan)
         for (size_t i = 0; i < plan->n_goes; i++)
                 strbuf_printf(text, "goes %s@%u; ", plan->goes[i]->profile->name, plan->goes[i]->placement.start);
         for (size_t i = 0; i < plan->n_made; i++) {
-                strbuf_printf(text, "made %s", plan->made[i].profile);
+                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+                strbuf_printf(text, "made %s", mig_plan_label(&arena, plan->made[i].profile, &plan->made[i].shape));
                 if (plan->made[i].start == MIG_START_UNKNOWN)
                         strbuf_puts(text, "; ");
                 else
@@ -258,6 +262,64 @@ static void test_only_gpus_that_are_named_change_and_each_problem_has_its_gpu(vo
         assert_string_equal(mig_plan_reason(&plan, &arena), "GPU 1 (GPU-t4): it has no MIG");
 }
 
+#define DIVIDED(at, list)                                                                                              \
+        {                                                                                                              \
+                .profile = &h100[P3], .placement = {.start = (at)}, .devices = (list), .n_devices = ARRAY_SIZE(list)   \
+        }
+
+static void test_parts_share_an_instance_and_what_is_divided_as_wanted_stays(void **state UNUSED)
+{
+        static const struct mig_gpu_instance split[] = {DIVIDED(4, parts)};
+        static const struct mig_gpu_instance apart[] = {DIVIDED(0, other_part), DIVIDED(4, thirds)};
+        static const struct mig_gpu_instance mixed[] = {WHOLE(P1, 0, 0), DIVIDED(4, parts)};
+        static const struct mig_gpu_instance large[] = {WHOLE(P3, 0, 2), DIVIDED(4, parts)};
+        static const struct plan_case cases[] = {
+                {.counts = {{"3g.40gb", 3, 1}}, .expected = "made 3g.40gb 1c 1c 1c@0+4; "},
+                {.counts = {{"3g.40gb", 2, 1}, {"3g.40gb", 1, 2}},
+                        .expected = "made 3g.40gb 2c 1c@0+4; made 3g.40gb 1c@4+4; "},
+                {.counts = {{"3g.40gb", 1, 1}, {"3g.40gb", 1}}, .expected = "made 3g.40gb@0+4; made 3g.40gb 1c@4+4; "},
+                {.counts = {{"7g.80gb", 1, 4}, {"7g.80gb", 1, 3}}, .expected = "made 7g.80gb 4c 3c@0+8; "},
+                {HAS(split), .counts = {{"3g.40gb", 1, 2}, {"3g.40gb", 1, 1}}, .expected = "stays 3g.40gb@4; "},
+                {HAS(split), .counts = {{"3g.40gb", 2, 2}, {"3g.40gb", 1, 1}},
+                        .expected = "stays 3g.40gb@4; made 3g.40gb 2c@0+4; "},
+                {HAS(split), .counts = {{"3g.40gb", 1, 2}}, .expected = "goes 3g.40gb@4; made 3g.40gb 2c@0+4; "},
+                /* Made anew they would be divided otherwise: 2 and 1, 1 and 1. */
+                {HAS(apart), .counts = {{"3g.40gb", 1, 2}, {"3g.40gb", 3, 1}},
+                        .expected = "stays 3g.40gb@0; stays 3g.40gb@4; "},
+                /* With the one of 2 slices that is there they would take two instances, which leave no room for the third. */
+                {HAS(apart), .counts = {{"3g.40gb", 1, 2}, {"3g.40gb", 1, 1}, {"4g.40gb", 1}},
+                        .expected = "goes 3g.40gb@0; goes 3g.40gb@4; made 4g.40gb@0+4; made 3g.40gb 2c 1c@4+4; "},
+                {HAS(mixed), .counts = {{"1g.10gb", 1}, {"3g.40gb", 1, 2}, {"3g.40gb", 1, 1}},
+                        .expected = "stays 1g.10gb@0; stays 3g.40gb@4; "},
+                {HAS(large), .counts = {{"3g.40gb", 2}},
+                        .expected = "stays 3g.40gb@0; goes 3g.40gb@4; made 3g.40gb@4+4; "},
+                {.counts = {{"3g.40gb", 7, 1}},
+                        .expected =
+                                "2 of 3g.40gb 1c 1c 1c, 1 of 3g.40gb 1c do not fit: they need 9 compute slices, and it "
+                                "has 7; this would fit: 2 of 3g.40gb 1c 1c 1c"},
+                {.counts = {{"3g.40gb", 1, 3}},
+                        .expected = "a compute instance of 3 slices of 3g.40gb cannot be made: it has no more slices"},
+                {.counts = {{"7g.80gb", 1, 5}},
+                        .expected =
+                                "a compute instance of 5 slices of 7g.80gb cannot be made: no GPU has one of this size"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+                assert_plan_of(&cases[i], h100, ARRAY_SIZE(h100), cases[i].expected);
+}
+
+static void test_parts_are_divided_by_their_names_while_the_driver_lists_no_profiles(void **state UNUSED)
+{
+        static const struct plan_case cases[] = {
+                {.is_disabled = true,
+                        .counts = {{"3g.40gb", 2, 1}, {"1g.10gb", 1}, {"3g.40gb", 1, 2}},
+                        .expected = "made 3g.40gb 2c 1c; made 3g.40gb 1c; made 1g.10gb; mode; "},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+                assert_plan_of(&cases[i], NULL, 0, cases[i].expected);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -265,6 +327,8 @@ int main(void)
                 cmocka_unit_test(test_a_mode_changes_with_what_it_takes),
                 cmocka_unit_test(test_what_does_not_fit_is_said_with_what_would),
                 cmocka_unit_test(test_without_a_list_of_profiles_placements_are_not_known_yet),
+                cmocka_unit_test(test_parts_share_an_instance_and_what_is_divided_as_wanted_stays),
+                cmocka_unit_test(test_parts_are_divided_by_their_names_while_the_driver_lists_no_profiles),
                 cmocka_unit_test(test_only_gpus_that_are_named_change_and_each_problem_has_its_gpu),
         };
 
