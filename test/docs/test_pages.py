@@ -24,8 +24,8 @@ FOLDER = os.path.dirname(os.environ['WARPSHARE'])
 OURS = {'warpshare', 'nvidia-device-plugin', 'mps-control-daemon', 'config-manager', 'gpu-feature-discovery', 'nvidia-mig-parted'}
 ANYWHERE = OURS | {'cat', 'cut', 'diff', 'echo', 'grep', 'head', 'ls', 'mkdir', 'printf', 'sed', 'sha256sum', 'sort', 'tail', 'wc'}
 # What is looked at and not run: it needs a cluster, a GPU, a registry or root, or changes the machine.
-ELSEWHERE = {'amtool', 'apt-get', 'awk', 'base64', 'buildah', 'chcon', 'chmod', 'crictl', 'ctr', 'curl', 'do', 'docker', 'done', 'export',
-             'for', 'git', 'helm', 'journalctl', 'jq', 'kind', 'kubectl', 'make', 'meson', 'modprobe', 'mount', 'nvidia-modprobe', 'nvidia-smi', 'oc', 'podman',
+ELSEWHERE = {'amtool', 'apt-get', 'awk', 'base64', 'buildah', 'chcon', 'chmod', 'cosign', 'crictl', 'ctr', 'curl', 'do', 'docker', 'done', 'export',
+             'for', 'git', 'helm', 'journalctl', 'jq', 'kind', 'kubectl', 'make', 'meson', 'modprobe', 'mount', 'nvidia-modprobe', 'nvidia-smi', 'oc', 'openssl', 'podman',
              'skopeo', 'sudo', 'systemctl', 'tar', 'test', 'umount', 'xargs'}
 
 CHANGING = {'apply', 'restore'}  # what changes the GPUs' MIG geometry
