@@ -84,11 +84,14 @@ static void make_node(struct names *names)
         mps_faults_follow(&names->faults, &names->mps);
 }
 
-/* Of time-sliced shares nothing but the pod is known. */
+/* Of time-sliced shares the pod and its replica are known. */
 static void make_time_sliced(struct names *names)
 {
         for (unsigned int i = 0; i < ALL; i++)
-                names->owners[i] = (struct usage_owner){.pod_uid = names->pods[i],
+                names->owners[i] = (struct usage_owner){.unit = names->gpus[i % GPUS],
+                        .pod_uid = names->pods[i],
+                        .is_granted = true,
+                        .replicas = 1,
                         .pod_namespace = "team-a",
                         .pod = names->names[i],
                         .container = "main"};

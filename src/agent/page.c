@@ -1,10 +1,11 @@
-/* What /metrics and /healthz say. */
+/* What /metrics, /node and /healthz say. */
 #include <inttypes.h>
 
 #include <warpshare_commit.h>
 
 #include "agent/hangs.h"
 #include "agent/metrics.h"
+#include "agent/node_page.h"
 #include "agent/parts.h"
 #include "base/log.h"
 
@@ -78,6 +79,40 @@ static char *write_metrics(void *data)
         return text;
 }
 
+static char *write_node(bool has_history, bool has_processes, void *data)
+{
+        const struct agent *agent = data;
+        const struct plan *plan = agent->current ? agent->current->rollout->plan : NULL;
+        const struct config *config = agent->settings->config;
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        const struct device_list **lists =
+                ARENA_ARRAY(&scratch, const struct device_list *, plan ? plan->n_resources : 0);
+        struct agent_node_facts facts = {.agent = WARPSHARE_VERSION,
+                .node = *config->node_name ? config->node_name : NULL,
+                .inventory = agent_newest_inventory(agent),
+                .plan = plan,
+                .lists = lists,
+                .health = &agent->health,
+                .now_ms = (int64_t)time(NULL) * 1000,
+                .monotonic_ms = call_trace_now_ms(),
+                .has_history = has_history,
+                .has_processes = has_processes,
+                .system_root = config->system_root};
+        struct agent_usage_view usage;
+        struct config_status status;
+        struct node_page page;
+
+        for (size_t i = 0; plan && i < plan->n_resources; i++)
+                lists[i] = plugins_list(agent->plugins, plan->resources[i].name);
+        agent_usage_look(agent->usage, agent->ledger, plan, &scratch, &usage);
+        facts.usage = &usage;
+        facts.configuration = agent_config_status(agent->configs, &status) ? status.name : NULL;
+        facts.n_claims = ledger_claims(agent->ledger, &scratch, &facts.claims);
+        facts.n_events = node_events_recent(agent->events, &scratch, &facts.events);
+        agent_node_page_make(&page, &scratch, &facts);
+        return node_page_write(&page, false);
+}
+
 static char *find_ailment(void *data)
 {
         const struct agent *agent = data;
@@ -107,6 +142,7 @@ void agent_serve_metrics(struct agent *agent)
                 .loop = &agent->loop,
                 .address = agent->settings->config->metrics_address,
                 .metrics = write_metrics,
+                .node = write_node,
                 .ailment = find_ailment,
                 .data = agent,
         };

@@ -4,7 +4,7 @@
  *   agent.c   begins and ends: options, signals, reload, restart
  *   plans.c   from what the monitor, kubelet and the configuration say to the plan in force, and who follows it
  *   turn.c    which of two agents on the node serves
- *   page.c    what /metrics and /healthz say
+ *   page.c    what /metrics, /node and /healthz say
  */
 #pragma once
 

@@ -54,30 +54,47 @@ static const char *make_key(struct arena *arena, const struct holder *holder, co
                                      : arena_printf(arena, "allocation %s", allocation);
 }
 
-static void add_allocations(
-        struct owners *owners, const struct ledger *ledger, const char *resource, struct arena *arena)
+/* What is bound to no unit counts for the units of its ids, if the plan still has them. */
+static void add_allocation(struct owners *owners, const struct resource *resource,
+        const struct ledger_allocation *allocation, struct arena *arena)
 {
         static const struct holder nobody;
-        const struct ledger_allocation *allocations;
-        const size_t count = ledger_allocations(ledger, resource, arena, &allocations);
+        const struct holder *holder = allocation->holder ? allocation->holder : &nobody;
+        struct usage_owner owner = {.unit = allocation->allocation->unit,
+                .pod_uid = holder->pod_uid,
+                .key = make_key(arena, holder, allocation->allocation->id),
+                .pod_namespace = holder->pod_namespace,
+                .pod = holder->pod,
+                .container = holder->container,
+                .resource = resource->name,
+                .tier = mps_tier_name(allocation->tier),
+                .is_granted = true,
+                .limit = allocation->limit_mib * MIB,
+                .replicas = allocation->allocation->n_devices,
+                .threads_permille = allocation->threads_permille};
 
-        for (size_t i = 0; i < count; i++) {
-                const struct allocation *allocation = allocations[i].allocation;
-                const struct holder *holder = allocations[i].holder ? allocations[i].holder : &nobody;
-
-                add_owner(owners, &(struct usage_owner){.unit = allocation->unit,
-                                          .pod_uid = holder->pod_uid,
-                                          .key = make_key(arena, holder, allocation->id),
-                                          .pod_namespace = holder->pod_namespace,
-                                          .pod = holder->pod,
-                                          .container = holder->container,
-                                          .resource = resource,
-                                          .tier = mps_tier_name(allocations[i].tier),
-                                          .is_granted = true,
-                                          .limit = allocations[i].limit_mib * MIB,
-                                          .replicas = allocation->n_devices,
-                                          .threads_permille = allocations[i].threads_permille});
+        if (owner.unit) {
+                add_owner(owners, &owner);
+                return;
         }
+        owner.replicas = 1;
+        for (size_t i = 0; i < allocation->allocation->n_devices; i++) {
+                const struct device *device = map_find(&resource->by_id, allocation->allocation->devices[i]);
+
+                owner.unit = device ? resource->units[device->unit].uuid : NULL;
+                owner.threads_permille = i == 0 ? allocation->threads_permille : 0;
+                add_owner(owners, &owner);
+        }
+}
+
+static void add_allocations(
+        struct owners *owners, const struct ledger *ledger, const struct resource *resource, struct arena *arena)
+{
+        const struct ledger_allocation *allocations;
+        const size_t count = ledger_allocations(ledger, resource->name, arena, &allocations);
+
+        for (size_t i = 0; i < count; i++)
+                add_allocation(owners, resource, &allocations[i], arena);
 }
 
 /* Of one device. Several pods have it together, so it is given to none of them. */
@@ -117,37 +134,39 @@ static void add_claims(struct owners *owners, const struct ledger *ledger, struc
         }
 }
 
-static void add_containers(struct owners *owners, const struct ledger *ledger, struct arena *arena)
+/* The unit of the device, where its id says which that is: under MPS an allocation may be bound to another. */
+static const struct unit *unit_of(const struct resource *resource, const char *id)
 {
-        const struct holder *containers;
-        size_t count = ledger_containers(ledger, arena, &containers);
+        const struct device *device = resource ? map_find(&resource->by_id, id) : NULL;
+        const struct unit *unit = device ? &resource->units[device->unit] : NULL;
 
-        for (size_t i = 0; i < count; i++)
-                add_owner(owners, &(struct usage_owner){.pod_uid = containers[i].pod_uid,
-                                          .pod_namespace = containers[i].pod_namespace,
-                                          .pod = containers[i].pod,
-                                          .container = containers[i].container});
+        return unit && unit->shared && resource->strategy == SHARING_MPS ? NULL : unit;
 }
 
-void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledger, const struct plan *plan,
-        struct arena *arena, struct agent_usage_view *ret)
+/* The name of the resource is left out: of what has no limits nobody asks, and it would be the longest label of all. */
+static void add_containers(struct owners *owners, const struct plan *plan, const struct holder_devices *containers,
+        size_t n_containers, struct arena *arena)
 {
-        struct owners owners = {0};
+        for (size_t i = 0; i < n_containers; i++) {
+                const struct holder *holder = containers[i].holder;
+                const struct resource *resource = plan ? plan_find(plan, containers[i].resource) : NULL;
+                struct usage_owner owner = {.pod_uid = holder->pod_uid,
+                        .key = make_key(arena, holder, ""),
+                        .pod_namespace = holder->pod_namespace,
+                        .pod = holder->pod,
+                        .container = holder->container};
 
-        *ret = (struct agent_usage_view){0};
-        for (size_t i = 0; plan && i < plan->n_resources; i++)
-                add_allocations(&owners, ledger, plan->resources[i].name, arena);
-        add_claims(&owners, ledger, arena);
-        add_containers(&owners, ledger, arena);
-        if (usage) {
-                ret->samples = usage_samples(usage->usage);
-                ret->n_shares = usage_shares(usage->usage, arena, &ret->shares);
+                for (size_t j = 0; j < containers[i].n_devices; j++) {
+                        const struct unit *unit = unit_of(resource, containers[i].devices[j]);
+
+                        owner.unit = unit ? unit->uuid : NULL;
+                        owner.is_granted = unit;
+                        owner.replicas = unit ? 1 : 0;
+                        if (unit || j == 0)
+                                add_owner(owners, &owner);
+                }
         }
-        ret->n_rows = usage_rows(owners.list, owners.count, ret->shares, ret->n_shares, arena, &ret->rows);
-        free(owners.list);
 }
-
-/* ---- samples ---- */
 
 static size_t list_servers(const struct ledger *ledger, struct arena *arena, pid_t **ret)
 {
@@ -164,6 +183,33 @@ static size_t list_servers(const struct ledger *ledger, struct arena *arena, pid
                         (*ret)[count++] = measures.mps->daemons[i].servers[j].pid;
         return count;
 }
+
+void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledger, const struct plan *plan,
+        struct arena *arena, struct agent_usage_view *ret)
+{
+        const struct holder_devices *containers = NULL;
+        struct owners owners = {0};
+        size_t n_containers = 0;
+        pid_t *servers;
+
+        *ret = (struct agent_usage_view){0};
+        for (size_t i = 0; plan && i < plan->n_resources; i++)
+                add_allocations(&owners, ledger, &plan->resources[i], arena);
+        add_claims(&owners, ledger, arena);
+        ret->is_listed = ledger_containers(ledger, arena, &containers, &n_containers);
+        add_containers(&owners, plan, containers, n_containers, arena);
+        if (usage) {
+                ret->usage = usage->usage;
+                ret->n_servers = list_servers(ledger, arena, &servers);
+                ret->servers = servers;
+                ret->samples = usage_samples(usage->usage);
+                ret->n_shares = usage_shares(usage->usage, arena, &ret->shares);
+        }
+        ret->n_rows = usage_rows(owners.list, owners.count, ret->shares, ret->n_shares, arena, &ret->rows);
+        free(owners.list);
+}
+
+/* ---- samples ---- */
 
 static size_t count_nameless(const struct agent_usage_view *view)
 {

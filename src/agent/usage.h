@@ -24,12 +24,16 @@ bool agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, str
 
 /* All of it, in |arena|, valid until the loop goes on. */
 struct agent_usage_view {
+        const struct usage *usage;         /* for the past; NULL: nothing is sampled */
         const struct gpu_samples *samples; /* NULL: none yet */
         const struct inventory *inventory; /* for indices; NULL: unknown */
         const struct usage_row *rows;
         size_t n_rows;
         const struct usage_share *shares;
         size_t n_shares;
+        const pid_t *servers; /* of MPS */
+        size_t n_servers;
+        bool is_listed; /* kubelet has said who holds what; else of what is not under MPS nobody is known */
 };
 /* |usage| NULL: nothing is sampled; there is what was given. */
 void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledger, const struct plan *plan,

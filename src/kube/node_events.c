@@ -1,6 +1,7 @@
 #include "kube/node_events.h"
 
 #include <stdarg.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/complaint.h"
@@ -10,14 +11,18 @@
 
 #define COMPONENT "warpshare"
 #define GIVEN_UP_QUIET_MS UINT64_C(60000)
+#define TEXT_MAX 1024 /* bytes of one that is kept */
 
 struct node_events {
-        struct kube_events *events;
+        struct kube_events *events;                        /* NULL: nothing is sent */
+        struct node_event_record recent[NODE_EVENTS_KEPT]; /* a ring; texts are its own */
+        size_t n_reported;
         char *node;
         bool are_pods_reported;
         bool is_serving;
         struct complaint bad_answer;
         uv_loop_t *loop;
+        uv_timer_t end;          /* closed with it, where there is no |events| */
         uint64_t given_up_ms;    /* when a given-up event was last logged */
         unsigned int n_given_up; /* given up since then, not logged */
         void (*closed)(void *data);
@@ -104,14 +109,15 @@ struct node_events *node_events_new(
                 .on_given_up = on_given_up,
         };
 
-        if (!client || !*node || about == EVENTS_NONE)
-                return NULL;
         events = xcalloc(1, sizeof(*events));
         events->loop = loop;
         events->node = xstrdup(node);
         events->are_pods_reported = about == EVENTS_PODS;
         options.data = events;
-        events->events = kube_events_new(&options);
+        if (client && *node && about != EVENTS_NONE)
+                events->events = kube_events_new(&options);
+        else
+                uv_timer_init(loop, &events->end);
         return events;
 }
 
@@ -121,26 +127,47 @@ void node_events_serve(struct node_events *events, bool is_serving)
                 events->is_serving = is_serving;
 }
 
-static void node_events_send(struct node_events *events, const struct event_object *about, enum node_event event,
-        const char *format, va_list args) PRINTF_LIKE(4, 0);
-
-static void node_events_send(struct node_events *events, const struct event_object *about, enum node_event event,
-        const char *format, va_list args)
+static void node_events_send(
+        struct node_events *events, const struct event_object *about, enum node_event event, const char *text)
 {
-        struct arena scratch = ARENA_INIT;
+        if (events->events)
+                kube_events_report(events->events, &(struct event){
+                                                           .about = *about,
+                                                           .is_warning = vocabulary[event].is_warning,
+                                                           .reason = vocabulary[event].reason,
+                                                           .message = text,
+                                                   });
+}
 
-        kube_events_report(events->events, &(struct event){
-                                                   .about = *about,
-                                                   .is_warning = vocabulary[event].is_warning,
-                                                   .reason = vocabulary[event].reason,
-                                                   .message = arena_vprintf(&scratch, format, args),
-                                           });
-        arena_done(&scratch);
+static void keep(struct node_events *events, enum node_event event, const char *text)
+{
+        struct node_event_record *record = &events->recent[events->n_reported++ % NODE_EVENTS_KEPT];
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        free((void *)(uintptr_t)record->text);
+        *record = (struct node_event_record){.date_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
+                .event = event,
+                .is_warning = vocabulary[event].is_warning,
+                .text = xasprintf("%.*s", TEXT_MAX, text)};
+}
+
+size_t node_events_recent(const struct node_events *events, struct arena *arena, const struct node_event_record **ret)
+{
+        const size_t count = events ? MIN(events->n_reported, NODE_EVENTS_KEPT) : 0;
+        struct node_event_record *records = ARENA_ARRAY(arena, struct node_event_record, count);
+
+        for (size_t i = 0; i < count; i++)
+                records[i] = events->recent[(events->n_reported - count + i) % NODE_EVENTS_KEPT];
+        *ret = records;
+        return count;
 }
 
 void node_events_report(struct node_events *events, enum node_event event, const char *format, ...)
 {
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct event_object about;
+        const char *text;
         va_list args;
 
         if (!events || !events->is_serving)
@@ -148,14 +175,18 @@ void node_events_report(struct node_events *events, enum node_event event, const
         /* kubelet also uses the node's name as its UID in events, and kubectl describe searches for that. */
         about = (struct event_object){.api_version = "v1", .kind = "Node", .name = events->node, .uid = events->node};
         va_start(args, format);
-        node_events_send(events, &about, event, format, args);
+        text = arena_vprintf(&scratch, format, args);
         va_end(args);
+        node_events_send(events, &about, event, text);
+        keep(events, event, text);
 }
 
 void node_events_report_pod(
         struct node_events *events, const struct node_event_pod *pod, enum node_event event, const char *format, ...)
 {
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         struct event_object about;
+        const char *text;
         va_list args;
 
         if (!events || !events->is_serving || !events->are_pods_reported)
@@ -163,13 +194,14 @@ void node_events_report_pod(
         about = (struct event_object){
                 .api_version = "v1", .kind = "Pod", .namespace = pod->namespace, .name = pod->name, .uid = pod->uid};
         va_start(args, format);
-        node_events_send(events, &about, event, format, args);
+        text = arena_vprintf(&scratch, format, args);
         va_end(args);
+        node_events_send(events, &about, event, text);
 }
 
 struct node_events_counts node_events_counts(const struct node_events *events)
 {
-        if (!events)
+        if (!events || !events->events)
                 return (struct node_events_counts){0};
         return (struct node_events_counts){
                 .sent = kube_events_sent(events->events),
@@ -177,16 +209,23 @@ struct node_events_counts node_events_counts(const struct node_events *events)
         };
 }
 
-static void on_node_events_closed(void *data)
+static void free_node_events(void *data)
 {
         struct node_events *events = data;
         void (*closed)(void *) = events->closed;
         void *closed_data = events->closed_data;
 
+        for (size_t i = 0; i < NODE_EVENTS_KEPT; i++)
+                free((void *)(uintptr_t)events->recent[i].text);
         free(events->node);
         free(events);
         if (closed)
                 closed(closed_data);
+}
+
+static void on_node_events_closed(uv_handle_t *handle)
+{
+        free_node_events(container_of((uv_timer_t *)handle, struct node_events, end));
 }
 
 void node_events_close(struct node_events *events, void (*closed)(void *data), void *data)
@@ -195,5 +234,8 @@ void node_events_close(struct node_events *events, void (*closed)(void *data), v
                 return;
         events->closed = closed;
         events->closed_data = data;
-        kube_events_close(events->events, on_node_events_closed, events);
+        if (events->events)
+                kube_events_close(events->events, free_node_events, events);
+        else
+                uv_close((uv_handle_t *)&events->end, on_node_events_closed);
 }

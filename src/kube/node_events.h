@@ -6,15 +6,17 @@
  * Only the serving agent sends events (kubelet/plugins.h): earlier ones are dropped, since another agent sends them.
  * Events from the time of serving are sent to the end.
  *
- * Every function accepts NULL as the struct node_events and then does nothing: that is an agent without a node name or
- * without credentials.
+ * The newest are also kept here, where nothing can be sent, too: for the agent's page of its node.
+ *
+ * Every function accepts NULL as the struct node_events and then does nothing.
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
-#include "base/macro.h"
+#include "base/alloc.h"
 #include "config/config.h"
 
 struct kube_client;
@@ -61,7 +63,7 @@ struct node_event_pod {
         const char *uid; /* from kubelet's record, or NULL */
 };
 
-/* NULL if |client| is NULL, |node| is "" or |about| is EVENTS_NONE. The client must outlive the struct. */
+/* Nothing is sent if |client| is NULL, |node| is "" or |about| is EVENTS_NONE. The client must outlive the struct. */
 struct node_events *node_events_new(
         uv_loop_t *loop, struct kube_client *client, const char *node, enum events_about about);
 
@@ -74,6 +76,18 @@ void node_events_report(struct node_events *events, enum node_event event, const
 /* About a pod of this node. */
 void node_events_report_pod(struct node_events *events, const struct node_event_pod *pod, enum node_event event,
         const char *format, ...) PRINTF_LIKE(4, 5);
+
+#define NODE_EVENTS_KEPT 64U
+
+struct node_event_record {
+        int64_t date_ms; /* since the epoch */
+        enum node_event event;
+        bool is_warning;
+        const char *text;
+};
+
+/* The last NODE_EVENTS_KEPT about the node, the newest last, in |arena|; texts until the loop goes on. */
+size_t node_events_recent(const struct node_events *events, struct arena *arena, const struct node_event_record **ret);
 
 struct node_events_counts {
         uint64_t sent;

@@ -287,14 +287,13 @@ size_t holders_all(const struct holders *holders, struct arena *arena, struct ro
         return count;
 }
 
-size_t holders_containers(const struct holders *holders, struct arena *arena, const struct holder **ret)
+size_t holders_containers(const struct holders *holders, struct arena *arena, const struct holder_devices **ret)
 {
-        struct holder *containers = ARENA_ARRAY(arena, struct holder, holders->n_all);
-        size_t count = 0;
+        struct holder_devices *containers = ARENA_ARRAY(arena, struct holder_devices, holders->n_all);
 
         for (size_t i = 0; i < holders->n_all; i++)
-                if (holders->all[i].holder.pod_uid)
-                        containers[count++] = holders->all[i].holder;
+                containers[i] = (struct holder_devices){&holders->all[i].holder, holders->all[i].resource,
+                        holders->all[i].devices, holders->all[i].n_devices};
         *ret = containers;
-        return count;
+        return holders->n_all;
 }

@@ -60,8 +60,16 @@ const struct map *holders_pods(const struct holders *holders);
 /* All held devices, of all resources, in |arena|. */
 size_t holders_all(const struct holders *holders, struct arena *arena, struct rollout_held **ret);
 
-/* All containers whose pod's UID is known, once for each resource that they hold, in |arena|; texts are the holders'. */
-size_t holders_containers(const struct holders *holders, struct arena *arena, const struct holder **ret);
+/* What one container holds of one resource. */
+struct holder_devices {
+        const struct holder *holder;
+        const char *resource;
+        const char *const *devices;
+        size_t n_devices;
+};
+
+/* All containers, once for each resource that they hold, in |arena|; what they point to is the holders'. */
+size_t holders_containers(const struct holders *holders, struct arena *arena, const struct holder_devices **ret);
 
 /* The devices of one resource that containers hold, in |arena|. */
 size_t holders_of(

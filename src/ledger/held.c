@@ -204,9 +204,13 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
         return has_checkpoint || ledger->holders ? LEDGER_LISTED : LEDGER_UNKNOWN;
 }
 
-size_t ledger_containers(const struct ledger *ledger, struct arena *arena, const struct holder **ret)
+bool ledger_containers(
+        const struct ledger *ledger, struct arena *arena, const struct holder_devices **ret, size_t *ret_count)
 {
-        return ledger->holders ? holders_containers(ledger->holders, arena, ret) : 0;
+        if (!ledger->holders)
+                return false;
+        *ret_count = holders_containers(ledger->holders, arena, ret);
+        return true;
 }
 
 static void on_held_answer(const struct error *err UNUSED, void *data)

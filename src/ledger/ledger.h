@@ -111,8 +111,9 @@ struct ledger_allocation {
 size_t ledger_allocations(
         const struct ledger *ledger, const char *resource, struct arena *arena, const struct ledger_allocation **ret);
 
-/* kubelet/holders.h; none before kubelet has answered. Valid until the loop goes on. */
-size_t ledger_containers(const struct ledger *ledger, struct arena *arena, const struct holder **ret);
+/* holders_containers(); false: kubelet has not said. Valid until the loop goes on. */
+bool ledger_containers(
+        const struct ledger *ledger, struct arena *arena, const struct holder_devices **ret, size_t *ret_count);
 
 struct ledger_measures {
         const struct mps_status *mps;    /* NULL: nobody tells */

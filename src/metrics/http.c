@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "http/server.h"
 #include "metrics/exposition.h"
 
@@ -20,6 +21,21 @@ static void answer_metrics(struct metrics_http *http, struct http_request *reque
                         .status = 200, .type = EXPOSITION_CONTENT_TYPE, .text = http_text_new(page, strlen(page))});
 }
 
+static bool asks_for(const struct http_request *request, const char *what)
+{
+        return text_is_same(http_request_argument(request, what), "1");
+}
+
+static void answer_node(struct metrics_http *http, struct http_request *request)
+{
+        char *page =
+                http->options.node(asks_for(request, "history"), asks_for(request, "processes"), http->options.data);
+
+        http_request_answer(
+                request, &(struct http_answer){
+                                 .status = 200, .type = "application/json", .text = http_text_new(page, strlen(page))});
+}
+
 static void answer_health(struct metrics_http *http, struct http_request *request)
 {
         _free_ char *ailment = http->options.ailment(http->options.data);
@@ -35,12 +51,16 @@ static void on_metrics_request(struct http_request *request, void *data)
 
         if (strcmp(path, "/metrics") == 0)
                 answer_metrics(http, request);
+        else if (strcmp(path, "/node") == 0 && http->options.node)
+                answer_node(http, request);
         else if (strcmp(path, "/healthz") == 0)
                 answer_health(http, request);
         else if (strcmp(path, "/livez") == 0)
                 http_request_answer_plain(request, 200, "ok\n");
         else
-                http_request_answer_plain(request, 404, "there are /metrics, /healthz and /livez\n");
+                http_request_answer_plain(request, 404,
+                        http->options.node ? "there are /metrics, /node, /healthz and /livez\n"
+                                           : "there are /metrics, /healthz and /livez\n");
 }
 
 int metrics_http_new(struct metrics_http **ret, const struct metrics_http_options *options, struct error *err)

@@ -1,11 +1,12 @@
 /*
- * GET /metrics, GET /healthz and GET /livez on a TCP port, for Prometheus and for kubelet's probes. It knows nothing of what the pages
- * say. /healthz asks whether all is well; /livez is answered by whoever can answer, since a restart mends a loop that hangs, and nothing
+ * GET /metrics, GET /node, GET /healthz and GET /livez on a TCP port, for Prometheus, for `warpshare top` and its like, and for kubelet's
+ * probes. It knows nothing of what the pages say. /healthz asks whether all is well; /livez is answered by whoever can answer, since a restart mends a loop that hangs, and nothing
  * else of what /healthz complains about.
  * HTTP itself, with its bounds and deadlines, is http/server.h.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <uv.h>
 
 #include "base/error.h"
@@ -19,8 +20,10 @@ struct metrics_http_options {
         uv_loop_t *loop;
         const char *address; /* "127.0.0.1:9400", "[::1]:9400"; ":9400": every address; port 0: the kernel chooses */
         char *(*metrics)(void *data); /* the page, which is freed */
+        /* The page of the node, JSON, which is freed; NULL: there is none. What is asked for by `?history=1` and `?processes=1` */
+        char *(*node)(bool has_history, bool has_processes, void *data);
         char *(*ailment)(void *data); /* why all is not well, one sentence, which is freed; NULL: well */
-        void *data;                   /* neither callback may close */
+        void *data;                   /* no callback may close */
         uint64_t deadline_ms;         /* 0: HTTP_DEADLINE_MS */
 };
 

@@ -160,7 +160,7 @@ struct node_report *node_report_new(const struct node_report_options *options)
 {
         const struct node_state_options state = {
                 .loop = options->loop,
-                .client = options->client,
+                .client = *options->config->node_name ? options->client : NULL,
                 .watch = options->watch,
                 .node = options->config->node_name,
                 .condition = options->config->node_condition,
@@ -168,8 +168,6 @@ struct node_report *node_report_new(const struct node_report_options *options)
         };
         struct node_report *report;
 
-        if (!options->client || !*options->config->node_name)
-                return NULL;
         report = xcalloc(1, sizeof(*report));
         report->events = options->events;
         report->report_pods = options->report_pods;

@@ -3,7 +3,7 @@
  * the condition and taint of the node (node/state.h). What a change is, and what it comes to, is decided in node/health.h, at the end of each
  * turn of the loop.
  *
- * Every function accepts NULL, and does nothing then: an agent without access to an API server.
+ * Every function accepts NULL, and does nothing then.
  */
 #pragma once
 
@@ -22,16 +22,15 @@ struct node_watch;
 struct node_report_options {
         uv_loop_t *loop;
         const struct unit_health *health; /* this and the next three outlive the report */
-        struct kube_client *client;
-        struct node_watch *watch;    /* or NULL */
-        struct node_events *events;  /* or NULL */
-        const struct config *config; /* name, condition and taint of the node; may go */
+        struct kube_client *client;       /* NULL: only |events| are told */
+        struct node_watch *watch;         /* or NULL */
+        struct node_events *events;       /* or NULL */
+        const struct config *config;      /* name, condition and taint of the node; may go */
         /* An event for each pod that holds a part of the unit: who holds what is not known here. */
         void (*report_pods)(const char *unit, enum node_event event, const char *text, void *data);
         void *data;
 };
 
-/* No client, or no name of the node: NULL. */
 struct node_report *node_report_new(const struct node_report_options *options);
 void node_report_close(struct node_report *report);
 

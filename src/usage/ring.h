@@ -3,17 +3,23 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define USAGE_RING_MINUTES 60U
+#define USAGE_RING_NONE UINT32_MAX
 
 /* Zeroed at first. */
 struct usage_ring {
-        uint64_t minute; /* the newest one that has a value */
-        uint32_t highest[USAGE_RING_MINUTES];
+        uint64_t minute;                      /* the newest one that has a value */
+        uint32_t highest[USAGE_RING_MINUTES]; /* and one more; 0: none */
 };
 
+/* |value| is below USAGE_RING_NONE. */
 void usage_ring_put(struct usage_ring *ring, uint64_t minute, uint32_t value);
 
 /* The highest value of |minute| and the 59 minutes before it; 0: there was none. |minute| is not before the newest one. */
 uint32_t usage_ring_peak(const struct usage_ring *ring, uint64_t minute);
+
+/* The same minutes, |minute| last; USAGE_RING_NONE: none in that one. The number of them, from the first that has a value on. */
+size_t usage_ring_read(const struct usage_ring *ring, uint64_t minute, uint32_t ret[USAGE_RING_MINUTES]);

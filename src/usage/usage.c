@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "usage/ring.h"
 
 #define KIB UINT64_C(1024)
+#define MINUTE_MS UINT64_C(60000)
 
 struct share {
         struct usage_share share; /* texts belong to it */
-        struct usage_ring ring;
+        struct usage_past past;
         uint64_t seen_ms; /* with a process */
 };
 
@@ -19,6 +19,7 @@ struct place {
         uint64_t at_ms;
         uint64_t energy;      /* GPU_VALUE_UNKNOWN, as the next */
         uint64_t least_power; /* that was ever seen */
+        struct usage_past past;
 };
 
 struct usage {
@@ -38,6 +39,16 @@ const char *usage_kind_name(enum usage_kind kind)
                 [USAGE_HIDDEN] = "hidden"};
 
         return names[kind];
+}
+
+enum usage_kind usage_kind_of(const struct gpu_process *process, const pid_t *servers, size_t n_servers)
+{
+        for (size_t i = 0; i < n_servers; i++)
+                if (process->pid == servers[i])
+                        return USAGE_MPS_SERVER;
+        if (process->pod_uid)
+                return USAGE_POD;
+        return process->is_visible ? USAGE_HOST : USAGE_HIDDEN;
 }
 
 struct usage *usage_new(void)
@@ -119,16 +130,6 @@ static double active_energy(const struct place *place, const struct gpu_sample *
 
 /* ---- shares ---- */
 
-static enum usage_kind kind_of(const struct gpu_process *process, const pid_t *servers, size_t n_servers)
-{
-        for (size_t i = 0; i < n_servers; i++)
-                if (process->pid == servers[i])
-                        return USAGE_MPS_SERVER;
-        if (process->pod_uid)
-                return USAGE_POD;
-        return process->is_visible ? USAGE_HOST : USAGE_HIDDEN;
-}
-
 static struct share *get_share(struct usage *usage, const char *unit, enum usage_kind kind, const char *pod_uid)
 {
         struct share *share;
@@ -144,6 +145,7 @@ static struct share *get_share(struct usage *usage, const char *unit, enum usage
         share->share.kind = kind;
         share->share.pod_uid = pod_uid ? xstrdup(pod_uid) : NULL;
         share->share.sm_seconds = share->share.energy = -1;
+        share->share.past = &share->past;
         usage->shares = xrealloc(usage->shares, (usage->n_shares + 1) * sizeof(*usage->shares));
         usage->shares[usage->n_shares++] = share;
         return share;
@@ -177,6 +179,14 @@ static void clear(struct share *share)
         share->share.sm_percent = share->share.memory_percent = 0;
 }
 
+static void remember(struct usage_past *past, uint64_t now_ms, uint64_t percent, uint64_t memory)
+{
+        if (percent != GPU_VALUE_UNKNOWN)
+                usage_ring_put(&past->sm_percent, now_ms / MINUTE_MS, (uint32_t)MIN(percent, UINT32_MAX));
+        if (memory != GPU_VALUE_UNKNOWN)
+                usage_ring_put(&past->memory_kib, now_ms / MINUTE_MS, (uint32_t)MIN(memory / KIB, UINT32_MAX));
+}
+
 static void count(struct share *share, uint64_t now_ms, double seconds, double joules, unsigned int all_sm_percent)
 {
         struct usage_share *sum = &share->share;
@@ -188,14 +198,14 @@ static void count(struct share *share, uint64_t now_ms, double seconds, double j
         if (joules >= 0 && all_sm_percent != GPU_PERCENT_UNKNOWN)
                 sum->energy =
                         MAX(sum->energy, 0.0) + (all_sm_percent ? joules * sum->sm_percent / all_sm_percent : 0.0);
-        if (sum->memory != GPU_VALUE_UNKNOWN)
-                usage_ring_put(&share->ring, now_ms / 60000, (uint32_t)MIN(sum->memory / KIB, UINT32_MAX));
+        remember(&share->past, now_ms, sum->sm_percent == GPU_PERCENT_UNKNOWN ? GPU_VALUE_UNKNOWN : sum->sm_percent,
+                sum->memory);
 }
 
 static bool has_server(const struct gpu_sample *sample, const pid_t *servers, size_t n_servers)
 {
         for (size_t i = 0; i < sample->n_processes; i++)
-                if (kind_of(&sample->processes[i], servers, n_servers) == USAGE_MPS_SERVER)
+                if (usage_kind_of(&sample->processes[i], servers, n_servers) == USAGE_MPS_SERVER)
                         return true;
         return false;
 }
@@ -220,7 +230,7 @@ static void add_sample(struct usage *usage, const struct gpu_sample *sample, con
         unsigned int all_sm_percent = 0;
 
         for (size_t i = 0; i < sample->n_processes; i++) {
-                const enum usage_kind kind = kind_of(&sample->processes[i], servers, n_servers);
+                const enum usage_kind kind = usage_kind_of(&sample->processes[i], servers, n_servers);
                 const struct gpu_process process = doubt(&sample->processes[i], is_mps && kind != USAGE_MPS_SERVER);
 
                 add_process(get_share(usage, sample->uuid, kind, kind == USAGE_POD ? process.pod_uid : NULL), &process);
@@ -229,6 +239,7 @@ static void add_sample(struct usage *usage, const struct gpu_sample *sample, con
         for (size_t i = 0; i < usage->n_shares; i++)
                 if (usage->shares[i]->share.n_processes && strcmp(usage->shares[i]->share.unit, sample->uuid) == 0)
                         count(usage->shares[i], sample->at_ms, seconds, joules, all_sm_percent);
+        remember(&place->past, sample->at_ms, sample->values[GPU_BUSY], sample->values[GPU_MEMORY_USED]);
         place->at_ms = sample->at_ms;
         place->energy = sample->values[GPU_ENERGY];
         if (power != GPU_VALUE_UNKNOWN)
@@ -267,13 +278,26 @@ const struct gpu_samples *usage_samples(const struct usage *usage)
         return usage->samples;
 }
 
+uint64_t usage_minute(const struct usage *usage)
+{
+        return usage->now_ms / MINUTE_MS;
+}
+
+const struct usage_past *usage_past(const struct usage *usage, const char *unit)
+{
+        for (size_t i = 0; i < usage->n_places; i++)
+                if (strcmp(usage->places[i].unit, unit) == 0)
+                        return &usage->places[i].past;
+        return NULL;
+}
+
 size_t usage_shares(const struct usage *usage, struct arena *arena, const struct usage_share **ret)
 {
         struct usage_share *shares = ARENA_ARRAY(arena, struct usage_share, usage->n_shares);
 
         for (size_t i = 0; i < usage->n_shares; i++) {
                 shares[i] = usage->shares[i]->share;
-                shares[i].memory_peak = usage_ring_peak(&usage->shares[i]->ring, usage->now_ms / 60000) * KIB;
+                shares[i].memory_peak = usage_ring_peak(&usage->shares[i]->past.memory_kib, usage_minute(usage)) * KIB;
         }
         *ret = shares;
         return usage->n_shares;

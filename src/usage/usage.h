@@ -18,6 +18,7 @@
 #pragma once
 
 #include "gpu/sample.h"
+#include "usage/ring.h"
 
 #define USAGE_KEEP_MS UINT64_C(600000)
 #define USAGE_GAP_MS UINT64_C(60000) /* nobody knows what happened between two samples further apart */
@@ -32,6 +33,9 @@ enum usage_kind {
 
 const char *usage_kind_name(enum usage_kind kind); /* "pod", "mps-server", "host", "hidden" */
 
+/* |servers|: the PIDs of MPS servers. */
+enum usage_kind usage_kind_of(const struct gpu_process *process, const pid_t *servers, size_t n_servers);
+
 struct usage_share {
         const char *unit; /* UUID */
         enum usage_kind kind;
@@ -44,6 +48,13 @@ struct usage_share {
         double seconds;              /* counter: with a process on the unit */
         double sm_seconds;           /* counter: seconds times activity; negative: never known */
         double energy;               /* counter, joules, an estimate; negative: never known */
+        const struct usage_past *past;
+};
+
+/* The last hour, until usage_minute(). Of a unit the activity is its utilization. */
+struct usage_past {
+        struct usage_ring sm_percent;
+        struct usage_ring memory_kib;
 };
 
 struct usage;
@@ -51,11 +62,14 @@ struct usage;
 struct usage *usage_new(void);
 struct usage *usage_free(struct usage *usage); /* accepts NULL, returns NULL */
 
-/* Takes |samples|. |servers|: the PIDs of MPS servers. */
+/* Takes |samples|. */
 void usage_add(struct usage *usage, struct gpu_samples *samples, const pid_t *servers, size_t n_servers);
 
 /* The newest; NULL: none yet. Valid until the next usage_add(), as the next. */
 const struct gpu_samples *usage_samples(const struct usage *usage);
+
+uint64_t usage_minute(const struct usage *usage);                                 /* of the newest sample */
+const struct usage_past *usage_past(const struct usage *usage, const char *unit); /* NULL: none */
 
 /* The present shares, and those of the last USAGE_KEEP_MS, by unit. */
 size_t usage_shares(const struct usage *usage, struct arena *arena, const struct usage_share **ret);

@@ -10,6 +10,7 @@ import pytest
 from mps_node import MpsNode
 from node import GPU, SIMULATOR, WARPSHARE, sharing, v100s
 from test_agent_metrics import get
+from test_health import fail
 
 GIB = 1 << 30
 USED = 'warpshare_container_memory_used_bytes'
@@ -69,6 +70,61 @@ def test_a_pods_processes_are_counted_until_it_ends(node):
     kubelet.remove_pod('train')
     node.scenario(v100s(1))
     node.wait(lambda: of_pod(node, USED, 'train') in ([], [0]), 'its processes have ended')
+
+
+def page(node, query=''):
+    status, text = get(node.agent, '/node' + query)
+    assert status == 200
+    return json.loads(text)
+
+
+def only_share(node, query=''):
+    shares = page(node, query)['gpus'][0]['units'][0]['shares']
+    return shares[0] if len(shares) == 1 else {}
+
+
+def test_the_page_of_the_node_has_granted_and_used(node):
+    machine = Machine(node)
+    kubelet = start(node, sharing('timeSlicing', 4), machine)
+    kubelet.admit('train', GPU, 1, namespace='team-a')
+    uid = kubelet.pods['train'].uid
+    machine.put(4711, '/kubepods/burstable/pod%s/%064d' % (uid, 1))
+    with open(os.path.join(machine.root, 'proc/4711/comm'), 'w', encoding='ascii') as file:
+        file.write('python3\n')
+    gpus = v100s(1)
+    gpus[0]['memoryUsed'] = '5GiB'
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    node.wait(lambda: only_share(node).get('memoryUsed') == 3 * GIB, 'the memory of the pod is told')
+    node.wait(lambda: only_share(node).get('replicas') == 1, 'kubelet has said what the pod holds')
+    share = only_share(node)
+    assert (share['namespace'], share['pod'], share['container'], share['podUid']) == ('team-a', 'train', 'main', uid)
+    assert share['sm'] == 0.4 and 'memoryLimit' not in share and 'processes' not in share and 'history' not in share
+    share = only_share(node, '?processes=1&history=1')
+    assert share['processes'] == [{'pid': 4711, 'name': 'python3', 'memoryUsed': 3 * GIB, 'sm': 0.4}]
+    assert share['history'][-1] == 0.4 and share['memoryHistory'][-1] == 3 * GIB
+    whole = page(node, '?history=1')
+    gpu = whole['gpus'][0]
+    unit, = gpu['units']
+    assert whole['version'] == 1 and gpu['model'] and gpu['memoryUsed'] == 5 * GIB
+    assert (unit['resource'], unit['sharing'], unit['by']) == (GPU, 'time-slicing', 'device-plugin')
+    assert (unit['replicas'], unit['granted'], unit['reserved'], unit['healthy']) == (4, 1, 0, True)
+    assert unit['others'] == [{'by': 'unattributed', 'memoryUsed': 2 * GIB}]
+    assert unit['history']
+    kubelet.remove_pod('train')
+    node.scenario(v100s(1))
+    node.wait(lambda: page(node)['gpus'][0]['units'][0]['shares'] == [], 'its share ends with it')
+
+
+def test_the_page_of_the_node_has_what_happened(node):
+    node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=off')
+    assert page(node)['events'] == []
+    uuid = page(node)['gpus'][0]['uuid']
+    fail(node, 0)
+    node.wait(lambda: not page(node)['gpus'][0]['units'][0]['healthy'], 'the GPU is unhealthy')
+    event, = page(node)['events']
+    assert (event['kind'], event['reason'], event['unit']) == ('Warning', 'GPUUnhealthy', uuid)
+    assert 'Xid 79' in event['text'] and 'Xid 79' in page(node)['gpus'][0]['units'][0]['reason']
 
 
 def test_no_reading_is_made_where_it_is_off(node):
@@ -150,6 +206,19 @@ def test_granted_and_used_of_a_share_have_the_same_labels(mps_node):
     limits = series(node, 'warpshare_container_memory_limit_bytes')
     used = series(node, USED)
     assert list(limits) == list(used), 'used / limit needs no join'
+    unit, = [unit for gpu in page(node)['gpus'] for unit in gpu['units'] if unit['shares']]
+    share, = unit['shares']
+    assert (unit['sharing'], unit['replicas'], unit['granted'], share['replicas'], share['threadPercent']) == ('mps', 10, 2, 2, 20)
+    assert share['memoryLimit'] == list(limits.values())[0]
+    assert sum(unit.get('reserved', 0) for gpu in page(node)['gpus'] for unit in gpu['units']) > 0, 'larger requests find room'
     assert series(node, 'warpshare_container_sm_ratio') == {}, 'the driver does not split activity among clients of MPS'
     node.wait(lambda: any('by="mps-server"' in labels for labels in series(node, 'warpshare_unit_other_memory_bytes')),
               'the server is known by the supervisor')
+
+
+def test_replicas_of_any_units_count_for_their_own(mps_node):
+    node = mps_node
+    node.start_all(sharing('mps', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--system-root', node.system_root)
+    node.wait(lambda: node.healthy_replicas() == 8, 'replicas are healthy')
+    node.admit('train', 1)
+    node.wait(lambda: [unit['granted'] for gpu in page(node)['gpus'] for unit in gpu['units'] if unit['shares']] == [1], 'it is granted')

@@ -55,20 +55,24 @@ static void test_a_device_leads_to_the_container_and_the_uid_of_its_pod(void **s
         holders_free(holders);
 }
 
-static void test_containers_are_those_whose_pods_uid_is_known(void **state UNUSED)
+static void test_containers_are_listed_with_their_devices(void **state UNUSED)
 {
         const struct pod_container containers[] = {
                 CONTAINER("train", "main", {GPU, "a::0"}, {GPU, "a::1"}), CONTAINER("serve", "main", {GPU, "a::2"})};
         const struct checkpoint_entry entries[] = {ENTRY("uid-train", "main", GPU, "a::1", "a::0")};
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct holder *found;
+        const struct holder_devices *found;
 
-        assert_int_equal(holders_containers(holders, &arena, &found), 1);
-        assert_string_equal(found[0].pod_uid, "uid-train");
-        assert_string_equal(found[0].pod_namespace, "ml");
-        assert_string_equal(found[0].pod, "train");
-        assert_string_equal(found[0].container, "main");
+        assert_int_equal(holders_containers(holders, &arena, &found), 2);
+        assert_string_equal(found[0].holder->pod_uid, "uid-train");
+        assert_string_equal(found[0].holder->pod_namespace, "ml");
+        assert_string_equal(found[0].holder->pod, "train");
+        assert_string_equal(found[0].holder->container, "main");
+        assert_string_equal(found[0].resource, GPU);
+        assert_int_equal(found[0].n_devices, 2);
+        assert_string_equal(found[0].devices[1], "a::1");
+        assert_null(found[1].holder->pod_uid);
         holders_free(holders);
 }
 
@@ -172,7 +176,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_device_leads_to_the_container_and_the_uid_of_its_pod),
-                cmocka_unit_test(test_containers_are_those_whose_pods_uid_is_known),
+                cmocka_unit_test(test_containers_are_listed_with_their_devices),
                 cmocka_unit_test(test_an_init_container_counts_while_its_pod_has_another_container),
                 cmocka_unit_test(test_who_is_in_the_record_alone_may_be_an_init_container_that_runs),
                 cmocka_unit_test(test_who_was_in_the_list_and_is_no_more_is_over_and_stays_so),

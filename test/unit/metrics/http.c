@@ -22,12 +22,19 @@ static char *find_ailment(void *data UNUSED)
         return ailment ? xstrdup(ailment) : NULL;
 }
 
+static char *write_node(bool has_history, bool has_processes, void *data UNUSED)
+{
+        asked++;
+        return xasprintf("{\"history\":%d,\"processes\":%d}\n", has_history, has_processes);
+}
+
 static int try(const char *address, uint64_t deadline_ms, struct error *err)
 {
         const struct metrics_http_options options = {
                 .loop = &loop,
                 .address = address,
                 .metrics = write_page,
+                .node = write_node,
                 .ailment = find_ailment,
                 .deadline_ms = deadline_ms,
         };
@@ -94,6 +101,30 @@ static void test_a_large_page_arrives_whole(void **state UNUSED)
         start("127.0.0.1:0", 0);
         answer = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert_true(strcmp(body(answer), page.data) == 0);
+}
+
+static void test_the_page_of_the_node_has_what_is_asked_for(void **state UNUSED)
+{
+        static const struct {
+                const char *query;
+                const char *page;
+        } table[] = {
+                {"", "{\"history\":0,\"processes\":0}\n"},
+                {"?history=1", "{\"history\":1,\"processes\":0}\n"},
+                {"?processes=1&history=1", "{\"history\":1,\"processes\":1}\n"},
+                {"?history=0&processes&more=1", "{\"history\":0,\"processes\":0}\n"},
+                {"?%00=&history=%31&&=&", "{\"history\":1,\"processes\":0}\n"},
+        };
+
+        start("127.0.0.1:0", 0);
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *request = xasprintf("GET /node%s HTTP/1.1\r\nHost: x\r\n\r\n", table[i].query);
+                _free_ char *answer = ask(request);
+
+                assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+                assert_has(answer, "\r\nContent-Type: application/json\r\n");
+                assert_string_equal(body(answer), table[i].page);
+        }
 }
 
 static void test_health_is_a_status_with_its_reason(void **state UNUSED)
@@ -419,6 +450,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_the_page_is_served, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_large_page_arrives_whole, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_the_page_of_the_node_has_what_is_asked_for, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_health_is_a_status_with_its_reason, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_an_ailment_is_no_reason_for_a_restart, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_head_is_a_page_without_its_text, set_up, tear_down),

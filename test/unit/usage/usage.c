@@ -308,9 +308,40 @@ static void test_the_shares_of_a_unit_and_the_rest_are_what_is_used_of_it(void *
         }
 }
 
+static void test_an_hour_is_remembered_of_units_and_shares(void **state UNUSED)
+{
+        const struct gpu_process process = {
+                .pid = 1, .memory = 2 * GIB, .sm_percent = 40, .memory_percent = 0, .is_visible = true, .pod_uid = "P"};
+        uint32_t values[USAGE_RING_MINUTES];
+        struct usage *usage = usage_new();
+        struct gpu_samples *samples;
+
+        assert_null(usage_past(usage, "GPU-A"));
+        for (uint64_t minute = 10; minute <= 12; minute += 2) {
+                samples = one(minute * 60000, &process, 1);
+                samples->units[0].values[GPU_BUSY] = 50 + minute;
+                samples->units[0].values[GPU_MEMORY_USED] = minute == 10 ? 3 * GIB : NONE;
+                usage_add(usage, samples, NULL, 0);
+        }
+        assert_int_equal(usage_minute(usage), 12);
+        assert_int_equal(usage_ring_read(&usage_past(usage, "GPU-A")->sm_percent, 12, values), 3);
+        assert_int_equal(values[0], 60);
+        assert_int_equal(values[1], USAGE_RING_NONE);
+        assert_int_equal(values[2], 62);
+        assert_int_equal(usage_ring_read(&usage_past(usage, "GPU-A")->memory_kib, 12, values), 3);
+        assert_int_equal(values[0], 3 << 20);
+        assert_int_equal(values[2], USAGE_RING_NONE);
+        assert_int_equal(usage_ring_read(&find_share(usage, USAGE_POD, "P").past->sm_percent, 12, values), 3);
+        assert_int_equal(values[2], 40);
+        assert_int_equal(usage_ring_read(&find_share(usage, USAGE_POD, "P").past->memory_kib, 12, values), 3);
+        assert_int_equal(values[0], 2 << 20);
+        usage_free(usage);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_an_hour_is_remembered_of_units_and_shares),
                 cmocka_unit_test(test_processes_are_added_up_by_pod),
                 cmocka_unit_test(test_an_unknown_part_makes_the_whole_unknown),
                 cmocka_unit_test(test_energy_is_split_only_where_the_activity_of_all_is_known),
