@@ -101,14 +101,17 @@ static void write_record(struct agent_rollout *rollout)
         rollout->recorded = TAKE_PTR(text);
 }
 
-static void promise(struct agent_rollout *rollout, const struct plan *plan)
+static void promise(struct agent_rollout *rollout, const struct rollout *next)
 {
+        const struct plan *plan = next->plan;
         struct arena arena = ARENA_INIT;
+        struct sharing_policy_list served;
         const char **names = ARENA_ARRAY(&arena, const char *, plan->n_resources);
 
         for (size_t i = 0; i < plan->n_resources; i++)
                 names[i] = arena_strdup(&arena, plan->resources[i].name);
-        sharing_policy_of(&rollout->policies, &arena, plan);
+        sharing_policy_of(&served, &arena, plan);
+        sharing_policy_join(&rollout->policies, &arena, &served, &next->absent);
         rollout->names = names;
         rollout->n_names = plan->n_resources;
         rollout->is_known = true;
@@ -253,7 +256,7 @@ static void on_rollout_timer(uv_timer_t *timer)
 
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next)
 {
-        promise(rollout, next->plan);
+        promise(rollout, next);
         if (!next->own) {
                 agent_rollout_report(rollout, next);
                 rollout->is_waiting = false;

@@ -360,6 +360,30 @@ static struct plan *build_plan(struct judgement *judgement, struct arena *arena)
         return plan;
 }
 
+/* ---- units that the inventory lacks ---- */
+
+static bool is_absent(const struct judgement *judgement, const struct sharing_policy *policy)
+{
+        if (inventory_has(judgement->wanted->inventory, policy->unit))
+                return false;
+        for (size_t i = 0; i < judgement->n_holds; i++)
+                if (judgement->holds[i].absent == policy)
+                        return true;
+        return judgement->previous->all_is_held;
+}
+
+static void remember_absent(const struct judgement *judgement, struct arena *scratch, struct rollout *rollout)
+{
+        const struct sharing_policy_list *previous = judgement->previous->policies;
+        struct sharing_policy *items = ARENA_ARRAY(scratch, struct sharing_policy, previous->count);
+        struct sharing_policy_list found = {.items = items};
+
+        for (size_t i = 0; i < previous->count; i++)
+                if (is_absent(judgement, &previous->items[i]))
+                        items[found.count++] = previous->items[i];
+        sharing_policy_join(&rollout->absent, &rollout->arena, &found, &(struct sharing_policy_list){0});
+}
+
 /* ---- public ---- */
 
 struct rollout *rollout_new(const struct plan *wanted, const struct rollout_previous *previous,
@@ -375,6 +399,7 @@ struct rollout *rollout_new(const struct plan *wanted, const struct rollout_prev
                 rollout->plan = rollout->own = build_plan(&judgement, &rollout->arena);
                 rollout_describe_pending(rollout, &judgement);
         }
+        remember_absent(&judgement, &scratch, rollout);
         judgement_done(&judgement);
         return rollout;
 }

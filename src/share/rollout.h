@@ -30,6 +30,9 @@
  * id says the rest. So an agent that starts during a rollout goes on where the previous one stopped.
  *
  * If nothing waits, the answer is the wanted plan itself.
+ *
+ * A GPU that is lost when an agent starts is not in the inventory, and no plan can have it. The sharing policies that its containers were
+ * promised are |absent|, to be recorded with the plan, so that they get the same again when the GPU is back.
  */
 #pragma once
 
@@ -71,6 +74,7 @@ struct rollout {
         struct plan *own;        /* in |arena|, borrows from the wanted one; NULL: nothing waits */
         const struct rollout_pending *pending;
         size_t n_pending;
+        struct sharing_policy_list absent; /* in |arena|: of units that are held and that the inventory lacks */
 };
 
 /*

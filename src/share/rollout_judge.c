@@ -65,6 +65,16 @@ static bool is_ours(const struct judgement *judgement, const struct hold *hold)
                (judgement_site(judgement, hold->uuid) || inventory_has(judgement->wanted->inventory, hold->uuid));
 }
 
+/* What was promised of the unit, if the id is one of those. */
+static const struct sharing_policy *find_policy(const struct judgement *judgement, const struct hold *hold)
+{
+        const struct sharing_policy *policy =
+                hold->replica < 0 ? NULL
+                                  : sharing_policy_find(judgement->previous->policies, hold->resource, hold->uuid);
+
+        return policy && hold->replica < (int64_t)policy->replicas ? policy : NULL;
+}
+
 static struct hold hold_of(const struct judgement *judgement, const struct rollout_held *held)
 {
         struct hold hold = {.resource = arena_strdup(judgement->arena, held->resource),
@@ -74,10 +84,10 @@ static struct hold hold_of(const struct judgement *judgement, const struct rollo
 
         hold.uuid = arena_strndup(judgement->arena, hold.id, length);
         hold.site = judgement_site(judgement, hold.uuid);
-        if (hold.replica >= 0 && inventory_has(judgement->wanted->inventory, hold.uuid))
-                hold.policy = sharing_policy_find(judgement->previous->policies, hold.resource, hold.uuid);
-        if (hold.policy && hold.replica >= (int64_t)hold.policy->replicas)
-                hold.policy = NULL;
+        if (inventory_has(judgement->wanted->inventory, hold.uuid))
+                hold.policy = find_policy(judgement, &hold);
+        else
+                hold.absent = find_policy(judgement, &hold);
         return hold;
 }
 

@@ -28,9 +28,10 @@ static const char *say_share(struct arena *arena, enum sharing_strategy strategy
 
 static const char *say_from(struct arena *arena, const struct hold *hold)
 {
-        if (hold->policy)
-                return say_share(arena, SHARING_MPS, hold->policy->provisioning, hold->policy->daemon_scope,
-                        hold->policy->replicas);
+        const struct sharing_policy *policy = hold->policy ? hold->policy : hold->absent;
+
+        if (policy)
+                return say_share(arena, SHARING_MPS, policy->provisioning, policy->daemon_scope, policy->replicas);
         return hold->replica < 0 ? "whole" : "time-slicing";
 }
 

@@ -65,6 +65,30 @@ void sharing_policy_of(struct sharing_policy_list *ret, struct arena *arena, con
         }
 }
 
+static void copy_all(struct sharing_policy_list *list, struct sharing_policy *items, struct arena *arena,
+        const struct sharing_policy_list *from)
+{
+        for (size_t i = 0; i < from->count; i++) {
+                struct sharing_policy *copy = &items[list->count++];
+
+                *copy = from->items[i];
+                copy->resource = arena_strdup(arena, copy->resource);
+                copy->base_name = arena_strdup(arena, copy->base_name);
+                copy->unit = arena_strdup(arena, copy->unit);
+        }
+}
+
+void sharing_policy_join(struct sharing_policy_list *ret, struct arena *arena, const struct sharing_policy_list *first,
+        const struct sharing_policy_list *second)
+{
+        struct sharing_policy *items = ARENA_ARRAY(arena, struct sharing_policy, first->count + second->count);
+        struct sharing_policy_list joined = {.items = items};
+
+        copy_all(&joined, items, arena, first);
+        copy_all(&joined, items, arena, second);
+        *ret = joined;
+}
+
 const struct sharing_policy *sharing_policy_find(
         const struct sharing_policy_list *list, const char *resource, const char *unit)
 {

@@ -44,6 +44,10 @@ struct sharing_policy_list {
  */
 void sharing_policy_of(struct sharing_policy_list *ret, struct arena *arena, const struct plan *plan);
 
+/* |first| and then |second|, copied into |arena|. */
+void sharing_policy_join(struct sharing_policy_list *ret, struct arena *arena, const struct sharing_policy_list *first,
+        const struct sharing_policy_list *second);
+
 const struct sharing_policy *sharing_policy_find(
         const struct sharing_policy_list *list, const char *resource, const char *unit);
 

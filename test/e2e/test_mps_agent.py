@@ -177,6 +177,34 @@ def test_the_ledger_survives_a_restart(node):
     assert on_record(node) == {node.variables(pod)['WARPSHARE_GRANT']: node.unit(pod) for pod in ('one', 'two', 'three')}
 
 
+@pytest.mark.parametrize('scope', ['gpu', 'resource'])
+def test_a_share_outlives_an_agent_that_starts_while_its_gpu_is_lost(node, scope):
+    """That agent cannot know the GPU. The share must not become another one, nor wait for its own pod to end."""
+    node.start_all(share(20, provisioning='weighted', maxPerRequest=5, placement='same-gpu', daemonScope=scope))
+    node.wait_counts(36, 40)
+    node.admit('pod', 3)
+    client = node.client('pod')
+    given = client.connected()
+    node.wait(lambda: len(on_record(node)) == 1, 'it is on record')
+    before, unit = on_record(node), node.unit('pod')
+    lost = {int(unit[4]): {'lost': True}}
+    node.gpus(2, changes=lost)
+    node.wait(lambda: node.healthy_replicas(unit=unit) == 0, 'its replicas are unhealthy')
+    client.end()
+    for _ in range(2):
+        assert node.agent.stop() == 0
+        node.start('--log-level=debug')
+        node.wait(lambda: node.healthy_replicas() > 0, 'the other GPU is served')
+        node.agent.wait_log('change pending event=ChangePending .*unit=%s from="mps weighted, 20 replicas.*" to=gone .*holders=default/pod/main' % unit)
+    node.gpus(2)
+    assert node.agent.stop() == 0
+    node.start('--log-level=debug')
+    node.wait_counts(36, 40)
+    again = node.client('pod').connected()
+    assert (again['percentage'], again['limit']) == (given['percentage'], given['limit'])
+    node.wait(lambda: on_record(node) == before, 'the allocation is on record again')
+
+
 # ---- tiers ----
 
 def test_partitions_are_made_for_a_container_and_go_with_it(node):

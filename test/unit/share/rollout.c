@@ -196,6 +196,37 @@ static void test_every_change_with_holders(void **state UNUSED)
         }
 }
 
+/* An agent that starts while a GPU is lost has no such GPU. */
+static void test_a_gpu_that_is_away_keeps_what_was_promised_while_it_is_held(void **state UNUSED)
+{
+        const struct share_text shared = MPS(4);
+        _cleanup_(node_done) struct node whole = make_node(&shared);
+        _cleanup_(node_done) struct node less = make_node(&shared);
+        _cleanup_(rig_end) struct rollout_rig rig = {0};
+
+        less.inventory.n_gpus = 1;
+        assert_ok(node_plan(&whole), &whole.err);
+        assert_ok(node_plan(&less), &less.err);
+        rig_promise(&rig, whole.plan);
+        rig.all_is_held = true; /* kubelet has not been asked yet */
+        rig_judge(&rig, less.plan);
+        assert_int_equal(rig.rollout->absent.count, 1);
+        rig.all_is_held = false;
+        hold_all(&rig, "gpu GPU-1::1");
+        for (int i = 0; i < 2; i++) {
+                rig_judge(&rig, less.plan);
+                assert_string_equal(
+                        rig_describe_pending(&rig), "gpu GPU-1: mps uniform, 4 replicas -> gone, 1 of team/pod/main");
+        }
+        rig_judge(&rig, whole.plan);
+        assert_string_equal(rig_describe(&rig, whole.plan), "gpu: as wanted");
+        rig_judge(&rig, less.plan);
+        assert_int_equal(rig.rollout->absent.count, 1);
+        rig_release(&rig, "GPU-1::1");
+        rig_judge(&rig, less.plan);
+        assert_int_equal(rig.rollout->absent.count, 0);
+}
+
 static void test_without_holders_every_change_is_at_once(void **state UNUSED)
 {
         for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
@@ -357,6 +388,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_change_with_holders),
+                cmocka_unit_test(test_a_gpu_that_is_away_keeps_what_was_promised_while_it_is_held),
                 cmocka_unit_test(test_without_holders_every_change_is_at_once),
                 cmocka_unit_test(test_going_back_finds_the_old_terms_as_they_were),
                 cmocka_unit_test(test_several_changes_on_top_of_each_other_keep_each_holders_terms),

@@ -63,6 +63,7 @@ static inline void rig_judge(struct rollout_rig *rig, const struct plan *wanted)
         rollout_free(rig->rollout);
         rig->rollout = rollout_new(wanted, &previous, rig->held, rig->n_held);
         rig_promise(rig, rig->rollout->plan);
+        sharing_policy_join(&rig->policy, &rig->arena, &rig->policy, &rig->rollout->absent);
 }
 
 static inline void rig_end(struct rollout_rig *rig)
