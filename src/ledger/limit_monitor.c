@@ -51,9 +51,10 @@ static const struct limit_violation *const *new_list(struct arena *arena, size_t
         return (const struct limit_violation *const *)ARENA_ARRAY(arena, const struct limit_violation *, most);
 }
 
-static bool is_proved(const struct limit_monitor_entry *entry, const struct limit_monitor_proof *proof)
+static bool is_proved(const struct limit_monitor_entry *entry, const struct limit_monitor_proof *proof, int64_t now)
 {
-        return !entry->needs_proof || proof->listed_at >= entry->seen;
+        return !entry->needs_proof || proof->listed_at >= entry->seen ||
+               (entry->proof_may_lack && now - entry->violation.since >= LIMIT_MONITOR_UNLISTED_MS);
 }
 
 /* Whether it is to be ended now. One that may be is verified first, until kubelet has answered once more. */
@@ -91,7 +92,7 @@ static void limit_monitor_settle(struct limit_monitor_entry *entry, enum guard_m
         const struct limit_monitor_proof *proof, int64_t now, struct limit_monitor_report *report)
 {
         bool is_settled = entry->violation.is_certain;
-        bool is_proven = is_proved(entry, proof);
+        bool is_proven = is_proved(entry, proof, now);
 
         entry->violation.is_certain = is_settled && is_proven && proof->listed_at > proof->allocated_at;
         report->wants_list |= !is_proven && !entry->is_reported;

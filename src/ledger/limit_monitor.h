@@ -31,7 +31,8 @@
  * Allocations and their owners may be out of date: a process may be of a container that kubelet has not listed to us yet. kubelet
  * records a container's devices before it starts; so evidence against a process counts only with an answer of kubelet to a question
  * that was asked after the process had been seen. Until then nothing but unknown is reported, and |wants_list| asks for kubelet's
- * list. Without such answers there are no violations.
+ * list. Without such answers there are no other violations. Where kubelet could name the owner, unknown waits for its answer as well,
+ * for LIMIT_MONITOR_UNLISTED_MS at most: a program may run before kubelet has been asked whose the newest allocation is.
  *
  * A violation counts when every poll for LIMIT_MONITOR_LASTING_MS, two at least, has seen it. It is reported once, and once more when
  * it is gone. With a poll every 2 s that is within 5 s.
@@ -52,6 +53,7 @@
 #define LIMIT_MONITOR_FRESH_MS INT64_C(5000)
 #define LIMIT_MONITOR_LASTING_MS INT64_C(1000)
 #define LIMIT_MONITOR_PATIENCE_MS INT64_C(10000)
+#define LIMIT_MONITOR_UNLISTED_MS INT64_C(10000)
 
 /* What one container was granted of one unit. */
 struct limit_monitor_allocation {

@@ -261,6 +261,12 @@ static const char *who(const struct judge *judge, const struct account *account,
                 account->unit ? account->unit : "an unknown unit", account->daemon->name);
 }
 
+/* Kubelet's next answer may say whose the processes are. */
+static bool may_get_owner(const struct account *account)
+{
+        return account->top->pid > 0 && account->top->pod_uid && !account->is_on_record;
+}
+
 static struct limit_violation *limit_monitor_judge_add(struct judge *judge, enum limit_violation_kind kind,
         const struct account *account, const struct mps_client *client, const char *key)
 {
@@ -270,7 +276,8 @@ static struct limit_violation *limit_monitor_judge_add(struct judge *judge, enum
                 kind == LIMIT_VIOLATION_MEMORY || kind == LIMIT_VIOLATION_STRANGER || kind == LIMIT_VIOLATION_UNKNOWN;
 
         entry->key = key;
-        entry->needs_proof = kind != LIMIT_VIOLATION_UNKNOWN || account->is_on_record;
+        entry->proof_may_lack = kind == LIMIT_VIOLATION_UNKNOWN && may_get_owner(account);
+        entry->needs_proof = kind != LIMIT_VIOLATION_UNKNOWN || account->is_on_record || entry->proof_may_lack;
         entry->seen = is_of_account ? account->seen : seen_of(judge, account->daemon, client);
         entry->violation = (struct limit_violation){
                 .kind = kind,

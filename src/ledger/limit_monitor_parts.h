@@ -9,7 +9,8 @@ struct limit_monitor_entry {
         struct limit_violation violation; /* |is_certain|: as far as it does not depend on the proof */
         const char *key;                  /* the same for the same violation at another look */
         bool needs_proof;
-        int64_t seen; /* the newest of the processes that it is about, for the first time */
+        bool proof_may_lack; /* after LIMIT_MONITOR_UNLISTED_MS it counts without */
+        int64_t seen;        /* the newest of the processes that it is about, for the first time */
         bool is_reported;
         bool is_being_verified; /* certain, and kubelet is being asked once more, since |verified_since| */
         int64_t verified_since;

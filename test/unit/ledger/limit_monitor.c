@@ -281,6 +281,26 @@ static void test_no_process_is_external_while_an_owner_is_not_known(void **state
         assert_ending(&scene, "");
 }
 
+/* A program may run before kubelet was asked whose the newest allocation is, and kubelet may be slow. */
+static void test_a_process_whose_owner_kubelet_has_yet_to_name_is_reported_only_if_it_does_not(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+
+        scene_init(&scene);
+        scene.is_silent = true;
+        set_allocations(&scene, {"g1", "GPU-a", NULL, NULL, 4096, 333, MPS_TIER_DEFAULT});
+        set_clients(&scene, {.pid = 11, .pod_uid = "p1", .container_id = C1, .memory = 2000 * MIB});
+        for (int64_t waited = 0; waited < LIMIT_MONITOR_UNLISTED_MS; waited += 2000) {
+                poll(&scene);
+                assert_appeared(&scene, "");
+                assert_true(scene.report.wants_list);
+        }
+        poll(&scene);
+        assert_appeared(&scene, "unknown 11 -");
+        poll(&scene);
+        assert_false(scene.report.wants_list);
+}
+
 static void test_processes_that_cannot_be_seen_are_reported_together(void **state UNUSED)
 {
         _cleanup_(scene_done) struct scene scene;
@@ -606,6 +626,7 @@ int main(void)
                 cmocka_unit_test(test_a_server_that_allows_more_than_the_allocation_is_found_where_nothing_else_limits),
                 cmocka_unit_test(test_a_pod_without_an_allocation_on_the_unit_is_external),
                 cmocka_unit_test(test_no_process_is_external_while_an_owner_is_not_known),
+                cmocka_unit_test(test_a_process_whose_owner_kubelet_has_yet_to_name_is_reported_only_if_it_does_not),
                 cmocka_unit_test(test_processes_that_cannot_be_seen_are_reported_together),
                 cmocka_unit_test(test_a_process_of_no_pod_is_left_alone),
                 cmocka_unit_test(test_an_unknown_allocation_in_the_environment_is_a_claim),
