@@ -700,7 +700,7 @@ class ApiServer:
             raise Refused(422, 'Invalid', 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value')
         if not request.body.get('apiVersion') or not request.body.get('kind'):
             raise Refused(400, 'BadRequest', 'apiVersion and kind are required for apply patches')
-        if request.name not in self.store.collections.get(request.collection, {}):
+        if not subresource and request.name not in self.store.collections.get(request.collection, {}):  # a subresource is never created
             self.authorize(request, 'create')
         object_, is_new = self.store.apply(request.collection, request.name, request.body, manager,
                                            request.query.get('force') == 'true', request.namespace or None, subresource)

@@ -19,8 +19,11 @@ class Cdi:
         for name in sorted(os.listdir(folder)):
             if not name.endswith('.json'):
                 continue
-            with open(os.path.join(folder, name), encoding='utf-8') as file:
-                spec = json.load(file)
+            try:
+                with open(os.path.join(folder, name), encoding='utf-8') as file:
+                    spec = json.load(file)
+            except FileNotFoundError:
+                continue  # it was removed meanwhile
             for device in spec['devices']:
                 qualified = '%s=%s' % (spec['kind'], device['name'])
                 if qualified in self.devices:

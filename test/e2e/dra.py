@@ -138,7 +138,7 @@ class DraNode(MpsNode):
         user = {'resource': 'pods', 'name': pod.name, 'uid': pod.uid}
         self._write_status(claim, reservedFor=[*status.get('reservedFor', []), user])
 
-    def _release(self, claim, pod):
+    def release(self, claim, pod):
         """As the controller of claims does when the pod is gone."""
         claim = self.look(claim)
         if claim is None:
@@ -215,7 +215,7 @@ class DraNode(MpsNode):
                 assert time.monotonic() < deadline, '%s\n%s' % (failed, self.logs())
                 time.sleep(0.1)
         for claim in pod.claims:
-            self._release(claim, pod.pod)
+            self.release(claim, pod.pod)
         self.cluster.api.delete('/api/v1/namespaces/%s/pods' % pod.pod.namespace, pod.pod.name)
 
     def cdi_devices(self):

@@ -333,7 +333,9 @@ class DraKubelet:
 
     def prepare_again(self):
         """What a kubelet does for pods that run when it starts."""
-        self._prepare([claim for claim in self.claims.values() if not claim.is_prepared])
+        with self.changed:
+            claims = [claim for claim in self.claims.values() if not claim.is_prepared]
+        self._prepare(claims)
 
     def unprepare(self, pod):
         """The pod has ended. Raises Failed as prepare() does."""

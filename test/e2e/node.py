@@ -67,6 +67,7 @@ class Process:
     def __init__(self, command, environment):
         self.started = time.monotonic()
         self._lines = []
+        self._taken = 0
         self._changed = threading.Condition(threading.RLock())
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -94,6 +95,14 @@ class Process:
     def story(self):
         """The log without the configuration, which is as long as all the rest, and known."""
         return re.sub(r'^.*Running with config:\n(?s:.*?)^}\n', '', self.log(), flags=re.MULTILINE)
+
+    def take_lines(self, keep):
+        """The lines since the last call. Of those before, the newest |keep| stay in the log, for runs of hours."""
+        with self._changed:
+            lines = self._lines[self._taken:]
+            del self._lines[:-keep]
+            self._taken = len(self._lines)
+            return lines
 
     def count(self, pattern):
         return len(re.findall(pattern, self.log(), re.MULTILINE))
