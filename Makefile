@@ -3,11 +3,13 @@
 BUILD := build
 PYTHON := /usr/bin/python3
 FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 600
+SOAK_ARGS ?=
 DEMO_ARGS ?=
 IMAGE_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit plain asan tsan valgrind fuzz bench fmt lint manifests picture dist clean help bootstrap
+.PHONY: all run image check unit plain asan tsan valgrind fuzz soak bench fmt lint manifests picture dist clean help bootstrap
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -55,6 +57,9 @@ valgrind: bootstrap ## the soak test under valgrind: 10,000 allocations, 100 res
 
 fuzz: bootstrap ## each fuzz target for FUZZ_SECONDS (60)
 	@tools/fuzz $(FUZZ_SECONDS)
+
+soak: $(BUILD)/main/build.ninja ## random work and faults at once for SOAK_SECONDS (600): docs/soak.md
+	@meson test -C $(BUILD)/main --verbose --timeout-multiplier 0 --test-args "--seed random --seconds $(SOAK_SECONDS) $(SOAK_ARGS)" soak/everything
 
 bench: bootstrap ## the budgets: every figure, and the command that made it
 	@bench/run

@@ -1,0 +1,467 @@
+"""The node of a soak, and how each step is carried out on it: four H100s, two of them shared by the device plugin, two given out by DRA;
+agent and supervisor with a parent that starts them again, as in their containers; the stand-ins for kubelet and the API server with exactly
+the rights of deploy/rbac.json."""
+import collections
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import grpc
+
+import expected
+import mps as mps_module
+from cluster import Cluster
+from dra import DRIVER, WHOLE, DraNode, Unschedulable
+from mps_node import H100, uuid_of
+from node import GPU, REPORT
+from pods import ClaimPod, PluginPod
+from resourceslices import quantity
+from steps import DRA_GPUS, GPUS, PLUGIN_GPUS, REPLICAS
+from test_device_lists import machine, make_device_nodes, make_driver
+
+LIFETIME = 7 * 86400  # seconds, of simulated daemons
+DYING = 30.0  # seconds that programs may live on after that
+EXCUSE = 60.0  # seconds after something happened to a unit or a process in which an Allocate may be refused
+OVERLAP = 1.0  # seconds that two agents of an upgrade run beside each other
+IGNORED_XID = 13
+LOST_XID = 79
+REMEMBERED_LINES = 2000  # of a log
+
+
+def child_of(pid):
+    """The process that a parent keeps; None: there is none at the moment."""
+    with contextlib.suppress(OSError):
+        with open('/proc/%d/task/%d/children' % (pid, pid), encoding='ascii') as file:
+            return int((file.read().split() or [0])[0]) or None
+    return None
+
+
+class Scene:
+    quantity = staticmethod(quantity)
+
+    def __init__(self, folder, say):
+        """|folder| is for the stand-in API server; |say| is called with each line of the story."""
+        self.say = say
+        self.cluster = Cluster(folder)
+        self.node = DraNode(self.cluster)
+        self.replicas = REPLICAS[0]
+        self.pods = {}
+        self.faults = {}  # (what, GPU) → call or None
+        self.events = []
+        self.is_over = threading.Event()
+        self.found = collections.OrderedDict()  # what is wrong → text
+        self.agents_made = 0
+        self.kills = 0  # of agents that their parent starts again
+        self.restarts = 0  # of which the log says so
+        self._dooms = {}  # unit → when something deadly happened to it
+        self._touched = {}  # unit or process → when something happened to it
+        self._lock = threading.Lock()
+        self._ports = {}  # agent → where it serves its metrics
+
+    # ---- what is found ----
+
+    def wrong(self, what, text):
+        with self._lock:
+            is_new = self.found.setdefault(what, text) is text
+        if is_new:
+            self.said('WRONG (%s): %s' % (what, text))
+
+    def said(self, text):
+        self.say(text)
+
+    def _touch(self, *whats, is_deadly=False):
+        for what in whats:
+            self._touched[what] = time.monotonic()
+            if is_deadly:
+                self._dooms[what] = time.monotonic()
+
+    def is_excused(self, *whats):
+        """Something happened to one of them a moment ago, or is wrong with it now."""
+        recently = time.monotonic() - EXCUSE
+        return any(self._touched.get(what, 0) > recently or any(uuid_of(gpu) == what for _, gpu in self.faults) for what in whats)
+
+    def may_die(self, unit, started):
+        """Something happened to the unit that no program survives, since the program was started or shortly before."""
+        return self._dooms.get(unit, 0) > started - DYING or any(what == 'lost' and uuid_of(gpu) == unit for what, gpu in self.faults)
+
+    def check_programs(self):
+        """No program ends but by what happened to its unit."""
+        for pod in list(self.pods.values()):
+            share = pod.share
+            for program in pod.take_dead():
+                if share and not program.is_expected_to_end and not self.may_die(share.unit, program.started):
+                    self.wrong('program', 'a program of %s on %s has ended with status %s although nothing happened to that unit' % (
+                        pod.name, share.unit, program.client.process.returncode))
+
+    # ---- begin and end ----
+
+    def start(self):
+        node = self.node
+        make_device_nodes(node, *('/dev/nvidia%d' % i for i in GPUS))
+        make_driver(node)
+        self._write_gpus()
+        self.write_config()
+        node.start_mps('--restart-after-crash=never')
+        node.kubelet.start()
+        node.dra.start()
+        self.start_agent()
+
+    def start_agent(self):
+        self.agents_made += 1
+        node = self.node
+        return node.start(
+            *self.cluster.options(), '--restart-after-crash=always', '--log-level=info', '--metrics-address=127.0.0.1:0',
+            '--cdi-root=' + node.cdi_folder, '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'),
+            '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry, '--dra-instance=a%d' % self.agents_made)
+
+    def finish(self):
+        """Stops all of it; returns what was wrong with the end."""
+        self.is_over.set()
+        for pod in self.pods.values():
+            pod.end()
+        for pod in self.pods.values():
+            pod.join(10)
+        faults = self.node.finish()
+        refused = self.cluster.refused()
+        self.cluster.api.close()
+        return [fault for fault in faults if not fault.startswith('---- ')] + \
+            (['deploy/rbac.json does not allow: %s' % refused] if refused else [])
+
+    def write_config(self):
+        self.node.config({'version': 'v1', 'flags': {'mpsRoot': '/run/nvidia/mps'}, 'dra': {'enabled': True, 'devices': [str(i) for i in DRA_GPUS]},
+                          'sharing': {'mps': {'provisioning': 'weighted', 'maxPerRequest': expected.MAX_PER_REQUEST, 'guard': 'report',
+                                              'resources': [{'name': GPU, 'replicas': self.replicas}]}}})
+
+    def _write_gpus(self):
+        changes = collections.defaultdict(dict)
+        for (what, gpu), call in self.faults.items():
+            if what == 'lost':
+                changes[gpu]['lost'] = True
+            elif what == 'failing':
+                changes[gpu].setdefault('errors', {})[call] = 'UNKNOWN'
+            elif what == 'hanging':
+                changes[gpu].setdefault('delays', {})[call] = '600s'
+        self.node.gpus(len(GPUS), 'lifetime: %d' % LIFETIME, model=H100, changes=changes, events=self.events)
+
+    # ---- names ----
+
+    def unit_of(self, device):
+        """'gpu-2-shared' → its UUID."""
+        return uuid_of(int(re.match(r'gpu-(\d+)', device).group(1)))
+
+    @property
+    def agent(self):
+        return self.node.agents[-1]
+
+    # ---- steps ----
+
+    def do(self, step):
+        verb, *words = step.words
+        getattr(self, '_do_' + verb)(*words)
+
+    def _do_pod(self, name, count):
+        """As the scheduler and kubelet do it: what is allocatable and not in use is enough, and then it has to work."""
+        kubelet, count = self.node.kubelet, int(count)
+        with kubelet.changed:
+            held = sum(len(pod.held(GPU)) for pod in kubelet.pods.values())
+            is_enough = GPU in kubelet.newest and sum(kubelet.devices.get(GPU, {}).values()) - held >= count
+            messages = len(kubelet.messages)
+        if not is_enough:
+            return
+        try:
+            kubelet.admit(name, GPU, count)
+        except (grpc.RpcError, RuntimeError, KeyError, ValueError) as error:
+            self._refused(name, error, messages)
+            return
+        self._add(PluginPod(self, name))
+
+    def _refused(self, name, error, messages):
+        text = error.details() if isinstance(error, grpc.RpcError) else '%s: %s' % (type(error).__name__, error)
+        with self.node.kubelet.changed:
+            is_news = len(self.node.kubelet.messages) != messages
+        units = [uuid_of(gpu) for gpu in PLUGIN_GPUS]
+        if is_news or self.is_excused('agent', 'supervisor', 'kubelet', *units):
+            self.said('%s is refused: %s' % (name, text))
+        else:
+            self.wrong('refused', '%s was admitted by the scheduler, and refused although nothing is wrong: %s' % (name, text))
+
+    def _add(self, pod):
+        self.pods[pod.name] = pod
+        pod.start()
+        pod.order('first')
+
+    def _claim(self, name, kind, **more):
+        claim = self.node.claim(name, **more)
+        pod = self.node.create(claim)
+        try:
+            self.node.schedule(claim, pod)
+        except Unschedulable:
+            self.cluster.api.delete('/api/v1/namespaces/default/pods', pod.name)
+            self.forget_claim(claim)
+            return
+        self._add(ClaimPod(self, name, kind, claim, pod))
+
+    def forget_claim(self, claim):
+        self.cluster.api.delete('/apis/resource.k8s.io/v1/namespaces/default/resourceclaims', claim['metadata']['name'])
+
+    def _do_share(self, name, memory, percentage):
+        self._claim(name, 'share', capacity={'memory': memory + 'Gi', 'threadPercentage': percentage})
+
+    def _do_whole(self, name):
+        self._claim(name, 'whole', class_=WHOLE)
+
+    def _do_program(self, name):
+        if name in self.pods:
+            self.pods[name].order()
+
+    def _do_end(self, name):
+        if name in self.pods:
+            self.pods[name].end()
+        self.reap()
+
+    def reap(self):
+        """Forgets pods that have ended."""
+        for name, pod in list(self.pods.items()):
+            if pod.has_ended.is_set() and pod.join(0):
+                del self.pods[name]
+                if isinstance(pod, ClaimPod):
+                    self.cluster.api.delete('/api/v1/namespaces/default/pods', pod.pod.name)
+                    self.forget_claim(pod.claim)
+
+    def _do_pause(self, milliseconds):
+        self.is_over.wait(int(milliseconds) / 1000)
+
+    def _do_config(self, replicas):
+        self.replicas = int(replicas)
+        self.write_config()
+
+    # ---- faults that last ----
+
+    def _do_fault(self, what, gpu, call=None):
+        self.faults[(what, int(gpu))] = call
+        self._touch(uuid_of(int(gpu)), is_deadly=what == 'lost')
+        if what == 'lost':
+            self.events.append({'gpu': int(gpu), 'xid': LOST_XID})
+        self._write_gpus()
+
+    def _do_mend(self, what, gpu, *_):
+        if self.faults.pop((what, int(gpu)), self) is not self:
+            self._touch(uuid_of(int(gpu)))
+            self._write_gpus()
+
+    def mend_all(self):
+        for what, gpu in list(self.faults):
+            self._do_mend(what, gpu)
+        with self.cluster.api.store.lock:
+            self.cluster.api.faults.clear()
+            for watch in self.cluster.api.watches:
+                if watch['order'] == 'freeze':
+                    watch['order'] = 'drop'
+            self.cluster.api.store.lock.notify_all()
+
+    # ---- what happens at once ----
+
+    def _do_hit(self, whom, how, *words):
+        getattr(self, '_hit_' + whom)(how, *words)
+
+    def _hit_agent(self, how):
+        self._touch('agent')
+        if how == 'kill':
+            pid = child_of(self.agent.pid)
+            if pid:
+                self.kills += 1
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return
+        old = self.agent
+        if how == 'upgrade':
+            self.start_agent()
+            self.is_over.wait(OVERLAP)
+        self._stop(old)
+        if how == 'stop':
+            self.start_agent()
+        self._touch('agent')
+
+    def _stop(self, process):
+        """An agent, by its parent."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGTERM)
+        process.wait()
+        self.read_log(process)
+        for fault in process.finish('agent'):
+            self.wrong('end', fault)
+        self.node.agents.remove(process)
+
+    def _hit_supervisor(self, how):
+        node = self.node
+        self._touch('supervisor', *map(uuid_of, GPUS), is_deadly=how == 'stop')
+        old = node.supervisor
+        status = old.kill() if how == 'kill' else old.stop()
+        self.read_log(old)
+        if status != old.expected_status:
+            self.wrong('end', 'the supervisor ended with %d' % status)
+        node.programs.agents.remove(old)
+        node.start_mps('--restart-after-crash=never')
+        self._touch('supervisor')
+
+    def _hit_kubelet(self, _):
+        self._touch('kubelet')
+        self.node.dra.stop()
+        self.node.kubelet.restart()
+        self.node.dra.start()
+        self._touch('kubelet')
+
+    def _hit_daemon(self, how, gpu):
+        found = self.daemons().get(uuid_of(int(gpu)))
+        if found and found.get('pid'):
+            self._touch(uuid_of(int(gpu)), is_deadly=True)
+            self._signal(found['pid'], signal.SIGKILL if how == 'kill' else signal.SIGSTOP)
+
+    def _hit_server(self, _, gpu):
+        for server in self.daemons().get(uuid_of(int(gpu)), {}).get('servers', []):
+            self._touch(uuid_of(int(gpu)), is_deadly=True)
+            self._signal(server['pid'], signal.SIGKILL)
+
+    @staticmethod
+    def _signal(pid, number):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    def _hit_program(self, how, name):
+        pod = self.pods.get(name)
+        program = pod.first() if pod else None
+        if not program:
+            return
+        program.is_expected_to_end = True
+        if how == 'fault':
+            self._touch(pod.share.unit, is_deadly=True)
+        self._signal(program.client.pid, signal.SIGUSR1 if how == 'fault' else signal.SIGKILL)
+
+    def _hit_xid(self, _, gpu):
+        self.events.append({'gpu': int(gpu), 'xid': IGNORED_XID})
+        self._write_gpus()
+
+    def _hit_configuration(self, _):
+        self._signal(child_of(self.agent.pid) or self.agent.pid, signal.SIGHUP)
+
+    def _hit_api(self, how):
+        api = self.cluster.api
+        if how == 'gone':
+            api.compact()
+            api.order_watches('end')
+        elif how in ('drop', 'end', 'freeze'):
+            api.order_watches(how)
+        elif how in ('429', '500'):
+            api.fault('status', code=int(how), times=3, retry_after=1 if how == '429' else None)
+        elif how == 'rotate':
+            api.rotate_token()
+        elif how == 'cut':
+            for connection in list(api.connections):
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        else:
+            api.fault(how, times=2)
+
+    # ---- what there is ----
+
+    def status(self):
+        """What the supervisor says; None: nothing."""
+        try:
+            peer = mps_module.Socket(self.node.programs)
+        except OSError:
+            return None
+        try:
+            peer.send(do='watch')
+            message = peer.read()
+            while message is not None and 'status' not in message:
+                message = peer.read()
+            return message and message['status']
+        except (OSError, AssertionError):
+            return None
+        finally:
+            peer.close()
+
+    def daemons(self):
+        return {one['name']: one for one in (self.status() or {'daemons': []})['daemons']}
+
+    def ended(self, process):
+        """By itself: nobody stopped it."""
+        if process.process.returncode not in (None, process.expected_status):
+            self.wrong('end', 'a process ended by itself, with %d: %s' % (process.process.returncode, process.log()[-500:]))
+
+    def read_log(self, process):
+        """The lines that are new. What only a soak makes long does not stay in memory."""
+        lines = process.take_lines(REMEMBERED_LINES)
+        self.restarts += sum('event=AgentRestarted' in line for line in lines)
+        for line in lines:
+            port = re.search(r'metrics.* port=(\d+)', line)
+            if port:
+                self._ports[process] = int(port.group(1))
+            if REPORT.match(line):
+                self.wrong('report', line.strip())
+            if 'event=MPSLimitViolated' in line or 'event=MPSClientTerminated' in line:
+                self.wrong('violation', line.strip())
+        return lines
+
+    def healthz(self):
+        """What is wrong in the agent's own eyes; '' where nothing is."""
+        if self.agent not in self._ports:
+            return 'it does not serve'
+        try:
+            with urllib.request.urlopen('http://127.0.0.1:%d/healthz' % self._ports[self.agent], timeout=10) as answer:
+                answer.read()
+                return ''
+        except urllib.error.HTTPError as error:
+            return error.read().decode().strip()
+        except OSError as error:
+            return str(error)
+
+    def marks(self):
+        object_ = self.cluster.node()
+        bad = [one['type'] for one in object_['status']['conditions'] if one['type'] != 'Ready' and one['status'] != 'False']
+        return tuple([taint['key'] for taint in object_['spec'].get('taints') or []] + bad)
+
+    def shares(self):
+        return [share for pod in list(self.pods.values()) if (share := pod.share)]
+
+    def facts(self):
+        kubelet, node = self.node.kubelet, self.node
+        shares = self.shares()
+        with kubelet.changed:
+            devices = dict(kubelet.devices.get(GPU, {})) if GPU in kubelet.newest else {}
+        return expected.Facts(
+            shares=shares, memory={uuid_of(gpu): H100['memory'] for gpu in GPUS}, devices=devices,
+            lost={uuid_of(gpu) for what, gpu in self.faults if what == 'lost'}, replicas=self.replicas,
+            plugin_units=tuple(map(uuid_of, PLUGIN_GPUS)), dra_units={uuid_of(gpu): 'gpu-%d' % gpu for gpu in DRA_GPUS},
+            published={name: [taint['key'] for taint in device.get('taints', [])] for name, device in node.devices().items()})
+
+    def all_facts(self):
+        """With what takes time to find out."""
+        facts, node = self.facts(), self.node
+        driver = node.dra.driver(DRIVER)
+        status = self.status()
+        facts.record = self.record()
+        facts.daemons = status and {one['name']: one['state'] for one in status['daemons']}
+        facts.is_driver_connected = bool(driver and driver.ready.is_set())
+        facts.waiting = {pod.name: pod.problem for pod in list(self.pods.values()) if pod.problem}
+        facts.cdi_devices = tuple(name for name in node.cdi_devices() if name.startswith(DRIVER))
+        facts.sockets = tuple(node.sockets())
+        facts.marks, facts.health = self.marks(), self.healthz()
+        return facts
+
+    def record(self):
+        """The ledger on disk; None: it cannot be read."""
+        try:
+            with open(os.path.join(self.node.mps_root, 'allocations-%s.json' % GPU.replace('/', '_')), encoding='utf-8') as file:
+                return {grant['id']: grant['unit'] for grant in json.load(file)['grants']}
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            return None
