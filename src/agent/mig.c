@@ -6,7 +6,7 @@
 
 #include "agent/evict.h"
 #include "base/log.h"
-#include "base/strbuf.h"
+#include "base/names.h"
 #include "ledger/claims.h"
 #include "mig/run.h"
 #include "node/mig_labels.h"
@@ -51,8 +51,7 @@ static bool is_held_back(const struct agent_mig *mig, const char *unit)
 
 struct look {
         const struct agent_mig *mig;
-        struct strbuf text;
-        unsigned int count;
+        struct names names;
         const char *last;
 };
 
@@ -62,11 +61,7 @@ static void add_holder(struct look *look, const char *unit, const char *holder)
         if (look->last && strcmp(look->last, holder) == 0)
                 return;
         look->last = holder;
-        if (look->count < HOLDERS_MAX)
-                strbuf_printf(&look->text, "%s%s (%s)", look->count ? ", " : "", holder, unit);
-        else if (look->count == HOLDERS_MAX)
-                strbuf_printf(&look->text, ", …");
-        look->count++;
+        names_add(&look->names, "%s (%s)", holder, unit);
 }
 
 /* |held->holder| is "namespace/pod/container", or has no pod's name. Kubelet's record has the UID as soon as the pod is admitted. */
@@ -109,7 +104,7 @@ static void add_claims(struct look *look, struct arena *arena)
         const struct agent_mig *mig = look->mig;
         const struct ledger_claim_state *states;
         size_t n_states = ledger_claims(mig->options.ledger, arena, &states);
-        unsigned int n_before = look->count;
+        unsigned int n_before = look->names.count;
 
         for (size_t i = 0; i < n_states; i++)
                 for (size_t j = 0; j < states[i].claim->n_devices; j++)
@@ -118,7 +113,7 @@ static void add_claims(struct look *look, struct arena *arena)
                                         arena_printf(arena, "claim %s", states[i].claim->name));
                                 evict_users(mig, states[i].claim);
                         }
-        if (mig->evictions && look->count > n_before)
+        if (mig->evictions && look->names.count > n_before)
                 mig->options.wants_pods(mig->options.data);
 }
 
@@ -160,27 +155,27 @@ static void explain(struct agent_mig *mig, struct look *look, enum ledger_word w
         const char *refusal = mig->evictions ? evictions_refusal(mig->evictions) : "";
 
         if (word != LEDGER_LISTED)
-                strbuf_printf(&look->text,
+                strbuf_printf(&look->names.text,
                         "%skubelet's pod-resources list, which says which pods have ended, cannot be had",
-                        look->text.size ? "; " : "");
+                        look->names.text.size ? "; " : "");
         if (*refusal)
-                strbuf_printf(&look->text, "; %s", refusal);
-        mig_run_explain(mig->run, look->text.data);
+                strbuf_printf(&look->names.text, "; %s", refusal);
+        mig_run_explain(mig->run, look->names.text.data);
 }
 
 static void look_for_holders(struct agent_mig *mig)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
-        struct look look = {.mig = mig, .text = STRBUF_INIT};
+        struct look look = {.mig = mig, .names = NAMES_INIT(HOLDERS_MAX)};
         enum ledger_word word = find_holders(&look, &arena);
 
-        mig->n_holders = look.count;
-        if (phase == MIG_RELEASING && look.count > 0) {
+        mig->n_holders = look.names.count;
+        if (phase == MIG_RELEASING && look.names.count > 0) {
                 mig_run_event(mig->run, MIG_EVENT_HELD, NULL);
-        } else if (look.count > 0 || word == LEDGER_UNKNOWN) {
-                if (look.count > 0)
-                        strbuf_printf(&look.text, " %s it", look.count == 1 ? "has" : "have");
+        } else if (look.names.count > 0 || word == LEDGER_UNKNOWN) {
+                if (look.names.count > 0)
+                        strbuf_printf(&look.names.text, " %s it", look.names.count == 1 ? "has" : "have");
                 explain(mig, &look, word);
         } else if (!mig->withdrawn_ms) {
                 mig_run_explain(
@@ -188,7 +183,7 @@ static void look_for_holders(struct agent_mig *mig)
         } else if (phase == MIG_WAITING && uv_now(mig->options.loop) - mig->withdrawn_ms >= SETTLE_MS) {
                 mig_run_event(mig->run, MIG_EVENT_UNHELD, NULL);
         }
-        strbuf_done(&look.text);
+        names_done(&look.names);
 }
 
 /* ---- releasing ---- */

@@ -3,13 +3,12 @@
 
 #include <unistd.h>
 
+#include "base/boot_id.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "dra/booking.h"
 #include "dra/claim_cdi.h"
 #include "ledger/claims.h"
-
-#define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 static bool is_recorded(const char *uid, void *data)
 {
@@ -53,7 +52,7 @@ int dra_driver_open_record(struct dra_driver *driver, const char *folder, struct
 {
         _free_ char *boot_id = NULL;
 
-        if (file_make_folder(folder, err) < 0 || dra_record_boot_id(&boot_id, BOOT_ID, err) < 0)
+        if (file_make_folder(folder, err) < 0 || boot_id_read(&boot_id, BOOT_ID_PATH, err) < 0)
                 return -1;
         driver->record = dra_record_new(driver->record_path, boot_id);
         return keep_prepared(driver, err);
@@ -69,7 +68,7 @@ bool dra_driver_is_needed(const struct config *config)
 
         if (config->dra.enabled)
                 return true;
-        if (access(path, F_OK) < 0 || dra_record_boot_id(&boot_id, BOOT_ID, &ignored) < 0)
+        if (access(path, F_OK) < 0 || boot_id_read(&boot_id, BOOT_ID_PATH, &ignored) < 0)
                 return false;
         record = dra_record_new(path, boot_id);
         return dra_record_refresh(record, &ignored) == 0 && dra_record_count(record) > 0;

@@ -14,7 +14,6 @@
 #include "dra/name.h"
 
 #define VERSION 1
-#define BOOT_ID_MAX ((size_t)64)
 
 struct entry {
         struct arena arena;
@@ -323,19 +322,6 @@ int dra_record_refresh(struct dra_record *record, struct error *err)
         entries_done(&record->entries);
         record->entries = entries;
         return result;
-}
-
-int dra_record_boot_id(char **ret, const char *path, struct error *err)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-
-        if (file_read(path, BOOT_ID_MAX, &text, err) < 0)
-                return error_prefix(err, "boot id");
-        text.data[strcspn(text.data, "\n")] = '\0';
-        if (!*text.data)
-                return error_set(err, ERROR_INVALID, "boot id: '%s' is empty", path);
-        *ret = xstrdup(text.data);
-        return 0;
 }
 
 /* ---- the record ---- */

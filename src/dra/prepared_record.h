@@ -92,10 +92,7 @@ struct dra_prepared_claim {
 
 struct dra_record;
 
-/* Reads the id of this boot, "6f1c3d3e-…", from the file |path| (/proc/sys/kernel/random/boot_id); for the caller to free. */
-int dra_record_boot_id(char **ret, const char *path, struct error *err) MUST_USE;
-
-/* Reads nothing yet: the record is empty. Both texts are copied; the folder of |path| must exist. */
+/* Reads nothing yet: the record is empty. |boot_id|: base/boot_id.h. Both texts are copied; the folder of |path| must exist. */
 struct dra_record *dra_record_new(const char *path, const char *boot_id);
 struct dra_record *dra_record_free(struct dra_record *record); /* accepts NULL, returns NULL */
 

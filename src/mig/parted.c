@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/strbuf.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "config/tree.h"
 #include "mig/profile_text.h"
 #include "mig/shape.h"
+
+#define NAMES_SIZE 200U /* of those that a message lists */
 
 /* ---- the tree ---- */
 
@@ -309,13 +311,14 @@ int mig_parted_read(struct mig_parted *ret, struct arena *arena, const char *pat
 
 static const char *list_names(struct arena *arena, const struct mig_parted *parted)
 {
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _cleanup_(names_done) struct names names = NAMES_INIT(MIG_PARTED_MAX_CONFIGS);
 
-        for (size_t i = 0; i < parted->n_configs && text.size < 200; i++)
-                strbuf_printf(&text, "%s%.60s", i ? ", " : "", parted->configs[i].name);
-        if (text.size >= 200)
-                strbuf_puts(&text, ", …");
-        return arena_strdup(arena, text.data);
+        for (size_t i = 0; i < parted->n_configs; i++) {
+                if (names.text.size >= NAMES_SIZE)
+                        names.max = MIN(names.max, names.count);
+                names_add(&names, "%.60s", parted->configs[i].name);
+        }
+        return arena_strdup(arena, names.text.data);
 }
 
 int mig_parted_choose(

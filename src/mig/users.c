@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "base/strbuf.h"
+#include "base/names.h"
 #include "gpu/process_list.h"
 
 #define USERS_MAX 64U /* that are listed of one kind */
@@ -45,7 +45,7 @@ static int list_users(struct users *users, const struct nvml *nvml, nvmlDevice_t
 /* |uuid| of a GPU or a MIG device. */
 static int check_unused(const struct nvml *nvml, const char *uuid, struct error *err)
 {
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _cleanup_(names_done) struct names names = NAMES_INIT(USERS_NAMED);
         struct users users = {0};
         nvmlDevice_t device = NULL;
         nvmlReturn_t code = NVML_CALL(nvml, device_get_by_uuid, uuid, &device);
@@ -58,10 +58,9 @@ static int check_unused(const struct nvml *nvml, const char *uuid, struct error 
                 return -1;
         if (users.count == 0)
                 return 0;
-        for (size_t i = 0; i < MIN(users.count, USERS_NAMED); i++)
-                strbuf_printf(&text, "%s%u", i ? ", " : "", users.pids[i]);
-        return error_set(err, ERROR_UNAVAILABLE, "used by process%s %s%s", users.count > 1 ? "es" : "", text.data,
-                users.count > USERS_NAMED ? ", …" : "");
+        for (size_t i = 0; i < users.count; i++)
+                names_add(&names, "%u", users.pids[i]);
+        return error_set(err, ERROR_UNAVAILABLE, "used by process%s %s", users.count > 1 ? "es" : "", names.text.data);
 }
 
 static int check_gpu(const struct nvml *nvml, const struct mig_plan_gpu *plan, struct error *err)

@@ -1,7 +1,7 @@
 /* Texts about what waits. */
 #include <string.h>
 
-#include "base/strbuf.h"
+#include "base/names.h"
 #include "share/rollout_parts.h"
 
 /* Number of holders in one line; kubelet lists all of them. */
@@ -68,18 +68,12 @@ static bool is_new_holder(struct span span, size_t position)
 
 static const char *say_holders(struct arena *arena, struct span span)
 {
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        size_t count = 0;
+        _cleanup_(names_done) struct names names = NAMES_INIT(MAX_HOLDERS);
 
-        for (size_t i = 0; i < span.count && count <= MAX_HOLDERS; i++) {
-                if (!is_new_holder(span, i))
-                        continue;
-                if (count++ < MAX_HOLDERS)
-                        strbuf_printf(&text, "%s%s", count > 1 ? ", " : "", span.holds[i].holder);
-                else
-                        strbuf_printf(&text, ", …");
-        }
-        return arena_strdup(arena, text.data ? text.data : "");
+        for (size_t i = 0; i < span.count && names.count <= MAX_HOLDERS; i++)
+                if (is_new_holder(span, i))
+                        names_add(&names, "%s", span.holds[i].holder);
+        return arena_strdup(arena, names.text.data);
 }
 
 static bool is_pending(struct span span)

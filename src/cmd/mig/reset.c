@@ -1,9 +1,12 @@
 #include "cmd/mig/reset.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 
 #define PROGRAM "/usr/bin/nvidia-smi"
 #define EXIT_NOT_STARTED 127
+#define KILL_MS 5000
 
 /* In the child: |root| is NULL for ours. */
 static void start(const char *root, char **argv)
@@ -26,7 +30,32 @@ static void start(const char *root, char **argv)
                 execv(PROGRAM, argv);
 }
 
-int mig_reset(const char *const *uuids, size_t n_uuids, const char *driver_root, struct error *err)
+/* False: it has not within that time. A kernel without pidfds waits as long as it takes. */
+static bool has_ended(pid_t pid, int *ret_status, int timeout_ms)
+{
+        _close_ int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+
+        if (fd >= 0 && poll(&poll_fd, 1, timeout_ms) == 0)
+                return false;
+        while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
+                ;
+        return true;
+}
+
+/* One that is inside the driver may not be killed, and is left behind. */
+static int wait_for(pid_t pid, int *ret_status, int timeout_ms, struct error *err)
+{
+        if (has_ended(pid, ret_status, timeout_ms))
+                return 0;
+        kill(pid, SIGKILL);
+        return error_set(err, ERROR_TIMEOUT,
+                "nvidia-smi --gpu-reset did not end within %d s and was %s: whether the GPUs were reset is not known; reboot "
+                "the node",
+                timeout_ms / 1000, has_ended(pid, ret_status, KILL_MS) ? "killed" : "left behind");
+}
+
+int mig_reset(const char *const *uuids, size_t n_uuids, const char *driver_root, int timeout_ms, struct error *err)
 {
         static char name[] = "nvidia-smi", reset[] = "--gpu-reset", flag[] = "--id";
         _cleanup_(strbuf_done) struct strbuf list = STRBUF_INIT;
@@ -47,9 +76,8 @@ int mig_reset(const char *const *uuids, size_t n_uuids, const char *driver_root,
                 start(has_root ? driver_root : NULL, argv);
                 _exit(EXIT_NOT_STARTED);
         }
-        while (waitpid(pid, &status, 0) < 0)
-                if (errno != EINTR)
-                        return error_errno(err, errno, "wait for nvidia-smi");
+        if (wait_for(pid, &status, timeout_ms, err) < 0)
+                return -1;
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
                 return 0;
         if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_STARTED)

@@ -8,6 +8,9 @@
 #include "base/error.h"
 
 /*
- * nvidia-smi runs in |driver_root|, with the driver's files, where that has one; else that of PATH runs. What it prints goes to standard error.
+ * nvidia-smi runs in |driver_root|, with the driver's files, where that has one; else that of PATH runs. What it prints goes to standard
+ * error. TIMEOUT: it has not ended within |timeout_ms|, and nobody knows whether the GPUs were reset.
  */
-int mig_reset(const char *const *uuids, size_t n_uuids, const char *driver_root, struct error *err) MUST_USE;
+#define MIG_RESET_MS 120000
+int mig_reset(
+        const char *const *uuids, size_t n_uuids, const char *driver_root, int timeout_ms, struct error *err) MUST_USE;

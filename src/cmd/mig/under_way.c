@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/boot_id.h"
 #include "cmd/mig/reset.h"
-#include "dra/prepared_record.h"
 
 static int reset(const char *const *uuids, size_t n_uuids, void *data, struct error *err)
 {
         const struct mig_under_way *work = data;
 
-        return mig_reset(uuids, n_uuids, command_line_get(work->set, "driver-root-ctr-path"), err);
+        return mig_reset(uuids, n_uuids, command_line_get(work->set, "driver-root-ctr-path"), MIG_RESET_MS, err);
 }
 
 static void say_step(const char *step, void *data)
@@ -26,11 +26,11 @@ static void say_step(const char *step, void *data)
 int mig_under_way_open(struct mig_under_way *ret, const struct option_set *set, const char *state_directory,
         enum mig_mode_change mode_change, FILE *steps, struct error *err)
 {
-        _free_ char *path = xasprintf("%s/proc/sys/kernel/random/boot_id", command_line_get(set, "system-root"));
+        _free_ char *path = xasprintf("%s" BOOT_ID_PATH, command_line_get(set, "system-root"));
         int rc;
 
         *ret = (struct mig_under_way){.set = set, .steps = steps};
-        if (dra_record_boot_id(&ret->boot_id, path, err) < 0)
+        if (boot_id_read(&ret->boot_id, path, err) < 0)
                 return -1;
         ret->options = (struct mig_change_options){.directory = state_directory,
                 .library = command_line_get(set, "nvml-library"),

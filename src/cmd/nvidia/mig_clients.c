@@ -48,6 +48,18 @@ bool mig_clients_has(const json_t *node, const json_t *pod)
         return false;
 }
 
+void mig_clients_name(struct names *names, const json_t *node, const json_t *pods)
+{
+        for (size_t i = 0; i < json_array_size(pods); i++) {
+                const json_t *pod = json_array_get(pods, i);
+                const char *of = object_text(pod, "metadata", "namespace", NULL);
+                const char *name = object_text(pod, "metadata", "name", NULL);
+
+                if (of && name && mig_clients_has(node, pod))
+                        names_add(names, "%s/%s", of, name);
+        }
+}
+
 /* It becomes an argument of systemctl, as root of the host. */
 static bool is_unit(const char *name)
 {

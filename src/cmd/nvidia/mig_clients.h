@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/names.h"
 
 #define MIG_CLIENTS_PAUSED "paused-for-mig-change"
 #define MIG_CLIENTS_SERVICES_MAX ((size_t)64)
@@ -20,6 +21,9 @@ json_t *mig_clients_patch(const json_t *node, bool pause);
 
 /* The pod is one of a component that is paused: its nodeSelector has such a label. One that has ended is not. */
 bool mig_clients_has(const json_t *node, const json_t *pod);
+
+/* Those of |pods| that are. */
+void mig_clients_name(struct names *names, const json_t *node, const json_t *pods);
 
 /* The names in a file of NVIDIA's format ("version: v1", "systemd-services: […]"), in |arena|. */
 int mig_clients_read(

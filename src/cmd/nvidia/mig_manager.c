@@ -214,33 +214,25 @@ static void wait_for_components(uv_timer_t *timer);
 
 static void on_pods(const struct kube_answer *answer, void *data)
 {
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _cleanup_(names_done) struct names names = NAMES_INIT(NAMES_MAX);
         struct mig_program *program = data;
-        const json_t *pods = answer->error ? NULL : json_object_get(answer->object, "items");
-        unsigned int count = 0;
 
         program->call = NULL;
-        for (size_t i = 0; i < json_array_size(pods); i++) {
-                const json_t *pod = json_array_get(pods, i);
-
-                if (mig_clients_has(program->node, pod) && count++ < NAMES_MAX)
-                        strbuf_printf(&text, "%s%s/%s", count > 1 ? ", " : "",
-                                object_text(pod, "metadata", "namespace", NULL),
-                                object_text(pod, "metadata", "name", NULL));
-        }
-        if (answer->error)
-                strbuf_printf(&text, "%s", answer->error->text);
-        else if (count == 0) {
+        if (!answer->error)
+                mig_clients_name(&names, program->node, json_object_get(answer->object, "items"));
+        if (!answer->error && names.count == 0) {
                 mig_run_event(program->run, MIG_EVENT_UNHELD, NULL);
                 return;
-        } else
-                strbuf_printf(
-                        &text, "%s %s not ended yet", count > NAMES_MAX ? ", …" : "", count == 1 ? "has" : "have");
+        }
+        if (answer->error)
+                strbuf_printf(&names.text, "%s", answer->error->text);
+        else
+                strbuf_printf(&names.text, " %s not ended yet", names.count == 1 ? "has" : "have");
         if (uv_now(&program->loop) - program->waiting_since >= WAIT_MS) {
-                mig_run_event(program->run, MIG_EVENT_FAILED, text.data);
+                mig_run_event(program->run, MIG_EVENT_FAILED, names.text.data);
                 return;
         }
-        mig_run_explain(program->run, text.data);
+        mig_run_explain(program->run, names.text.data);
         again(program, POLL_MS, wait_for_components);
 }
 

@@ -415,22 +415,6 @@ static void test_a_record_that_is_cut_anywhere_is_broken(void **state UNUSED)
         rig_done(&rig);
 }
 
-static void test_the_boot_id_is_the_first_line(void **state UNUSED)
-{
-        _free_ char *id = NULL;
-        _free_ char *expected = NULL;
-        struct rig rig;
-
-        rig_init(&rig);
-        expected = xasprintf("boot id: '%s' is empty", rig.path);
-        assert_ok(file_write(rig.path, "\n", 1, &rig.err), &rig.err);
-        assert_fails(dra_record_boot_id(&id, rig.path, &rig.err), &rig.err, ERROR_INVALID, expected);
-        assert_ok(file_write(rig.path, BOOT "\n", sizeof(BOOT), &rig.err), &rig.err);
-        assert_ok(dra_record_boot_id(&id, rig.path, &rig.err), &rig.err);
-        assert_string_equal(id, BOOT);
-        rig_done(&rig);
-}
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -445,7 +429,6 @@ int main(void)
                 cmocka_unit_test(test_a_file_that_makes_no_sense_is_moved_aside),
                 cmocka_unit_test(test_an_empty_file_holds_nothing),
                 cmocka_unit_test(test_a_record_that_is_cut_anywhere_is_broken),
-                cmocka_unit_test(test_the_boot_id_is_the_first_line),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
