@@ -89,6 +89,7 @@ void agent_stop(struct agent *agent, int status)
         node_events_close(agent->events, NULL, NULL);
         agent->labels = agent_labels_close(agent->labels);
         agent->node = node_watch_close(agent->node);
+        agent->pod_labels = agent_pod_labels_close(agent->pod_labels);
         agent->api = agent_api_close(agent->api); /* after everything that has a watch of its client */
 }
 
@@ -243,6 +244,20 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
         agent->report = node_report_new(&options);
 }
 
+static void watch_pod_labels(struct agent *agent, const struct config *config)
+{
+        struct kube_client *client = agent_api_client(agent->api);
+
+        if (!*config->metrics_address || !config->metrics_pod_labels[0])
+                return;
+        if (client && *config->node_name)
+                agent->pod_labels = agent_pod_labels_new(
+                        client, config->node_name, config->metrics_pod_labels, config->metrics_pod_label_names);
+        else
+                log_warn(
+                        "metrics have no labels of pods: there is no API server, or no name of the node (--node-name)");
+}
+
 static int agent_start(struct agent *agent, struct error *err)
 {
         const struct config *config = agent->settings->config;
@@ -305,6 +320,7 @@ static int agent_start(struct agent *agent, struct error *err)
         plugins.broker = ledger_broker(agent->ledger);
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
+        watch_pod_labels(agent, config);
         agent_serve_metrics(agent);
         /* This may replace the settings. */
         cluster = (struct agent_config_cluster){

@@ -65,6 +65,7 @@ static char *write_metrics(void *data)
         metrics.mig = agent->mig ? &mig : NULL;
         agent_usage_look(agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);
         usage.inventory = agent_newest_inventory(agent);
+        usage.labels = agent->pod_labels;
         metrics.usage = &usage;
         metrics.dcgm_host = agent->settings->config->metrics_dcgm ? agent->settings->config->node_name : NULL;
         metrics.events = node_events_counts(agent->events);

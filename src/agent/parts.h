@@ -43,9 +43,10 @@ struct agent {
         struct plugins *plugins;
         struct ledger *ledger;
         struct agent_rollout *rollout;
-        struct metrics_http *metrics; /* NULL: nobody asks for them */
-        struct agent_usage *usage;    /* NULL: nothing is sampled */
-        struct agent_api *api;        /* NULL, as the next three: the API server is not spoken to */
+        struct metrics_http *metrics;        /* NULL: nobody asks for them */
+        struct agent_usage *usage;           /* NULL: nothing is sampled */
+        struct agent_pod_labels *pod_labels; /* NULL: metrics have none */
+        struct agent_api *api;               /* NULL, as the next three: the API server is not spoken to */
         struct node_watch *node;
         struct node_events *events;
         struct node_report *report;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "agent/pod_labels.h"
 #include "gpu/inventory.h"
 #include "ledger/ledger.h"
 #include "share/plan.h"
@@ -24,9 +25,10 @@ bool agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, str
 
 /* All of it, in |arena|, valid until the loop goes on. */
 struct agent_usage_view {
-        const struct usage *usage;         /* for the past; NULL: nothing is sampled */
-        const struct gpu_samples *samples; /* NULL: none yet */
-        const struct inventory *inventory; /* for indices; NULL: unknown */
+        const struct usage *usage;             /* for the past; NULL: nothing is sampled */
+        const struct gpu_samples *samples;     /* NULL: none yet */
+        const struct inventory *inventory;     /* for indices; NULL: unknown */
+        const struct agent_pod_labels *labels; /* NULL: none are wanted */
         const struct usage_row *rows;
         size_t n_rows;
         const struct usage_share *shares;

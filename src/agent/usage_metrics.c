@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/pod_labels.h"
+
 /* ---- GPUs ---- */
 
 /* Rows of one family stand together; the help is that of the first. */
@@ -333,6 +335,8 @@ static bool has_hidden(const struct agent_usage_view *view, const char *uuid)
         return false;
 }
 
+#define ROW_LABELS ((size_t)9)
+
 /* Names stand here alone: with them in each sample the page would be four times as large, and grow with them. */
 static void put_names(struct exposition *to, const struct agent_usage_view *view)
 {
@@ -341,12 +345,16 @@ static void put_names(struct exposition *to, const struct agent_usage_view *view
         for (size_t i = 0; i < view->n_rows; i++) {
                 const struct usage_row *row = &view->rows[i];
 
-                exposition_sample(to,
-                        EXPOSITION_LABELS({"share", row->id}, {"unit", *row->unit ? row->unit : NULL},
-                                {"resource", row->resource}, {"namespace", row->pod_namespace}, {"pod", row->pod},
-                                {"container", row->container}, {"claim", row->claim},
-                                {"pod_uid", row->pod ? NULL : row->pod_uid}, {"tier", row->tier}),
-                        1);
+                struct exposition_label labels[ROW_LABELS + POD_LABELS_MAX + 1] = {{"share", row->id},
+                        {"unit", *row->unit ? row->unit : NULL}, {"resource", row->resource},
+                        {"namespace", row->pod_namespace}, {"pod", row->pod}, {"container", row->container},
+                        {"claim", row->claim}, {"pod_uid", row->pod ? NULL : row->pod_uid}, {"tier", row->tier}};
+                const char *const *names = agent_pod_labels_names(view->labels);
+                const char *const *values = agent_pod_labels_find(view->labels, row->pod_namespace, row->pod);
+
+                for (size_t j = 0; values && names[j]; j++)
+                        labels[ROW_LABELS + j] = (struct exposition_label){names[j], values[j]};
+                exposition_sample(to, labels, 1);
         }
 }
 

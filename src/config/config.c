@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "config/config_file.h"
 #include "config/node_taint.h"
+#include "config/pod_labels.h"
 #include "config/option.h"
 #include "config/word.h"
 
@@ -150,6 +151,13 @@ static int check_node_taint_and_condition(const struct config *config, struct ar
         return 0;
 }
 
+static int name_pod_labels(struct config *config, struct arena *arena, struct error *err)
+{
+        if (pod_labels_name(&config->metrics_pod_label_names, arena, config->metrics_pod_labels, err) < 0)
+                return error_prefix(err, "--metrics-pod-labels");
+        return 0;
+}
+
 /* In the order of usage_words. */
 static const unsigned int usage_seconds[] = {0, 1, 5, 15, 30, 60};
 
@@ -175,6 +183,7 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->system_root = config_copy(merge, arena, "system-root");
         config->metrics_address = config_copy(merge, arena, "metrics-address");
         config->metrics_dcgm = merged_is(merge, "metrics-dcgm", "true");
+        config->metrics_pod_labels = elements(merge, arena, "metrics-pod-labels");
         config->usage_seconds = usage_seconds[choice(merge, "usage-interval")];
         config->node_name = config_copy(merge, arena, "node-name");
         config->kubeconfig = config_copy(merge, arena, "kubeconfig");
@@ -237,7 +246,7 @@ int config_build_text(const struct option_set *options, const struct config_text
         if (set_dra(config, &merge, arena, err) < 0)
                 return -1;
         if (check_mps_root(options, config, arena, warn, warn_data, err) < 0 ||
-                check_node_taint_and_condition(config, arena, err) < 0)
+                check_node_taint_and_condition(config, arena, err) < 0 || name_pod_labels(config, arena, err) < 0)
                 return -1;
         *ret = config;
         return 0;

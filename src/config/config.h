@@ -286,8 +286,10 @@ struct config {
         bool counts_remaps;      /* health.pendingRowRemap is "unhealthy" */
         bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
-        bool metrics_dcgm;          /* metrics of GPUs under dcgm-exporter's names, too */
-        unsigned int usage_seconds; /* between readings of who uses what; 0: none */
+        bool metrics_dcgm;                          /* metrics of GPUs under dcgm-exporter's names, too */
+        const char *const *metrics_pod_labels;      /* keys, NULL-terminated: labels of pods that metrics repeat */
+        const char *const *metrics_pod_label_names; /* there, in the same order */
+        unsigned int usage_seconds;                 /* between readings of who uses what; 0: none */
 
         struct config_discovery discovery_flags;
         struct config_dra dra;

@@ -1,7 +1,6 @@
 #include "config/node_taint.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -43,7 +42,7 @@ static bool is_domain(const char *text, size_t length)
         return is_alphanumeric(previous);
 }
 
-static bool is_qualified_name(const char *text)
+bool qualified_name_is_valid(const char *text)
 {
         const char *slash = strchr(text, '/');
 
@@ -68,7 +67,7 @@ int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *te
         value = strchr(key, '=');
         if (value)
                 *value++ = '\0';
-        if (!is_qualified_name(key))
+        if (!qualified_name_is_valid(key))
                 return error_set(err, ERROR_INVALID,
                         "'%.150s' is no key of a taint: a name of at most 63 letters, digits, '-', '_' and '.', and before "
                         "it, if wanted, a domain and a slash",
@@ -100,7 +99,7 @@ int node_condition_check(const char *type, struct error *err)
                         return error_set(err, ERROR_INVALID,
                                 "'%s' is a condition that kubelet sets: use another type, for example GPUSharingReady",
                                 type);
-        if (!is_qualified_name(type))
+        if (!qualified_name_is_valid(type))
                 return error_set(err, ERROR_INVALID,
                         "'%.150s' is no type of a condition: a name of at most 63 letters, digits, '-', '_' and '.', and "
                         "before it, if wanted, a domain and a slash; for example GPUSharingReady",

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -18,6 +20,9 @@ struct node_taint {
  * that of a label), so that it does not refuse later what stands here now. Keys that Kubernetes manages itself are refused.
  */
 int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *text, struct error *err) MUST_USE;
+
+/* The key of a label, a taint or an annotation: "team", "app.kubernetes.io/name". */
+bool qualified_name_is_valid(const char *text);
 
 /* The type of a condition: a qualified name that is none of kubelet's own. */
 int node_condition_check(const char *type, struct error *err) MUST_USE;

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 
 import pytest
+from apiserver import agent_rules
+from cluster import NAME, cluster  # noqa: F401 -- a fixture
 from mps_node import MpsNode
 from node import GPU, SIMULATOR, WARPSHARE, sharing, v100s
 from test_agent_metrics import get
@@ -125,6 +127,39 @@ def test_the_page_of_the_node_has_what_happened(node):
     event, = page(node)['events']
     assert (event['kind'], event['reason'], event['unit']) == ('Warning', 'GPUUnhealthy', uuid)
     assert 'Xid 79' in event['text'] and 'Xid 79' in page(node)['gpus'][0]['units'][0]['reason']
+def test_chosen_labels_of_pods_are_repeated(node, cluster):  # noqa: F811
+    cluster.api.allow(agent_rules('podLabels', 'configuration'))
+    cluster.create_pod(node.kubelet, 'train', 'team-a', labels={'team': 'vision', 'app.kubernetes.io/name': 'resnet', 'secret': 'x'})
+    machine = Machine(node)
+    kubelet = node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--system-root', machine.root,
+                             '--metrics-pod-labels=team,app.kubernetes.io/name', '--events=none', *cluster.options())
+    kubelet.admit('train', GPU, 1, namespace='team-a')
+    machine.put(4711, '/kubepods/burstable/pod%s/%064d' % (kubelet.pods['train'].uid, 1))
+    gpus = v100s(1)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB'}]
+    node.scenario(gpus)
+
+    def chosen():
+        return [{key: value for key, value in of.items() if key.startswith('label_')} for of in names(node).values() if of.get('pod') == 'train']
+
+    node.wait(lambda: chosen() == [{'label_team': 'vision', 'label_app_kubernetes_io_name': 'resnet'}], 'the labels are repeated')
+    asked, = cluster.api.asked('list', 'pods')
+    assert asked.query['fieldSelector'] == 'spec.nodeName=' + NAME
+    cluster.api.patch('/api/v1/namespaces/team-a/pods', 'train', {'metadata': {'labels': {'team': 'speech', 'app.kubernetes.io/name': None}}})
+    node.wait(lambda: chosen() == [{'label_team': 'speech'}], 'a label that changes')
+    cluster.api.delete('/api/v1/namespaces/team-a/pods', 'train')
+    node.wait(lambda: chosen() == [{}], 'the pod is gone')
+    assert not cluster.refused()
+
+
+def test_without_the_right_to_read_pods_metrics_have_no_labels(node, cluster):  # noqa: F811
+    cluster.api.allow(agent_rules('configuration'))
+    node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--metrics-pod-labels=team', '--events=none', *cluster.options())
+    node.agent.wait_log('metrics have no labels of pods: the pods of this node cannot be read')
+    assert get(node.agent, '/metrics')[0] == 200
+    assert cluster.refused() == [('list', '/api/v1/pods')]
+    node.agent.stop()
+    cluster.api.requests.clear()
 
 
 def test_no_reading_is_made_where_it_is_off(node):

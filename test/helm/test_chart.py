@@ -55,7 +55,7 @@ VALUES = {
         'config': {'map': {'default': {'version': 'v1', 'dra': {'enabled': True, 'devices': [0], 'timeSlicing': True}}}}},
     'DRA without classes and shares': {'dra': {'enabled': True, 'deviceClasses': {'create': False}}, 'mps': {'enabled': False}},
     'no metrics': {'metrics': {'enabled': False}},
-    'metrics': {'metrics': {'port': 9500, 'dcgm': True, 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
+    'metrics': {'metrics': {'port': 9500, 'dcgm': True, 'podLabels': ['team', 'app.kubernetes.io/name'], 'mpsPort': 9501, 'service': {'enabled': True}, 'podMonitor': {
         'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
         'networkPolicy': {'enabled': True, 'from': [{'ipBlock': {'cidr': '10.0.0.0/8'}}]}}},
     'usage': {'usage': {'hostPID': True}},
@@ -224,6 +224,7 @@ def rules_of(*switches):
     ({'devicePlugin': {'containers': {'main': {'env': [{'name': 'WARPSHARE_CONFIG_MAP', 'value': 'gpus/x'}]}}}},
      ['events: node', 'configuration', 'configMap']),
     ({'rbac': {'readPods': True}}, ['events: node', 'declared']),
+    ({'metrics': {'podLabels': ['team']}}, ['events: node', 'podLabels']),
     ({'config': {'map': {'default': DECLARED_CONFIG}}}, ['events: node', 'configuration', 'declared']),
     ({'config': {'map': {'default': DECLARED_CONFIG}}, 'rbac': {'readPods': False}}, ['events: node', 'configuration']),
     ({'node': {'condition': 'GPUSharingReady'}}, ['events: node', 'condition']),
