@@ -127,6 +127,8 @@ def test_the_page_of_the_node_has_what_happened(node):
     event, = page(node)['events']
     assert (event['kind'], event['reason'], event['unit']) == ('Warning', 'GPUUnhealthy', uuid)
     assert 'Xid 79' in event['text'] and 'Xid 79' in page(node)['gpus'][0]['units'][0]['reason']
+
+
 def test_chosen_labels_of_pods_are_repeated(node, cluster):  # noqa: F811
     cluster.api.allow(agent_rules('podLabels', 'configuration'))
     cluster.create_pod(node.kubelet, 'train', 'team-a', labels={'team': 'vision', 'app.kubernetes.io/name': 'resnet', 'secret': 'x'})
