@@ -1,6 +1,7 @@
 """What is made from the chart and committed, and the workloads: whether Kubernetes takes them, and whether they are up to date."""
 import glob
 import os
+import re
 import subprocess
 
 import chart
@@ -38,6 +39,25 @@ def test_kubernetes_takes_what_is_committed(path):
         kubernetes_api.check({**one, 'metadata': {'namespace': 'default', **one['metadata']}}
                              if path.startswith('workloads') else one)
         assert 'Helm' not in str(one['metadata'].get('labels'))
+
+
+def test_an_overlay_as_the_page_shows_it_names_what_the_base_has():
+    base, = objects(f'{DEPLOY}/manifests/kustomization.yml')
+    assert set(base['resources']) <= set(MANIFESTS)
+    found = [one for name in base['resources'] for one in objects(f'{DEPLOY}/manifests/{name}')]
+    with open(f'{chart.SOURCE}/docs/install.md', encoding='utf-8') as file:
+        block = re.search(r'^```yaml\n(# kustomization.yaml\n.*?)^```', file.read(), re.MULTILINE | re.DOTALL).group(1)
+    overlay = yaml.safe_load(block)
+    image, = overlay['images']
+    for one in found:
+        if one['kind'] == 'DaemonSet':
+            for container in one['spec']['template']['spec']['containers']:
+                assert container['image'].rpartition(':')[0] == image['name']
+    patch, = overlay['patches']
+    target, = (one for one in found if one['kind'] == patch['target']['kind'] and one['metadata']['name'] == patch['target']['name'])
+    change, = yaml.safe_load(patch['patch'])
+    assert change['op'] == 'replace' and change['path'].removeprefix('/data/') in target['data']
+    assert yaml.safe_load(change['value'])['sharing']
 
 
 def probe():

@@ -39,6 +39,22 @@ def version():
         return re.search(r"^  version: '([^']+)'", file.read(), re.MULTILINE).group(1)
 
 
+def chart_of(archive):
+    return os.path.join(os.path.dirname(archive), f'warpshare-{version()}.tgz')
+
+
+def test_the_chart_is_packed_as_helm_packs_it(archive):
+    with tarfile.open(chart_of(archive)) as tar:
+        files = {one.name: tar.extractfile(one).read() for one in tar.getmembers() if one.isfile()}
+    root = os.path.join(SOURCE, 'deploy/helm')
+    tracked = run('git', '-C', root, 'ls-tree', '-r', '--name-only', 'HEAD', 'warpshare').splitlines()
+    assert set(files) == set(tracked) and 'warpshare/Chart.yaml' in files
+    for name, content in files.items():
+        assert content.decode() == run('git', '-C', root, 'show', f'HEAD:./{name}'), name
+    with open(chart_of(archive), 'rb') as file, open(chart_of(archive) + '.sha256', encoding='ascii') as named:
+        assert named.read().split()[0] == hashlib.sha256(file.read()).hexdigest()
+
+
 def test_the_archive_is_named_by_the_version_and_has_its_sum(archive):
     assert os.path.basename(archive) == 'warpshare-%s.tar.xz' % version()
     with open(archive, 'rb') as file:
@@ -49,8 +65,9 @@ def test_the_archive_is_named_by_the_version_and_has_its_sum(archive):
 
 def test_the_archive_is_the_same_each_time(archive, tmp_path):
     again = run(os.path.join(SOURCE, 'tools/dist'), str(tmp_path)).splitlines()[-1]
-    with open(archive, 'rb') as one, open(again, 'rb') as other:
-        assert one.read() == other.read()
+    for first, second in ((archive, again), (chart_of(archive), chart_of(again))):
+        with open(first, 'rb') as one, open(second, 'rb') as other:
+            assert one.read() == other.read()
 
 
 def test_the_archive_builds_without_a_repository(archive, folder):
