@@ -180,6 +180,23 @@ static bool field_value(const struct call *call, unsigned int id, unsigned int *
         }
 }
 
+static bool nvlink_errors(const struct scenario_gpu *gpu, unsigned int id, unsigned long long *value)
+{
+        static const unsigned int ids[] = {NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+                NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL, NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+                NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL, NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL};
+
+        if (!gpu->model->nvlinks || (id == NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL &&
+                                            gpu->model->architecture < NVML_DEVICE_ARCH_AMPERE))
+                return false;
+        for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+                if (id == ids[i]) {
+                        *value = gpu->nvlink_errors[i];
+                        return true;
+                }
+        return false;
+}
+
 /* The fields of 64 bits. */
 static bool wide_value(const struct scenario_gpu *gpu, unsigned int id, unsigned long long *value)
 {
@@ -196,7 +213,7 @@ static bool wide_value(const struct scenario_gpu *gpu, unsigned int id, unsigned
                 *value = gpu->pcie_bytes[id - NVML_FI_DEV_PCIE_COUNT_TX_BYTES];
                 return true;
         default:
-                return false;
+                return nvlink_errors(gpu, id, value);
         }
 }
 

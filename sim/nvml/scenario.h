@@ -93,6 +93,7 @@ struct scenario_gpu {
         uint64_t throttled_ms[2]; /* by nvmlPerfPolicyType_t */
         uint64_t pcie_bytes[2];   /* sent, received, as the next */
         uint64_t nvlink_kib[2];
+        uint64_t nvlink_errors[5]; /* crcFlit, crcData, replay, recovery, ecc */
         bool ecc;
         uint64_t ecc_errors[2][2]; /* [corrected, uncorrected][volatile, aggregate] */
         unsigned int remapped_corrected;

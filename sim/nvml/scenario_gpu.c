@@ -9,7 +9,7 @@
 
 static const char *const gpu_keys[] = {"model", "count", "uuid", "name", "serial", "minor", "bus", "numa", "memory",
         "memoryUsed", "computeMode", "persistence", "mig", "nvlink", "processes", "utilization", "temperature", "power",
-        "clock", "energy", "clockReasons", "throttled", "pcie", "nvlinkTraffic", "ecc", "remappedRows",
+        "clock", "energy", "clockReasons", "throttled", "pcie", "nvlinkTraffic", "nvlinkErrors", "ecc", "remappedRows",
         "retiredPagesPending", "recoveryAction", "fabric", "present", "lost", "resets", "errors", "delays", NULL};
 
 bool scenario_bus(const char *text, unsigned int *domain, unsigned int *bus, unsigned int *device)
@@ -296,10 +296,29 @@ static int parse_pair(const struct decode *decode, const char *name, const char 
         return decode_uint(&both, second, INT64_MAX / 1000000, &pair[1], err);
 }
 
+static int parse_nvlink_errors(const struct decode *decode, struct scenario_gpu *gpu, struct error *err)
+{
+        static const char *const keys[] = {"crcFlit", "crcData", "replay", "recovery", "ecc", NULL};
+        struct decode errors;
+        bool found;
+
+        if (decode_member(decode, "nvlinkErrors", &errors, &found, err) < 0)
+                return -1;
+        if (!found)
+                return 0;
+        if (decode_object(&errors, keys, err) < 0)
+                return -1;
+        for (size_t i = 0; keys[i]; i++)
+                if (decode_uint(&errors, keys[i], INT64_MAX, &gpu->nvlink_errors[i], err) < 0)
+                        return -1;
+        return 0;
+}
+
 static int parse_traffic(const struct decode *decode, struct scenario_gpu *gpu, struct error *err)
 {
         if (parse_pair(decode, "throttled", "power", "thermal", gpu->throttled_ms, err) < 0 ||
-                parse_pair(decode, "pcie", "sent", "received", gpu->pcie_bytes, err) < 0)
+                parse_pair(decode, "pcie", "sent", "received", gpu->pcie_bytes, err) < 0 ||
+                parse_nvlink_errors(decode, gpu, err) < 0)
                 return -1;
         return parse_pair(decode, "nvlinkTraffic", "sent", "received", gpu->nvlink_kib, err);
 }

@@ -121,6 +121,20 @@ static const struct {
         {"DCGM_FI_DEV_ROW_REMAP_FAILURE", "1 if a row could not be remapped.", EXPOSITION_GAUGE, GPU_REMAP_FAILED, 1},
         {"DCGM_FI_DEV_ROW_REMAP_PENDING", "1 if a row is to be remapped at the next reset.", EXPOSITION_GAUGE,
                 GPU_REMAP_PENDING, 1},
+        {"DCGM_FI_DEV_RETIRED_SBE", "Pages retired because of corrected errors.", EXPOSITION_COUNTER,
+                GPU_RETIRED_CORRECTED, 1},
+        {"DCGM_FI_DEV_RETIRED_DBE", "Pages retired because of uncorrected errors.", EXPOSITION_COUNTER,
+                GPU_RETIRED_UNCORRECTED, 1},
+        {"DCGM_FI_DEV_RETIRED_PENDING", "1 if a page is to be retired at the next reset.", EXPOSITION_GAUGE,
+                GPU_RETIRE_PENDING, 1},
+        {"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "Errors of flow control on all NVLinks.", EXPOSITION_COUNTER,
+                GPU_NVLINK_CRC_FLIT, 1},
+        {"DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "Errors of data on all NVLinks.", EXPOSITION_COUNTER,
+                GPU_NVLINK_CRC_DATA, 1},
+        {"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "Replays on all NVLinks.", EXPOSITION_COUNTER,
+                GPU_NVLINK_REPLAY, 1},
+        {"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "Recoveries of all NVLinks.", EXPOSITION_COUNTER,
+                GPU_NVLINK_RECOVERY, 1},
 };
 
 /* ---- memory, of MIG devices, too ---- */

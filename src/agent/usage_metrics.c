@@ -58,6 +58,12 @@ static const struct gpu_family gpu_families[] = {
         {"warpshare_gpu_row_remap_pending", "1 if a row is to be remapped at the next reset.", EXPOSITION_GAUGE,
                 GPU_REMAP_PENDING, 1},
         {"warpshare_gpu_row_remap_failed", "1 if a row could not be remapped.", EXPOSITION_GAUGE, GPU_REMAP_FAILED, 1},
+        {"warpshare_gpu_retired_pages_total", "Pages of memory that were retired, by the kind of error.",
+                EXPOSITION_COUNTER, GPU_RETIRED_CORRECTED, 1, "type", "corrected"},
+        {"warpshare_gpu_retired_pages_total", NULL, EXPOSITION_COUNTER, GPU_RETIRED_UNCORRECTED, 1, "type",
+                "uncorrected"},
+        {"warpshare_gpu_page_retirement_pending", "1 if a page is to be retired at the next reset.", EXPOSITION_GAUGE,
+                GPU_RETIRE_PENDING, 1},
         {"warpshare_gpu_pcie_replays_total", "Packets that were sent again over PCIe.", EXPOSITION_COUNTER,
                 GPU_PCIE_REPLAYS, 1},
         {"warpshare_gpu_pcie_bytes_total", "Bytes over PCIe, sent or received by the GPU.", EXPOSITION_COUNTER,
@@ -67,6 +73,12 @@ static const struct gpu_family gpu_families[] = {
                 GPU_NVLINK_SENT, 1024, "direction", "sent"},
         {"warpshare_gpu_nvlink_bytes_total", NULL, EXPOSITION_COUNTER, GPU_NVLINK_RECEIVED, 1024, "direction",
                 "received"},
+        {"warpshare_gpu_nvlink_errors_total", "Errors of all NVLinks of the GPU, by kind.", EXPOSITION_COUNTER,
+                GPU_NVLINK_CRC_FLIT, 1, "type", "crc_flit"},
+        {"warpshare_gpu_nvlink_errors_total", NULL, EXPOSITION_COUNTER, GPU_NVLINK_CRC_DATA, 1, "type", "crc_data"},
+        {"warpshare_gpu_nvlink_errors_total", NULL, EXPOSITION_COUNTER, GPU_NVLINK_REPLAY, 1, "type", "replay"},
+        {"warpshare_gpu_nvlink_errors_total", NULL, EXPOSITION_COUNTER, GPU_NVLINK_RECOVERY, 1, "type", "recovery"},
+        {"warpshare_gpu_nvlink_errors_total", NULL, EXPOSITION_COUNTER, GPU_NVLINK_ECC, 1, "type", "ecc"},
 };
 
 /* "3", or "3:1" of a MIG device; "": it is not in the inventory. */

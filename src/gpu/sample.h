@@ -58,11 +58,19 @@ enum gpu_value {
         GPU_REMAPPED_UNCORRECTED,
         GPU_REMAP_PENDING, /* 0 or 1 */
         GPU_REMAP_FAILED,
-        GPU_PCIE_REPLAYS, /* counter */
-        GPU_PCIE_SENT,    /* counter, bytes; may wrap */
+        GPU_RETIRED_CORRECTED, /* pages, of boards that do not remap rows */
+        GPU_RETIRED_UNCORRECTED,
+        GPU_RETIRE_PENDING, /* 0 or 1 */
+        GPU_PCIE_REPLAYS,   /* counter */
+        GPU_PCIE_SENT,      /* counter, bytes; may wrap */
         GPU_PCIE_RECEIVED,
         GPU_NVLINK_SENT, /* counter, KiB, of all links */
         GPU_NVLINK_RECEIVED,
+        GPU_NVLINK_CRC_FLIT, /* counters of errors, of all links */
+        GPU_NVLINK_CRC_DATA,
+        GPU_NVLINK_REPLAY,
+        GPU_NVLINK_RECOVERY,
+        GPU_NVLINK_ECC,
         GPU_VALUES,
 };
 

@@ -41,6 +41,7 @@ static int set_up(void **state UNUSED)
         units[0].values[GPU_POWER] = 123456;
         units[0].values[GPU_ENERGY] = 7;
         units[0].values[GPU_BUSY] = 71;
+        units[0].values[GPU_NVLINK_REPLAY] = 9;
         return 0;
 }
 
@@ -69,6 +70,7 @@ static void test_names_labels_and_units_are_those_of_dcgm_exporter(void **state 
                 "DCGM_FI_DEV_GPU_UTIL{" FIRST "} 71",
                 "DCGM_FI_DEV_POWER_USAGE{" FIRST "} 123.456",
                 "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{" FIRST "} 7",
+                "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL{" FIRST "} 9",
                 "DCGM_FI_DEV_FB_USED{" FIRST "} 300",
                 "DCGM_FI_DEV_FB_RESERVED{" FIRST "} 99",
                 "DCGM_FI_DEV_FB_FREE{" FIRST "} 600",

@@ -121,6 +121,8 @@ static int set_up(void **state UNUSED)
         units[0].values[GPU_CLOCK_REASONS] = NVML_CLOCKS_EVENT_REASON_SW_POWER_CAP;
         units[0].values[GPU_THERMAL_THROTTLED] = 2500000000;
         units[0].values[GPU_NVLINK_SENT] = 3;
+        units[0].values[GPU_NVLINK_RECOVERY] = 8;
+        units[0].values[GPU_RETIRED_UNCORRECTED] = 2;
         units[1].values[GPU_TEMPERATURE] = 0;
         units[2].values[GPU_MEMORY_USED] = GIB;
         units[2].values[GPU_TEMPERATURE] = 99; /* not a value of its own */
@@ -145,6 +147,8 @@ static void test_what_is_known_has_a_sample_in_base_units(void **state UNUSED)
                 "warpshare_gpu_clock_reason{gpu=\"GPU-1\",index=\"3\",reason=\"hw_slowdown\"} 0",
                 "warpshare_gpu_throttled_seconds_total{gpu=\"GPU-1\",index=\"3\",reason=\"thermal\"} 2.5",
                 "warpshare_gpu_nvlink_bytes_total{gpu=\"GPU-1\",index=\"3\",direction=\"sent\"} 3072",
+                "warpshare_gpu_nvlink_errors_total{gpu=\"GPU-1\",index=\"3\",type=\"recovery\"} 8",
+                "warpshare_gpu_retired_pages_total{gpu=\"GPU-1\",index=\"3\",type=\"uncorrected\"} 2",
                 "warpshare_gpu_xid_errors_total{gpu=\"GPU-2\",index=\"4\",xid=\"48\"} 2",
                 "warpshare_gpu_xid_last_timestamp_seconds{gpu=\"GPU-2\",index=\"4\",xid=\"48\"} 1763769600",
                 "warpshare_unit_memory_capacity_bytes{unit=\"GPU-1\",index=\"3\"} 42949672960",

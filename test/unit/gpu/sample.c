@@ -208,12 +208,19 @@ static void test_each_value_comes_from_its_call(void **state UNUSED)
                 {GPU_PCIE_RECEIVED, 20},
                 {GPU_NVLINK_SENT, 30},
                 {GPU_NVLINK_RECEIVED, 40},
+                {GPU_NVLINK_CRC_FLIT, 1},
+                {GPU_NVLINK_CRC_DATA, 2},
+                {GPU_NVLINK_REPLAY, 3},
+                {GPU_NVLINK_RECOVERY, 4},
+                {GPU_NVLINK_ECC, 5},
+                {GPU_RETIRED_CORRECTED, GPU_VALUE_UNKNOWN},
         };
         struct gpu_samples *samples = read_all(
                 "gpus:\n- model: H100-80GB\n  uuid: " A "\n  memoryUsed: 5GiB\n  utilization: {gpu: 71, memory: 22}\n"
                 "  temperature: 50\n  power: 400\n  energy: 123456789012\n  clock: 1980\n  clockReasons: 4\n"
                 "  throttled: {power: 7000, thermal: 9}\n  pcie: {sent: 10, received: 20}\n"
                 "  nvlinkTraffic: {sent: 30, received: 40}\n"
+                "  nvlinkErrors: {crcFlit: 1, crcData: 2, replay: 3, recovery: 4, ecc: 5}\n"
                 "  ecc: {corrected: {volatile: 1, aggregate: 2}, uncorrected: {volatile: 3, aggregate: 4}}\n"
                 "  remappedRows: {corrected: 5, uncorrected: 6, pending: true}\n");
 
@@ -226,14 +233,15 @@ static void test_each_value_comes_from_its_call(void **state UNUSED)
 
 static void test_what_a_board_does_not_have_is_unknown(void **state UNUSED)
 {
-        static const enum gpu_value unknown[] = {
-                GPU_MEMORY_TEMPERATURE, GPU_REMAPPED_CORRECTED, GPU_NVLINK_SENT, GPU_NVLINK_RECEIVED};
+        static const enum gpu_value unknown[] = {GPU_MEMORY_TEMPERATURE, GPU_REMAPPED_CORRECTED, GPU_NVLINK_SENT,
+                GPU_NVLINK_RECEIVED, GPU_NVLINK_REPLAY, GPU_NVLINK_ECC};
         struct gpu_samples *samples = read_all("gpus: [{model: T4, uuid: " A "}]\n");
 
         for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
                 if (samples->units[0].values[unknown[i]] != GPU_VALUE_UNKNOWN)
                         fail_msg("value %d is known", (int)unknown[i]);
         assert_true(samples->units[0].values[GPU_TEMPERATURE] != GPU_VALUE_UNKNOWN);
+        assert_int_equal(samples->units[0].values[GPU_RETIRED_CORRECTED], 0); /* it retires pages and remaps no rows */
         gpu_samples_free(samples);
 }
 
