@@ -92,6 +92,9 @@ static void make_time_sliced(struct names *names)
                         .pod_uid = names->pods[i],
                         .is_granted = true,
                         .replicas = 1,
+                        .threads_permille = 1000,
+                        .resource = "nvidia.com/gpu.shared",
+                        .tier = "default",
                         .pod_namespace = "team-a",
                         .pod = names->names[i],
                         .container = "main"};

@@ -248,7 +248,7 @@ static double row_limit(const struct usage_row *row)
 
 static double row_threads(const struct usage_row *row)
 {
-        return row->threads_permille ? row->threads_permille / 1000.0 : -1;
+        return row->threads_permille && row->threads_permille < 1000 ? row->threads_permille / 1000.0 : -1;
 }
 
 static double row_memory(const struct usage_row *row)
@@ -266,12 +266,6 @@ static double row_peak(const struct usage_row *row)
 static double row_sm(const struct usage_row *row)
 {
         return !row->share || row->share->sm_percent == GPU_PERCENT_UNKNOWN ? -1 : row->share->sm_percent / 100.0;
-}
-
-static double row_memory_controller(const struct usage_row *row)
-{
-        return !row->share || row->share->memory_percent == GPU_PERCENT_UNKNOWN ? -1
-                                                                                : row->share->memory_percent / 100.0;
 }
 
 static double row_seconds(const struct usage_row *row)
@@ -308,8 +302,9 @@ static const struct {
         {"warpshare_container_replicas", "Replicas that it holds.", EXPOSITION_GAUGE, ROW_GRANTED, row_replicas},
         {"warpshare_container_memory_limit_bytes", "Memory of the unit that it may use; absent without a limit.",
                 EXPOSITION_GAUGE, ROW_GRANTED, row_limit},
-        {"warpshare_container_active_thread_ratio", "Part of the unit's threads that it may use, from 0 to 1.",
-                EXPOSITION_GAUGE, ROW_GRANTED, row_threads},
+        {"warpshare_container_active_thread_ratio",
+                "Part of the unit's threads that it may use, from 0 to 1; absent without a limit.", EXPOSITION_GAUGE,
+                ROW_GRANTED, row_threads},
         {"warpshare_container_memory_used_bytes", "Memory of the unit that its processes use.", EXPOSITION_GAUGE,
                 ROW_READING_OR_0, row_memory},
         {"warpshare_container_memory_peak_bytes", "The most memory that its processes used within the last hour.",
@@ -317,9 +312,6 @@ static const struct {
         {"warpshare_container_sm_ratio",
                 "Activity of its processes on the unit's SMs, from 0 to 1; absent where the driver does not say.",
                 EXPOSITION_GAUGE, ROW_READING, row_sm},
-        {"warpshare_container_memory_controller_ratio",
-                "Activity of its processes on the unit's memory, from 0 to 1; absent where the driver does not say.",
-                EXPOSITION_GAUGE, ROW_READING, row_memory_controller},
         {"warpshare_container_gpu_seconds_total", "Time for which it has had processes on the unit.",
                 EXPOSITION_COUNTER, ROW_KEPT_OR_0, row_seconds},
         {"warpshare_container_sm_seconds_total",
@@ -360,7 +352,8 @@ static void put_names(struct exposition *to, const struct agent_usage_view *view
                 struct exposition_label labels[ROW_LABELS + POD_LABELS_MAX + 1] = {{"share", row->id},
                         {"unit", *row->unit ? row->unit : NULL}, {"resource", row->resource},
                         {"namespace", row->pod_namespace}, {"pod", row->pod}, {"container", row->container},
-                        {"claim", row->claim}, {"pod_uid", row->pod ? NULL : row->pod_uid}, {"tier", row->tier}};
+                        {"claim", row->claim}, {"pod_uid", row->pod ? NULL : row->pod_uid},
+                        {"tier", row_limit(row) > 0 || row_threads(row) > 0 ? row->tier : NULL}};
                 const char *const *names = agent_pod_labels_names(view->labels);
                 const char *const *values = agent_pod_labels_find(view->labels, row->pod_namespace, row->pod);
 
