@@ -9,7 +9,7 @@ DEMO_ARGS ?=
 IMAGE_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit plain asan tsan valgrind fuzz soak bench fmt lint manifests picture dist clean help bootstrap
+.PHONY: all run image check unit plain asan tsan valgrind fuzz soak bench fmt lint manifests picture site dist clean help bootstrap
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -80,7 +80,10 @@ picture: all ## docs/pictures/demo.svg: the demonstration, for the README
 	@$(BUILD)/main/src/cmd/warpshare demo --color always >$(BUILD)/main/demo.txt
 	@tools/picture "What make run shows on a node with simulated GPUs" <$(BUILD)/main/demo.txt >docs/pictures/demo.svg
 
-dist: ## the source archive of this commit, into build/dist
+site: ## the manual as one site with a search, into build/site
+	@tools/site
+
+dist: ## the archives of this commit: source and chart, into build/dist
 	@tools/dist
 
 clean: ## remove build/

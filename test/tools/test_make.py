@@ -15,7 +15,8 @@ CHECK = (SOURCE / 'tools/check').read_text(encoding='utf-8')
 DONE_BY = {
     'all': 'plain', 'asan': 'asan', 'bench': 'bench/rehearsal', 'bootstrap': 'check', 'check': 'check', 'clean': None, 'dist': 'package/dist',
     'fmt': 'lint', 'fuzz': 'fuzz', 'help': 'tools/check', 'image': 'image/image', 'lint': 'lint', 'manifests': 'helm/chart',
-    'picture': 'e2e/commands', 'plain': 'plain', 'run': 'docs/pages', 'soak': 'soak/everything', 'tsan': 'tsan', 'unit': 'plain', 'valgrind': 'soak/valgrind',
+    'picture': 'e2e/commands', 'plain': 'plain', 'run': 'docs/pages', 'site': 'docs/site', 'soak': 'soak/everything', 'tsan': 'tsan', 'unit': 'plain',
+    'valgrind': 'soak/valgrind',
 }
 
 
