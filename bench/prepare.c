@@ -26,6 +26,7 @@ struct bench {
         char cdi[64];
         char record[96];
         struct dra_prepare *prepare;
+        struct dra_service_backend backend;
         struct figure *figure; /* NULL: nothing is measured */
         int64_t started;
         size_t n_done;
@@ -134,6 +135,7 @@ static void prepare(struct bench *bench, size_t count)
 
                 dra_prepare_claim(bench->prepare, &claim, on_done, bench);
         }
+        bench->backend.idle(bench->backend.data); /* as dra/service.h does after all of them */
 }
 
 static void unprepare(struct bench *bench, size_t count)
@@ -146,6 +148,7 @@ static void unprepare(struct bench *bench, size_t count)
 
                 dra_unprepare_claim(bench->prepare, &claim, on_done, bench);
         }
+        bench->backend.idle(bench->backend.data);
         bench->figure = figure;
 }
 
@@ -212,6 +215,7 @@ int main(void)
         snprintf(bench.record, sizeof(bench.record), "%s/prepared.json", bench.folder);
         options.record = dra_record_new(bench.record, "a-boot");
         bench.prepare = dra_prepare_new(&options);
+        bench.backend = dra_prepare_backend(bench.prepare);
         dra_prepare_set_rules(bench.prepare, &rules);
         for (unsigned int round = 0; round < ROUNDS; round++) {
                 bench.figure = &together;

@@ -461,7 +461,15 @@ static void unprepare_work(struct dra_work *work, const struct dra_service_claim
         dra_unprepare_claim(data, claim, answer_work, work);
 }
 
+static void settle_record(void *data)
+{
+        struct dra_prepare *prepare = data;
+
+        dra_record_settle(prepare->options.record);
+}
+
 struct dra_service_backend dra_prepare_backend(struct dra_prepare *prepare)
 {
-        return (struct dra_service_backend){.prepare = prepare_work, .unprepare = unprepare_work, .data = prepare};
+        return (struct dra_service_backend){
+                .prepare = prepare_work, .unprepare = unprepare_work, .idle = settle_record, .data = prepare};
 }

@@ -4,8 +4,10 @@
 #include "dra/prepared_record.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -14,6 +16,8 @@
 #include "dra/name.h"
 
 #define VERSION 1
+#define REMOVED "removed"
+#define APPENDED_MAX ((off_t)128 * 1024) /* bytes of changes, until the file is replaced by what is left of them */
 
 struct entry {
         struct arena arena;
@@ -32,6 +36,8 @@ struct dra_record {
         struct entries entries;
         bool has_read; /* the entries were read from the file |seen| */
         struct stat seen;
+        bool has_changes; /* in the file, after its first line */
+        off_t appendable; /* changes may be appended as long as the file has no more bytes; 0: it has to be replaced */
 };
 
 static struct entry *entry_free(struct entry *entry)
@@ -215,22 +221,98 @@ static int entries_read(struct entries *entries, const json_t *list, struct erro
         return 0;
 }
 
-static int document_read(
-        const struct dra_record *record, struct entries *entries, const struct strbuf *text, struct error *err)
+static void entries_remove(struct entries *entries, size_t at)
+{
+        entry_free(entries->all[at]);
+        entries->count--;
+        memmove(&entries->all[at], &entries->all[at + 1], (entries->count - at) * sizeof(*entries->all));
+}
+
+/* A claim that was added or changed, or the UID of one that was removed. */
+static int change_apply(struct entries *entries, const json_t *change, struct error *err)
+{
+        const json_t *removed = json_object_get(change, REMOVED);
+        struct entry *entry;
+        size_t at;
+
+        if (removed) {
+                at = json_is_string(removed) ? entries_find(entries, json_string_value(removed)) : entries->count;
+                if (at == entries->count)
+                        return error_set(err, ERROR_INVALID, REMOVED ": must be the uid of a claim");
+                entries_remove(entries, at);
+                return 0;
+        }
+        if (entry_read(&entry, change, err) < 0)
+                return -1;
+        at = entries_find(entries, entry->claim.uid);
+        if (at < entries->count) {
+                entry_free(entries->all[at]);
+                entries->all[at] = entry;
+        } else if (at == DRA_RECORD_CLAIMS_MAX) {
+                entry_free(entry);
+                return error_set(err, ERROR_INVALID, "claims: must be a list of at most %zu", DRA_RECORD_CLAIMS_MAX);
+        } else {
+                entries_append(entries, entry);
+        }
+        return 0;
+}
+
+/* Whole lines. */
+static int changes_read(struct entries *entries, const char *text, size_t size, struct error *err)
+{
+        size_t length;
+
+        for (size_t i = 1; size > 0; i++, text += length + 1, size -= length + 1) {
+                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+                struct json_in in = {.arena = &arena, .err = err};
+                json_t *change;
+                int result;
+
+                length = (size_t)((const char *)memchr(text, '\n', size) - text);
+                change = json_fields_load(&in, text, length);
+                result = change ? change_apply(entries, change, err) : -1;
+                json_decref(change);
+                if (result < 0)
+                        return error_prefix(err, "change %zu", i);
+        }
+        return 0;
+}
+
+/* |*ret_counts|: it is of this boot. */
+static int document_read(const struct dra_record *record, struct entries *entries, const char *text, size_t size,
+        bool *ret_counts, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct json_in in = {.arena = &arena, .err = err};
         struct document document = {0};
-        json_t *root = json_fields_load(&in, text->data, text->size);
+        json_t *root = json_fields_load(&in, text, size);
         int result = 0;
 
         json_fields_take(&in, root, &document_shape, &document);
         if (in.is_bad)
                 result = -1;
-        else if (strcmp(document.boot_id, record->boot_id) == 0)
+        else if ((*ret_counts = strcmp(document.boot_id, record->boot_id) == 0))
                 result = entries_read(entries, json_object_get(root, "claims"), err);
         json_decref(root);
         return result;
+}
+
+/*
+ * |*ret_is_clean|: changes may be appended. A last line without its end is what is left of a process that was killed while it wrote a
+ * change, on which nobody has acted.
+ */
+static int file_parse(const struct dra_record *record, struct entries *entries, const struct strbuf *text,
+        bool *ret_is_clean, struct error *err)
+{
+        const char *head_end = memchr(text->data, '\n', text->size);
+        const char *end = memrchr(text->data, '\n', text->size);
+        bool counts = false;
+
+        if (document_read(record, entries, text->data, head_end ? (size_t)(head_end - text->data) : text->size, &counts,
+                    err) < 0)
+                return -1;
+        *ret_is_clean = counts && end && (size_t)(end + 1 - text->data) == text->size;
+        return counts && head_end ? changes_read(entries, head_end + 1, (size_t)(end - head_end), err) : 0;
 }
 
 /* ---- the file ---- */
@@ -246,26 +328,11 @@ static void document_write(const struct dra_record *record, const struct entries
         head = json_dumps(root, JSON_COMPACT);
         json_decref(root);
         strbuf_printf(ret, "%.*s,\"claims\":[", (int)strlen(head) - 1, head);
-        for (size_t i = 0; i < entries->count; i++)
-                strbuf_printf(ret, "%s%s", i ? "," : "", entries->all[i]->text);
-        strbuf_printf(ret, "]}");
-}
-
-static int record_write(struct dra_record *record, const struct entries *entries, struct error *err)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        struct stat status;
-
-        document_write(record, entries, &text);
-        if (text.size > DRA_RECORD_BYTES_MAX)
-                return error_set(err, ERROR_EXHAUSTED, "record '%s': would be more than the limit of %zu bytes",
-                        record->path, DRA_RECORD_BYTES_MAX);
-        if (file_write_private(record->path, text.data, text.size, err) < 0)
-                return error_prefix(err, "record");
-        record->has_read = stat(record->path, &status) == 0;
-        if (record->has_read)
-                record->seen = status;
-        return 0;
+        for (size_t i = 0; i < entries->count; i++) {
+                strbuf_puts(ret, i ? "," : "");
+                strbuf_puts(ret, entries->all[i]->text);
+        }
+        strbuf_puts(ret, "]}\n");
 }
 
 static bool is_seen(const struct dra_record *record, const struct stat *status)
@@ -275,6 +342,54 @@ static bool is_seen(const struct dra_record *record, const struct stat *status)
         return record->has_read && seen->st_dev == status->st_dev && seen->st_ino == status->st_ino &&
                seen->st_size == status->st_size && seen->st_mtim.tv_sec == status->st_mtim.tv_sec &&
                seen->st_mtim.tv_nsec == status->st_mtim.tv_nsec;
+}
+
+static void note_seen(struct dra_record *record, bool is_clean)
+{
+        const off_t slack = MIN(APPENDED_MAX, (off_t)DRA_RECORD_BYTES_MAX - record->seen.st_size);
+
+        record->has_read = true;
+        record->appendable = is_clean ? record->seen.st_size + slack : 0;
+}
+
+static int record_write(struct dra_record *record, const struct entries *entries, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        document_write(record, entries, &text);
+        if (text.size > DRA_RECORD_BYTES_MAX)
+                return error_set(err, ERROR_EXHAUSTED, "record '%s': would be more than the limit of %zu bytes",
+                        record->path, DRA_RECORD_BYTES_MAX);
+        if (file_write_private(record->path, text.data, text.size, err) < 0)
+                return error_prefix(err, "record");
+        record->has_read = false;
+        record->has_changes = false;
+        if (stat(record->path, &record->seen) == 0)
+                note_seen(record, true);
+        return 0;
+}
+
+/* Appends a line to the file that was seen. 1: it has to be replaced instead. */
+static int record_append(struct dra_record *record, const struct strbuf *line, struct error *err)
+{
+        _close_ int fd = -1;
+        struct stat status;
+        ssize_t written;
+
+        if (!record->has_read || record->seen.st_size + (off_t)line->size > record->appendable)
+                return 1;
+        fd = open(record->path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 || fstat(fd, &status) < 0 || !is_seen(record, &status))
+                return 1;
+        written = write(fd, line->data, line->size);
+        record->has_changes |= written > 0;
+        if (written == (ssize_t)line->size && fstat(fd, &record->seen) == 0)
+                return 0;
+        error_raise_errno(err, written < 0 ? errno : ENOSPC, "record: append to '%s'", record->path);
+        record->appendable = 0;
+        if (written > 0 && ftruncate(fd, status.st_size) < 0)
+                return 1;
+        return -1;
 }
 
 /* Moves a broken file aside; |err| says why it is broken. */
@@ -292,6 +407,8 @@ int dra_record_refresh(struct dra_record *record, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct entries entries = {0};
+        bool is_clean = false;
+        bool has_changes;
         struct stat status;
         int result = 0;
 
@@ -310,15 +427,18 @@ int dra_record_refresh(struct dra_record *record, struct error *err)
         else if (file_read_private(record->path, DRA_RECORD_BYTES_MAX, &text, err) < 0)
                 return error_prefix(err, "record");
         else if (text.size > 0) /* a power cut may leave an empty file; after the reboot nothing is prepared any more */
-                result = document_read(record, &entries, &text, err);
+                result = file_parse(record, &entries, &text, &is_clean, err);
+        has_changes = memchr(text.data, '\n', text.size) != memrchr(text.data, '\n', text.size);
         if (result < 0) {
                 entries_done(&entries);
                 result = move_aside(record, err);
                 if (result < 0)
                         return -1;
         }
-        record->has_read = result == 0;
         record->seen = status;
+        note_seen(record, is_clean);
+        record->has_read = result == 0;
+        record->has_changes = result == 0 && has_changes;
         entries_done(&record->entries);
         record->entries = entries;
         return result;
@@ -364,13 +484,15 @@ const struct dra_prepared_claim *dra_record_find(const struct dra_record *record
 }
 
 /*
- * Writes the record with |entry| at |at|, or without the entry there if |entry| is NULL; then changes it in memory, too. Takes
- * ownership of |entry|.
+ * Writes the record with |entry| at |at|, or without the entry there if |entry| is NULL, for which |line| may be appended; then changes
+ * it in memory, too. Takes ownership of |entry|.
  */
-static int record_change(struct dra_record *record, size_t at, struct entry *entry, struct error *err)
+static int record_change(
+        struct dra_record *record, size_t at, struct entry *entry, const struct strbuf *line, struct error *err)
 {
         const struct entries *old = &record->entries;
         struct entries changed = {0};
+        int result;
 
         for (size_t i = 0; i < old->count; i++)
                 if (i != at)
@@ -379,7 +501,10 @@ static int record_change(struct dra_record *record, size_t at, struct entry *ent
                         entries_append(&changed, entry);
         if (entry && at == old->count)
                 entries_append(&changed, entry);
-        if (record_write(record, &changed, err) < 0) {
+        result = record_append(record, line, err);
+        if (result > 0)
+                result = record_write(record, &changed, err);
+        if (result < 0) {
                 free(changed.all);
                 entry_free(entry);
                 return -1;
@@ -394,6 +519,7 @@ static int record_change(struct dra_record *record, size_t at, struct entry *ent
 int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *claim, struct error *err)
 {
         size_t at = entries_find(&record->entries, claim->uid);
+        _cleanup_(strbuf_done) struct strbuf line = STRBUF_INIT;
         struct entry *entry;
         json_t *json;
         int result;
@@ -406,12 +532,26 @@ int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *c
         json_decref(json);
         if (result < 0)
                 return error_prefix(err, "record of claim %s", claim->uid);
-        return record_change(record, at, entry, err);
+        strbuf_printf(&line, "%s\n", entry->text);
+        return record_change(record, at, entry, &line, err);
 }
 
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err)
 {
         size_t at = entries_find(&record->entries, uid);
 
-        return at < record->entries.count ? record_change(record, at, NULL, err) : 0;
+        _cleanup_(strbuf_done) struct strbuf line = STRBUF_INIT;
+
+        if (at == record->entries.count)
+                return 0;
+        strbuf_printf(&line, "{\"" REMOVED "\":\"%s\"}\n", uid); /* of no character that JSON escapes */
+        return record_change(record, at, NULL, &line, err);
+}
+
+void dra_record_settle(struct dra_record *record)
+{
+        struct error ignored;
+
+        if (record->has_changes)
+                (void)!record_write(record, &record->entries, &ignored);
 }

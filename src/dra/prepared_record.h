@@ -14,9 +14,14 @@
  *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
  *   prepared   all has been allocated. Its CDI specification is made from the record, at any time with the same content
  *
- * Each change replaces the whole file, mode 0600, and is made in memory only after that. After a reboot nothing is held any
- * more, so a record of another boot counts as empty. Therefore the file is not synced, which would take milliseconds: when the
- * process is killed, the kernel still has what was written. A file that cannot be understood is moved to "<path>.broken"; an
+ * That is the first line. Each change appends another, mode 0600, and is made in memory only after that: a claim, which is added or
+ * replaces the one with its UID, or {"removed": "15eb…"}. When the changes are many, or the file is not the one that was read or
+ * written last, it is replaced, and so it is when no call is open any more: at rest it is that one line, which earlier versions read,
+ * too. So a change does not write all other claims, nor wait for the disk, as a file that is replaced by a rename may. A line without
+ * its end was being written by a process that was killed, and does not count.
+ *
+ * After a reboot nothing is held any more, so a record of another boot counts as empty. Therefore the file is not synced, which would
+ * take milliseconds: when the process is killed, the kernel still has what was written. A file that cannot be understood is moved to "<path>.broken"; an
  * empty file is what a power cut leaves, and counts as an empty record.
  *
  * It knows neither claims of the API server nor the ledger, nor what its values are used for.
@@ -120,3 +125,6 @@ int dra_record_put(struct dra_record *record, const struct dra_prepared_claim *c
 
 /* Succeeds without writing if there is no claim with this UID. */
 int dra_record_remove(struct dra_record *record, const char *uid, struct error *err) MUST_USE;
+
+/* Makes one line of the file if changes were appended. Where that fails they stay, and count. */
+void dra_record_settle(struct dra_record *record);

@@ -285,8 +285,11 @@ static void advance(struct dra_service *service)
                         backend->unprepare(work, &work->claim, backend->data);
         }
         service->is_advancing = false;
-        if (service->n_running == 0)
-                lock_release(&service->lock);
+        if (service->n_running > 0)
+                return;
+        if (backend->idle && (!service->lock_directory || service->lock.fd >= 0))
+                backend->idle(backend->data);
+        lock_release(&service->lock);
 }
 
 static void on_lock_retry(uv_timer_t *timer)

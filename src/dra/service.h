@@ -65,6 +65,7 @@ struct dra_work;
 struct dra_service_backend {
         void (*prepare)(struct dra_work *work, const struct dra_service_claim *claim, void *data);
         void (*unprepare)(struct dra_work *work, const struct dra_service_claim *claim, void *data);
+        void (*idle)(void *data); /* no work runs any more, and another instance may take the lock next; may be NULL */
         void *data;
 };
 

@@ -159,7 +159,7 @@ int main(int argc, char **argv)
         directory = dra_registration_directory(argv[2], argv[3]);
         driver.service = dra_service_new(&(struct dra_service_options){
                 .loop = &driver.loop,
-                .backend = {prepare, unprepare, &driver},
+                .backend = {.prepare = prepare, .unprepare = unprepare, .data = &driver},
                 .lock_directory = directory,
                 .timeout_ms = strtoul(argv[5], NULL, 10),
                 .resend_ms = 200,

@@ -1,8 +1,11 @@
 #include "unit.h"
 
+#include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -400,7 +403,7 @@ static void test_an_empty_file_holds_nothing(void **state UNUSED)
         rig_done(&rig);
 }
 
-static void test_a_record_that_is_cut_anywhere_is_broken(void **state UNUSED)
+static void test_a_record_whose_first_line_is_cut_anywhere_is_broken(void **state UNUSED)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct rig rig;
@@ -408,10 +411,133 @@ static void test_a_record_that_is_cut_anywhere_is_broken(void **state UNUSED)
         rig_init(&rig);
         assert_ok(dra_record_put(rig.record, &claim_a, &rig.err), &rig.err);
         assert_ok(file_read(rig.path, DRA_RECORD_BYTES_MAX, &text, &rig.err), &rig.err);
-        for (size_t size = 1; size < text.size; size += 7) {
+        for (size_t size = 1; size < text.size - 1; size += 7) {
                 assert_ok(file_write(rig.path, text.data, size, &rig.err), &rig.err);
                 assert_int_equal(dra_record_refresh(rig.record, &rig.err), DRA_RECORD_BROKEN);
         }
+        rig_done(&rig);
+}
+
+/* By who was killed while it wrote it: nobody has acted on it. */
+static void test_a_change_that_is_cut_anywhere_does_not_count(void **state UNUSED)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct stat first;
+        struct rig rig;
+
+        rig_init(&rig);
+        assert_ok(dra_record_put(rig.record, &claim_a, &rig.err), &rig.err);
+        assert_int_equal(stat(rig.path, &first), 0);
+        assert_ok(dra_record_put(rig.record, &claim_b, &rig.err), &rig.err);
+        assert_ok(file_read(rig.path, DRA_RECORD_BYTES_MAX, &text, &rig.err), &rig.err);
+        assert_true(text.size > (size_t)first.st_size);
+        for (size_t size = (size_t)first.st_size; size < text.size; size += 7) {
+                assert_ok(file_write(rig.path, text.data, size, &rig.err), &rig.err);
+                start_again(&rig, BOOT);
+                assert_int_equal(dra_record_count(rig.record), 1);
+                expect_claim(dra_record_at(rig.record, 0), &claim_a);
+                assert_ok(dra_record_put(rig.record, &claim_b, &rig.err), &rig.err);
+                start_again(&rig, BOOT);
+                assert_int_equal(dra_record_count(rig.record), 2);
+        }
+        rig_done(&rig);
+}
+
+static void test_a_change_that_makes_no_sense_is_an_error_with_its_place(void **state UNUSED)
+{
+        static const struct {
+                const char *lines;
+                const char *text;
+        } cases[] = {
+                {"{\"removed\": \"b\"}\n", "change 1: removed: must be the uid of a claim"},
+                {"{\"removed\": 7}\n", "change 1: removed: must be the uid of a claim"},
+                {CLAIM("b") "\n{}\n", "change 2: uid: missing"},
+                {"\n", "change 1: no JSON: '[' or '{' expected near end of file"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                _free_ char *text = xasprintf(DOCUMENT("[" CLAIM("a") "]") "\n%s", cases[i].lines);
+                struct rig rig;
+
+                rig_init(&rig);
+                assert_ok(file_write(rig.path, text, strlen(text), &rig.err), &rig.err);
+                assert_int_equal(dra_record_refresh(rig.record, &rig.err), DRA_RECORD_BROKEN);
+                assert_non_null(strstr(rig.err.text, cases[i].text));
+                assert_int_equal(dra_record_count(rig.record), 0);
+                rig_done(&rig);
+        }
+}
+
+static void test_many_changes_leave_a_file_no_larger_than_what_is_left_of_them_and_some(void **state UNUSED)
+{
+        struct dra_prepared_claim claim = claim_a;
+        struct stat status;
+        struct rig rig;
+
+        rig_init(&rig);
+        for (unsigned int i = 0; i < 2000; i++) {
+                claim.state = i % 2 ? DRA_PREPARED_STARTED : DRA_PREPARED_DONE;
+                assert_ok(dra_record_put(rig.record, &claim, &rig.err), &rig.err);
+                assert_int_equal(stat(rig.path, &status), 0);
+                assert_true(status.st_size < 160 * 1024);
+        }
+        start_again(&rig, BOOT);
+        assert_int_equal(dra_record_count(rig.record), 1);
+        expect_claim(dra_record_at(rig.record, 0), &claim);
+        rig_done(&rig);
+}
+
+/* As earlier versions read it. */
+static void test_at_rest_it_is_one_line(void **state UNUSED)
+{
+        struct rig rig;
+
+        rig_init(&rig);
+        dra_record_settle(rig.record);
+        assert_int_equal(access(rig.path, F_OK), -1);
+        assert_ok(dra_record_put(rig.record, &claim_a, &rig.err), &rig.err);
+        assert_ok(dra_record_put(rig.record, &claim_b, &rig.err), &rig.err);
+        assert_ok(dra_record_remove(rig.record, UID_A, &rig.err), &rig.err);
+        for (unsigned int round = 0; round < 2; round++) {
+                _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+                json_error_t error;
+                json_t *root;
+
+                dra_record_settle(rig.record);
+                assert_ok(file_read(rig.path, DRA_RECORD_BYTES_MAX, &text, &rig.err), &rig.err);
+                root = json_loads(text.data, 0, &error);
+                assert_int_equal(json_array_size(json_object_get(root, "claims")), 1);
+                json_decref(root);
+                /* Also what was left by another process. */
+                assert_ok(dra_record_put(rig.record, &claim_b, &rig.err), &rig.err);
+                start_again(&rig, BOOT);
+        }
+        rig_done(&rig);
+}
+
+/* As on a disk that is full. */
+static void test_a_change_that_only_a_part_of_fits_is_not_made(void **state UNUSED)
+{
+        struct rlimit limit, before;
+        struct stat status;
+        struct rig rig;
+
+        rig_init(&rig);
+        assert_ok(dra_record_put(rig.record, &claim_a, &rig.err), &rig.err);
+        assert_int_equal(stat(rig.path, &status), 0);
+        signal(SIGXFSZ, SIG_IGN);
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+        limit = before;
+        limit.rlim_cur = (rlim_t)status.st_size + 10;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        assert_int_equal(dra_record_put(rig.record, &claim_b, &rig.err), -1);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+        assert_null(dra_record_find(rig.record, UID_B));
+        start_again(&rig, BOOT);
+        assert_int_equal(dra_record_count(rig.record), 1);
+        assert_ok(dra_record_put(rig.record, &claim_b, &rig.err), &rig.err);
+        start_again(&rig, BOOT);
+        assert_int_equal(dra_record_count(rig.record), 2);
         rig_done(&rig);
 }
 
@@ -428,7 +554,12 @@ int main(void)
                 cmocka_unit_test(test_one_claim_more_than_the_limit_is_refused),
                 cmocka_unit_test(test_a_file_that_makes_no_sense_is_moved_aside),
                 cmocka_unit_test(test_an_empty_file_holds_nothing),
-                cmocka_unit_test(test_a_record_that_is_cut_anywhere_is_broken),
+                cmocka_unit_test(test_a_record_whose_first_line_is_cut_anywhere_is_broken),
+                cmocka_unit_test(test_a_change_that_is_cut_anywhere_does_not_count),
+                cmocka_unit_test(test_a_change_that_makes_no_sense_is_an_error_with_its_place),
+                cmocka_unit_test(test_many_changes_leave_a_file_no_larger_than_what_is_left_of_them_and_some),
+                cmocka_unit_test(test_at_rest_it_is_one_line),
+                cmocka_unit_test(test_a_change_that_only_a_part_of_fits_is_not_made),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,6 +30,8 @@ struct rig {
         char log[1024]; /* "prepare UID\n", … */
         struct dra_work *works[64];
         size_t n_works;
+        struct lock *other; /* on_idle() tries it; NULL: it does not */
+        unsigned int n_idle;
 };
 
 struct reply {
@@ -60,13 +62,24 @@ static void unprepare(struct dra_work *work, const struct dra_service_claim *cla
         begin_work(data, "unprepare", work, claim);
 }
 
+static void on_idle(void *data)
+{
+        struct rig *rig = data;
+
+        struct error err;
+
+        rig->n_idle++;
+        if (rig->other)
+                assert_int_equal(lock_take(rig->other, rig->folder, &err), LOCK_BUSY);
+}
+
 static void rig_init(struct rig *rig, uint64_t timeout_ms, bool has_lock)
 {
         *rig = (struct rig){0};
         strcpy(rig->folder, "/tmp/dra-service-XXXXXX");
         assert_non_null(mkdtemp(rig->folder));
         dra_socket_open(&rig->socket, rig->folder,
-                (struct dra_service_options){.backend = {prepare, unprepare, rig},
+                (struct dra_service_options){.backend = {prepare, unprepare, on_idle, rig},
                         .lock_directory = has_lock ? rig->folder : NULL,
                         .timeout_ms = timeout_ms,
                         .resend_ms = 20});
@@ -348,9 +361,12 @@ static void test_work_waits_for_the_lock_of_the_other_instance_and_gives_it_back
         uv_run(&rig.socket.loop, UV_RUN_ONCE);
         assert_string_equal(rig.log, "");
         lock_release(&other);
+        assert_int_equal(rig.n_idle, 0);
         rig.answers_at_once = true;
+        rig.other = &other;
         await_reply(&rig, &reply);
         assert_string_equal(rig.log, "prepare a\n");
+        assert_int_equal(rig.n_idle, 1);
         assert_int_equal(lock_take(&other, rig.folder, &err), 0);
         lock_release(&other);
         rig_done(&rig);

@@ -72,8 +72,8 @@ static void start_driver(struct fixture *f, size_t i)
         struct error err;
 
         driver->instance = i ? "second" : "first";
-        driver->service = dra_service_new(
-                &(struct dra_service_options){.loop = &f->loop, .backend = {prepare, unprepare, driver}});
+        driver->service = dra_service_new(&(struct dra_service_options){
+                .loop = &f->loop, .backend = {.prepare = prepare, .unprepare = unprepare, .data = driver}});
         assert_ok(dra_registration_new(&driver->registration,
                           &(struct dra_registration_options){.loop = &f->loop,
                                   .registry = f->registry,
