@@ -4,6 +4,7 @@
  */
 #include "bench/figure.h"
 #include "dra/slices.h"
+#include "kube/body.h"
 #include "test/unit/dra/simulated.h"
 
 #define ROUNDS 101
@@ -51,7 +52,7 @@ static size_t measure(struct figure *figure, const struct inventory *inventory)
         started = clock_ns();
         layout = dra_layout_build(&arena, inventory, &options);
         json = dra_slices_build(layout, &slices);
-        json_array_foreach(json, i, slice) free(json_dumps(slice, JSON_COMPACT));
+        json_array_foreach(json, i, slice) free(body_print(slice));
         figure_add(figure, (double)(clock_ns() - started) / 1000);
         json_decref(json);
         return layout->n_devices;

@@ -1,24 +1,19 @@
 #include "dra/slices.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/macro.h"
 #include "base/sha256.h"
-#include "base/text.h"
-#include "gpu/nvml_abi.h"
+#include "dra/slices_parts.h"
 #include "kube/object.h"
 
-#define ATTRIBUTE_TEXT_MAX ((size_t)64)
 #define HASH_DIGITS 8
 #define NODE_TEXT_MAX 160 /* of the node's name in the name of a slice, which has at most 253 characters */
 
 static const char *const api_names[] = {
         [DRA_API_V1] = "v1", [DRA_API_V1BETA2] = "v1beta2", [DRA_API_V1BETA1] = "v1beta1"};
-static const char *const effects[] = {
-        [DRA_EFFECT_NONE] = "None", [DRA_EFFECT_NO_SCHEDULE] = "NoSchedule", [DRA_EFFECT_NO_EXECUTE] = "NoExecute"};
 
 const char *dra_api_name(enum dra_api api)
 {
@@ -56,286 +51,6 @@ char *dra_api_slices(enum dra_api api)
         return xasprintf(DRA_API_GROUP "/%s/resourceslices", dra_api_name(api));
 }
 
-/* ---- quantities ---- */
-
-/* A quantity in the form in which the API server writes it. */
-static json_t *quantity(uint64_t value, bool is_binary)
-{
-        static const char *const binary[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi"};
-        static const char *const decimal[] = {"", "k", "M", "G", "T", "P"};
-        uint64_t step = is_binary ? 1024 : 1000;
-        size_t power = 0;
-        char text[32];
-
-        while (value > 0 && value % step == 0 && power + 1 < ARRAY_SIZE(binary)) {
-                value /= step;
-                power++;
-        }
-        snprintf(text, sizeof(text), "%llu%s", (unsigned long long)value, is_binary ? binary[power] : decimal[power]);
-        return json_string_nocheck(text);
-}
-
-/* {key: value}. There are tens of thousands of these, and json_pack() is slow because it parses a format each time. */
-static json_t *pair(const char *key, json_t *value)
-{
-        json_t *object = json_object();
-
-        json_object_set_new_nocheck(object, key, value);
-        return object;
-}
-
-/* ---- attributes ---- */
-
-static void put_string(json_t *attributes, const char *name, const char *text)
-{
-        size_t length = 0;
-        size_t more;
-
-        while (text && text[length] && (more = text_utf8_length(text + length)) > 0 &&
-                length + more <= ATTRIBUTE_TEXT_MAX)
-                length += more;
-        if (length > 0)
-                json_object_set_new(attributes, name, pair("string", json_stringn_nocheck(text, length)));
-}
-
-static void put_number(json_t *attributes, const char *name, int64_t value)
-{
-        json_object_set_new(attributes, name, pair("int", json_integer(value)));
-}
-
-static void put_version(json_t *attributes, const char *name, const unsigned int parts[static 3])
-{
-        json_object_set_new(attributes, name, pair("version", json_sprintf("%u.%u.%u", parts[0], parts[1], parts[2])));
-}
-
-/* Reads the three numbers of a version: "580.105.08" has a leading zero, which semantic versions do not allow. */
-static bool read_version(const char *text, unsigned int ret[static 3])
-{
-        memset(ret, 0, 3 * sizeof(*ret));
-        for (size_t i = 0; text && i < 3; i++) {
-                char *end;
-
-                if (*text < '0' || *text > '9')
-                        return false;
-                ret[i] = (unsigned int)MIN(strtoul(text, &end, 10), 1000000000UL);
-                if (*end == '\0')
-                        return true;
-                if (*end != '.')
-                        return false;
-                text = end + 1;
-        }
-        return false;
-}
-
-static const char *architecture_name(const struct gpu *gpu)
-{
-        switch (gpu->architecture) {
-        case GPU_ARCHITECTURE_UNKNOWN:
-                return NULL;
-        case GPU_ARCHITECTURE_KEPLER:
-                return "Kepler";
-        case GPU_ARCHITECTURE_MAXWELL:
-                return "Maxwell";
-        case GPU_ARCHITECTURE_PASCAL:
-                return "Pascal";
-        case GPU_ARCHITECTURE_VOLTA:
-                return "Volta";
-        case GPU_ARCHITECTURE_TURING:
-                return "Turing";
-        case GPU_ARCHITECTURE_AMPERE:
-                return "Ampere";
-        case GPU_ARCHITECTURE_ADA:
-                return "Ada Lovelace";
-        case GPU_ARCHITECTURE_HOPPER:
-                return "Hopper";
-        case GPU_ARCHITECTURE_BLACKWELL:
-                return "Blackwell";
-        case GPU_ARCHITECTURE_RUBIN:
-                return "Rubin";
-        }
-        return NULL;
-}
-
-static const char *brand_name(int brand)
-{
-        static const char *const names[] = {
-                [NVML_BRAND_QUADRO] = "Quadro",
-                [NVML_BRAND_TESLA] = "Tesla",
-                [NVML_BRAND_NVS] = "NVS",
-                [NVML_BRAND_GRID] = "Grid",
-                [NVML_BRAND_GEFORCE] = "GeForce",
-                [NVML_BRAND_TITAN] = "Titan",
-                [NVML_BRAND_QUADRO_RTX] = "QuadroRTX",
-                [NVML_BRAND_NVIDIA_RTX] = "NvidiaRTX",
-                [NVML_BRAND_NVIDIA] = "Nvidia",
-                [NVML_BRAND_GEFORCE_RTX] = "GeForceRTX",
-                [NVML_BRAND_TITAN_RTX] = "TitanRTX",
-        };
-
-        return brand >= 0 && (size_t)brand < ARRAY_SIZE(names) ? names[brand] : NULL;
-}
-
-/*
- * The attribute |type|. For whole GPUs and MIG devices it is NVIDIA's word, so that NVIDIA's classes select these and no other
- * device.
- */
-static const char *type_of(const struct dra_device *device)
-{
-        switch (device->kind) {
-        case DRA_DEVICE_WHOLE:
-                return "gpu";
-        case DRA_DEVICE_SHARED:
-        case DRA_DEVICE_SHARE:
-                return device->mig ? "shared-mig" : "shared-gpu";
-        case DRA_DEVICE_TIMESLICE:
-                return device->mig ? "timeslice-mig" : "timeslice-gpu";
-        case DRA_DEVICE_MIG:
-        case DRA_DEVICE_MIG_CANDIDATE:
-                return "mig";
-        }
-        return NULL;
-}
-
-/* The attributes that all devices of |gpu| have in common. */
-static json_t *attributes_of_gpu(const struct inventory *inventory, const struct gpu *gpu)
-{
-        json_t *attributes = json_object();
-        unsigned int version[3];
-
-        put_string(attributes, "productName", gpu->name);
-        put_string(attributes, "brand", brand_name(gpu->brand));
-        put_string(attributes, "architecture", architecture_name(gpu));
-        if (gpu->compute_major >= 0 && gpu->compute_minor >= 0)
-                put_version(attributes, "cudaComputeCapability",
-                        (unsigned int[3]){(unsigned int)gpu->compute_major, (unsigned int)gpu->compute_minor, 0});
-        if (read_version(inventory->driver_version, version))
-                put_version(attributes, "driverVersion", version);
-        if (inventory->cuda_major > 0)
-                put_version(attributes, "cudaDriverVersion",
-                        (unsigned int[3]){
-                                (unsigned int)inventory->cuda_major, (unsigned int)MAX(0, inventory->cuda_minor), 0});
-        put_string(attributes, "resource.kubernetes.io/pciBusID", gpu->bus);
-        put_string(attributes, "resource.kubernetes.io/pcieRoot", gpu->pcie_root);
-        if (gpu->numa_node >= 0)
-                put_number(attributes, "resource.kubernetes.io/numaNode", gpu->numa_node);
-        return attributes;
-}
-
-/* The attributes of |device|, which include those of |of_gpu|. */
-static json_t *attributes_of(const struct dra_device *device, json_t *of_gpu)
-{
-        json_t *attributes = json_object();
-
-        put_string(attributes, "type", type_of(device));
-        if (!device->profile)
-                put_string(attributes, "uuid", device->uuid);
-        if (device->mig || device->profile) {
-                put_string(attributes, "parentUUID", device->gpu->uuid);
-                put_string(attributes, "profile", device->profile ? device->profile->name : device->mig->profile);
-        }
-        json_object_update(attributes, of_gpu);
-        return attributes;
-}
-
-/* ---- devices ---- */
-
-static json_t *policy_of(const struct dra_capacity *capacity)
-{
-        json_t *preset = quantity(capacity->preset, capacity->is_binary);
-
-        if (capacity->step == 0)
-                return json_pack("{s: o, s: [O]}", "default", preset, "validValues", preset);
-        return json_pack("{s: o, s: {s: o, s: o, s: o}}", "default", preset, "validRange", "min",
-                quantity(capacity->min, capacity->is_binary), "max", quantity(capacity->max, capacity->is_binary),
-                "step", quantity(capacity->step, capacity->is_binary));
-}
-
-static json_t *capacity_of(const struct dra_device *device)
-{
-        json_t *capacities = json_object();
-
-        for (size_t i = 0; i < device->n_capacities; i++) {
-                const struct dra_capacity *capacity = &device->capacities[i];
-                json_t *object = pair("value", quantity(capacity->value, capacity->is_binary));
-
-                if (capacity->has_policy)
-                        json_object_set_new(object, "requestPolicy", policy_of(capacity));
-                json_object_set_new(capacities, capacity->name, object);
-        }
-        return capacities;
-}
-
-static json_t *counters_of(const struct dra_counter *counters, size_t n_counters)
-{
-        json_t *object = json_object();
-
-        for (size_t i = 0; i < n_counters; i++)
-                json_object_set_new_nocheck(
-                        object, counters[i].name, pair("value", quantity(counters[i].value, false)));
-        return object;
-}
-
-static bool is_about(const struct dra_taint *taint, const struct dra_device *device)
-{
-        return strcmp(taint->uuid, device->uuid) == 0 || strcmp(taint->uuid, device->gpu->uuid) == 0 ||
-               (device->made && strcmp(taint->uuid, device->made) == 0);
-}
-
-static json_t *taints_of(const struct dra_slices_options *options, const struct dra_device *device)
-{
-        json_t *taints = json_array();
-
-        for (size_t i = 0; i < options->n_taints; i++) {
-                const struct dra_taint *taint = &options->taints[i];
-                json_t *object;
-
-                if (!is_about(taint, device))
-                        continue;
-                object = json_pack("{s: s, s: s}", "key", taint->key, "effect", effects[taint->effect]);
-                if (*taint->value)
-                        json_object_set_new(object, "value", json_string(taint->value));
-                json_array_append_new(taints, object);
-        }
-        return taints;
-}
-
-static json_t *device_of(const struct dra_slices_options *options, const struct dra_device *device, json_t *of_gpu)
-{
-        json_t *basic =
-                json_pack("{s: o, s: o}", "attributes", attributes_of(device, of_gpu), "capacity", capacity_of(device));
-        json_t *taints = taints_of(options, device);
-        json_t *object;
-
-        if (device->counter_set)
-                json_object_set_new(basic, "consumesCounters",
-                        json_pack("[{s: s, s: o}]", "counterSet", device->counter_set->name, "counters",
-                                counters_of(device->consumes, device->n_consumes)));
-        if (device->allows_multiple)
-                json_object_set_new(basic, "allowMultipleAllocations", json_true());
-        if (options->has_taints && json_array_size(taints) > 0)
-                json_object_set(basic, "taints", taints);
-        json_decref(taints);
-        if (options->api == DRA_API_V1BETA1)
-                return json_pack("{s: s, s: o}", "name", device->name, "basic", basic);
-        object = json_pack("{s: s}", "name", device->name);
-        json_object_update_new(object, basic);
-        return object;
-}
-
-static json_t *set_of(const struct dra_counter_set *set)
-{
-        return json_pack("{s: s, s: o}", "name", set->name, "counters", counters_of(set->counters, set->n_counters));
-}
-
-/* Whether a device is left out because it needs a taint and the API server has none: it must not be allocated. */
-static bool is_left_out(const struct dra_slices_options *options, const struct dra_device *device)
-{
-        for (size_t i = 0; !options->has_taints && i < options->n_taints; i++)
-                if (options->taints[i].effect != DRA_EFFECT_NONE && is_about(&options->taints[i], device))
-                        return true;
-        return false;
-}
-
 /* ---- slices ---- */
 
 struct pool {
@@ -344,6 +59,7 @@ struct pool {
         json_t *slices;
         json_t **of_gpus; /* attributes of each GPU of the inventory; NULL: not needed so far */
         size_t n_gpus;
+        struct dra_slices_memory memory;
         char hash[SHA256_HEX + 1]; /* of driver and node: "a" on "b-c" is not "a-b" on "c" */
         json_t *sets;              /* of the slice that is being filled; NULL: none yet */
         json_t *devices;
@@ -382,7 +98,7 @@ static void pool_add_set(struct pool *pool, const struct dra_counter_set *set)
 {
         if (!pool->sets)
                 pool->sets = json_array();
-        json_array_append_new(pool->sets, set_of(set));
+        json_array_append_new(pool->sets, dra_slices_set(set));
         pool->n_counters += set->n_counters;
 }
 
@@ -390,13 +106,13 @@ static void pool_add_device(struct pool *pool, const struct dra_device *device)
 {
         json_t **of_gpu = &pool->of_gpus[device->position];
 
-        if (is_left_out(pool->options, device))
+        if (dra_slices_leaves_out(pool->options, device))
                 return;
         if (!pool->devices)
                 pool->devices = json_array();
         if (!*of_gpu)
-                *of_gpu = attributes_of_gpu(pool->layout->inventory, device->gpu);
-        json_array_append_new(pool->devices, device_of(pool->options, device, *of_gpu));
+                *of_gpu = dra_slices_attributes(pool->layout->inventory, device->gpu);
+        json_array_append_new(pool->devices, dra_slices_device(pool->options, &pool->memory, device, *of_gpu));
 }
 
 static void fill_apart(struct pool *pool)
@@ -482,6 +198,7 @@ static json_t *pool_finish(struct pool *pool)
         for (i = 0; i < pool->n_gpus; i++)
                 json_decref(pool->of_gpus[i]);
         free(pool->of_gpus);
+        dra_slices_memory_done(&pool->memory);
         return pool->slices;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "kube/body.h"
 #include "kube/client_parts.h"
 #include "kube/object.h"
 
@@ -244,7 +245,7 @@ struct kube_call *kube_client_send(struct kube_client *client, const struct kube
 {
         struct kube_call *call = call_new(client, request->timeout_ms, request->done, request->data);
         char *query = call_query(request->query, request->method, request->field_manager, request->force);
-        char *body = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
+        char *body = request->body ? body_print(request->body) : NULL;
 
         call->is_text = request->is_text;
         call_set(call, request->method, request->path, query, body);

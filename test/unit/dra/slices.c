@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dra/slices.h"
+#include "simulated.h"
 
 static json_t *parse(const char *text)
 {
@@ -118,12 +119,56 @@ static void test_names_of_slices_are_those_of_one_node_and_driver_only(void **st
         assert_null(strstr(a, ".-"));
 }
 
+/* What devices have alike is made once: of two models with MIG, and their MIG devices that are there. */
+static void test_a_device_says_the_same_alone_as_among_others(void **state UNUSED)
+{
+        const struct dra_slices_options options = {
+                .driver = DRA_DRIVER, .node = "n1", .counters_apart = true, .has_taints = true};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _free_ char *path = xasprintf("%s/%s", getenv("WARPSHARE_SCENARIOS"), "rtx-pro-mig.yaml");
+        _cleanup_(inventory_freep) struct inventory *inventory = simulated_inventory(path);
+        struct dra_options layout_options = DRA_OPTIONS_DEFAULT;
+        const struct dra_layout *layout;
+        struct dra_layout one;
+        size_t n_devices = 0;
+        json_t *slices, *slice;
+        size_t i;
+
+        layout_options.time_slicing = true;
+        simulated_mig(&layout_options, &arena, inventory);
+        layout = dra_layout_build(&arena, inventory, &layout_options);
+        one = *layout;
+        one.n_devices = 1;
+        slices = dra_slices_build(layout, &options);
+        json_array_foreach(slices, i, slice)
+        {
+                json_t *device;
+                size_t j;
+
+                json_array_foreach(json_object_get(json_object_get(slice, "spec"), "devices"), j, device)
+                {
+                        json_t *alone, *last;
+
+                        one.devices = &layout->devices[n_devices++];
+                        alone = dra_slices_build(&one, &options);
+                        last = json_object_get(json_array_get(alone, json_array_size(alone) - 1), "spec");
+                        if (!json_equal(device, json_array_get(json_object_get(last, "devices"), 0)))
+                                fail_msg("%s", one.devices->name);
+                        json_decref(alone);
+                }
+        }
+        assert_int_equal(n_devices, layout->n_devices);
+        assert_true(n_devices > 20);
+        json_decref(slices);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_spec_is_the_same_by_what_it_says),
                 cmocka_unit_test(test_a_field_that_was_dropped_is_a_feature_that_is_off),
                 cmocka_unit_test(test_names_of_slices_are_those_of_one_node_and_driver_only),
+                cmocka_unit_test(test_a_device_says_the_same_alone_as_among_others),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
