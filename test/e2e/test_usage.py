@@ -188,9 +188,11 @@ def test_top_shows_what_the_agent_knows(node):
     agent = '--metrics-address=127.0.0.1:%s' % node.agent.wait_log(r'metrics.* port=(\d+)').group(1)
     shown = top(agent)
     assert 'GPU 0' in shown and 'team-a/train' in shown and '3.0 GiB' in shown
-    unit, = json.loads(top(agent, '--output=json'))['units']
-    share, = [share for share in unit['shares'] if share.get('pod') == 'train']
-    assert share['memoryUsedBytes'] == 3 * GIB and share['smRatio'] == 0.4 and share['container'] == 'main'
+    assert 'python3' not in shown
+    unit = json.loads(top(agent, '--output=json', '--history'))['gpus'][0]['units'][0]
+    share, = unit['shares']
+    assert share['memoryUsed'] == 3 * GIB and share['sm'] == 0.4 and share['container'] == 'main' and share['history'][-1] == 0.4
+    assert '4711' in top(agent, '--processes', '--history')
     row, = csv.DictReader(top(agent, '--output=csv', '--filter=train').splitlines())
     assert row['memory_used_bytes'] == str(3 * GIB) and row['memory_limit_bytes'] == ''
     assert top(agent, '--filter=nobody') == 'no such pod\n'

@@ -1,23 +1,30 @@
 /*
- * warpshare top: who uses what on this node, once, or again and again in a terminal.
+ * warpshare top: who uses what on this node, once, or on a screen until somebody quits.
  */
+#include <langinfo.h>
+#include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "base/text.h"
-#include "cmd/commands.h"
 #include "cli/command_line.h"
+#include "cmd/commands.h"
+#include "cmd/top/screen.h"
 #include "cmd/top/top.h"
+#include "cmd/top/view.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:9400"
 
-enum { ONCE, OUTPUT, SORT, FILTER, INTERVAL };
+enum { ONCE, OUTPUT, SORT, FILTER, PROCESSES, HISTORY, UNITS, INTERVAL };
 
 static const char *const outputs[] = {"table", "json", "csv", NULL};
 static const char *const sorts[] = {"memory", "sm", "peak", "pod", NULL}; /* in the order of enum top_sort */
+static const char *const units[] = {"auto", "MiB", "GiB", NULL};          /* in the order of enum top_amounts */
 
 static const struct option own[] = {
         [ONCE] = {.flag = "once",
@@ -41,6 +48,20 @@ static const struct option own[] = {
                 .fallback = "",
                 .argument = "TEXT",
                 .help = "only pods whose namespace/pod/container contains it"},
+        [PROCESSES] = {.flag = "processes",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "also the processes of each pod; not in csv"},
+        [HISTORY] = {.flag = "history",
+                .type = OPTION_BOOL,
+                .fallback = "false",
+                .help = "also the last hour, which the screen has anyway; not in csv"},
+        [UNITS] = {.flag = "units",
+                .type = OPTION_CHOICE,
+                .choices = units,
+                .fallback = "auto",
+                .argument = "WORD",
+                .help = "amounts of memory in the table: auto, MiB or GiB"},
         [INTERVAL] = {.flag = "interval",
                 .type = OPTION_STRING,
                 .fallback = "5",
@@ -57,11 +78,12 @@ const struct command_line command_top_line = {
         .program = "warpshare top",
         .help = "usage: warpshare top [OPTION...]\n"
                 "\n"
-                "Shows the GPUs and MIG devices of this node, with the pods that use them: memory, its limit and its peak of\n"
-                "the last hour, activity on the SMs and on memory, time on the GPU, and an estimate of energy. It asks the\n"
-                "agent for its metrics (by default at " DEFAULT_ADDRESS
-                "). Where no agent answers it asks the driver itself:\n"
-                "then pods have no names, and there is no limit and no past. What is not known is \"-\".\n"
+                "Shows the GPUs and MIG devices of this node, with the pods that use them: what they were granted, memory and\n"
+                "its peak of the last hour, activity on the SMs and on memory, time on the GPU, and an estimate of energy. In a\n"
+                "terminal it goes on until q is pressed; h lists the other keys. It asks the agent for the page of its node (by\n"
+                "default at " DEFAULT_ADDRESS
+                "). Where no agent answers it asks the driver itself: then pods have no names, and there\n"
+                "is no limit and no past. What is not known is \"-\". NO_COLOR turns colours off.\n"
                 "\n",
 };
 
@@ -73,21 +95,31 @@ static const char *address_of(const struct option_set *set)
 }
 
 /* The driver is asked only where nobody named an agent. */
-static int get_page(char **ret, const struct option_set *set, struct error *err)
+static int get_text(char **ret, const struct option_set *set, const struct top_wish *wish, struct error *err)
 {
         struct error agent;
         struct error driver;
 
-        if (top_fetch(ret, address_of(set), err) == 0)
+        if (top_fetch(ret, address_of(set), wish, err) == 0)
                 return 0;
         agent = *err;
         if (err->kind != ERROR_UNAVAILABLE || *command_line_get(set, "metrics-address"))
                 return -1;
         if (top_read_local(ret, command_line_get(set, "nvml-library"), command_line_get(set, "driver-root-ctr-path"),
-                    command_line_get(set, "system-root"), &driver) == 0)
+                    command_line_get(set, "system-root"), wish, &driver) == 0)
                 return 0;
         return error_set(err, driver.kind, "%s; and %s", agent.text, driver.text);
 }
+
+static int get_page(struct node_page *ret, struct arena *arena, const struct option_set *set,
+        const struct top_wish *wish, struct error *err)
+{
+        _free_ char *text = NULL;
+
+        return get_text(&text, set, wish, err) < 0 ? -1 : node_page_read(ret, arena, text, strlen(text), err);
+}
+
+/* ---- once ---- */
 
 static unsigned int terminal_width(void)
 {
@@ -96,47 +128,129 @@ static unsigned int terminal_width(void)
         return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-static int show(const struct option_set *set, const char *const *values, bool clears, struct error *err)
+static bool is_utf8(void)
+{
+        return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+static char *print_table(const struct top *top, const struct top_wish *wish, struct arena *arena)
+{
+        struct top_lines lines = {.arena = arena};
+        struct strbuf text = STRBUF_INIT;
+
+        if (top->n_units == 0)
+                return xstrdup(*wish->filter ? "no such pod\n" : "no GPU is known here\n");
+        top_draw(&lines, top, wish, terminal_width(), is_utf8());
+        top_lines_print(&text, &lines, command_line_wants_colours());
+        return strbuf_take(&text);
+}
+
+static int show_once(const struct option_set *set, const char *output, const struct top_wish *wish, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct top_wish wish = {
-                .sort = (enum top_sort)option_position(&own[SORT], values[SORT]), .filter = values[FILTER]};
-        struct strbuf text = STRBUF_INIT;
-        _free_ char *page_text = NULL;
-        _free_ char *other = NULL;
-        struct page page;
+        _free_ char *text = NULL;
+        struct node_page page;
         struct top top;
 
-        if (get_page(&page_text, set, err) < 0 ||
-                page_read(&page, &arena, page_text ? page_text : "", page_text ? strlen(page_text) : 0, err) < 0)
+        if (get_page(&page, &arena, set, wish, err) < 0)
                 return -1;
-        top_make(&top, &arena, &page, &wish);
-        if (strcmp(values[OUTPUT], "json") == 0)
-                other = top_print_json(&top);
-        else if (strcmp(values[OUTPUT], "csv") == 0)
-                other = top_print_csv(&top);
-        else if (top.n_units == 0)
-                other = xstrdup(*wish.filter ? "no such pod\n" : "no GPU is read: is --usage-interval off?\n");
+        top_make(&top, &arena, &page, wish);
+        if (strcmp(output, "json") == 0)
+                text = top_print_json(&top, wish);
         else
-                top_print_table(&text, &top, command_line_wants_colours(), terminal_width());
-        if (clears)
-                fputs("\033[H\033[2J", stdout);
-        fputs(other ? other : text.data, stdout);
-        if (strcmp(values[OUTPUT], "json") == 0)
-                fputc('\n', stdout);
+                text = strcmp(output, "csv") == 0 ? top_print_csv(&top) : print_table(&top, wish, &arena);
+        fputs(text, stdout);
         fflush(stdout);
-        strbuf_done(&text);
         return 0;
+}
+
+/* ---- on a screen ---- */
+
+/* The newest page that could be had, and why there is none newer. */
+struct look {
+        struct arena arena;
+        struct node_page page;
+        bool has_page;
+        struct error trouble;
+        bool has_trouble;
+        uint64_t at_ms;
+};
+
+static uint64_t now_ms(void)
+{
+        return uv_hrtime() / 1000000;
+}
+
+static void look_again(struct look *look, const struct option_set *set, const struct top_wish *wish)
+{
+        struct arena arena = ARENA_INIT;
+        struct node_page page;
+
+        look->has_trouble = get_page(&page, &arena, set, wish, &look->trouble) < 0;
+        if (look->has_trouble) {
+                arena_done(&arena);
+        } else {
+                arena_done(&look->arena);
+                look->arena = arena;
+                look->page = page;
+                look->has_page = true;
+        }
+        look->at_ms = now_ms();
+}
+
+static void draw(const struct top_screen *screen, struct top_view *view, const struct look *look)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct top_lines lines = {.arena = &arena};
+        unsigned int width;
+        unsigned int height;
+
+        top_screen_size(screen, &width, &height);
+        top_view_draw(view, &lines, look->has_page ? &look->page : NULL, look->has_trouble ? look->trouble.text : NULL,
+                width, height, is_utf8());
+        top_screen_show(screen, &lines);
+}
+
+static void watch(const struct top_screen *screen, const struct option_set *set, const struct top_wish *wish,
+        uint64_t interval_ms)
+{
+        struct look look = {0};
+        struct top_view view;
+
+        top_view_init(&view, wish);
+        view.wants_page = true;
+        while (!view.is_over) {
+                uint64_t passed_ms = now_ms() - look.at_ms;
+
+                if (view.wants_page || passed_ms >= interval_ms) {
+                        look_again(&look, set, &view.wish);
+                        view.wants_page = false;
+                        passed_ms = now_ms() - look.at_ms;
+                }
+                draw(screen, &view, &look);
+                top_view_key(
+                        &view, top_screen_key(screen, (unsigned int)(interval_ms - MIN(passed_ms, interval_ms) + 1)));
+        }
+        arena_done(&look.arena);
+}
+
+static bool wants_screen(const char *const *values)
+{
+        const char *type = getenv("TERM");
+
+        return strcmp(values[ONCE], "true") != 0 && strcmp(values[OUTPUT], "table") == 0 && isatty(STDOUT_FILENO) &&
+               isatty(STDIN_FILENO) && type && *type && strcmp(type, "dumb") != 0;
 }
 
 int command_top(int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[ARRAY_SIZE(own)];
+        struct top_screen *screen = NULL;
         struct option_set set;
+        struct top_wish wish;
         uint64_t seconds;
         struct error err;
-        bool is_once;
         int status;
 
         if (!command_line_read(&command_top_line, &set, values, &arena, argc, argv, &status))
@@ -146,11 +260,19 @@ int command_top(int argc, char **argv)
                         values[INTERVAL]);
                 return command_line_refuse(&command_top_line, &err);
         }
-        is_once = strcmp(values[ONCE], "true") == 0 || strcmp(values[OUTPUT], "table") != 0 || !isatty(STDOUT_FILENO);
-        while (show(&set, values, !is_once, &err) == 0) {
-                if (is_once)
-                        return 0;
-                sleep((unsigned int)seconds);
-        }
-        return command_line_fail(&command_top_line, &err);
+        setlocale(LC_CTYPE, "");
+        wish = (struct top_wish){.sort = (enum top_sort)option_position(&own[SORT], values[SORT]),
+                .filter = values[FILTER],
+                .amounts = (enum top_amounts)option_position(&own[UNITS], values[UNITS]),
+                .has_processes = strcmp(values[PROCESSES], "true") == 0,
+                .has_history = strcmp(values[HISTORY], "true") == 0};
+        if (!wants_screen(values))
+                return show_once(&set, values[OUTPUT], &wish, &err) == 0 ? 0
+                                                                         : command_line_fail(&command_top_line, &err);
+        if (top_screen_new(&screen, command_line_wants_colours(), &err) < 0)
+                return command_line_fail(&command_top_line, &err);
+        wish.has_history = true;
+        watch(screen, &set, &wish, seconds * 1000);
+        top_screen_free(screen);
+        return 0;
 }

@@ -1,4 +1,4 @@
-/* One GET of /metrics, blocking: a command has nothing else to do. */
+/* One GET of /node, blocking: a command has nothing else to do. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include "cmd/top/top.h"
 
 #define PATIENCE_S 5
+#define ANSWER_MAX (NODE_PAGE_MAX + (size_t)64 * 1024) /* with its head */
 
 union peer {
         struct sockaddr any;
@@ -66,7 +67,7 @@ static int read_answer(int fd, struct strbuf *answer, struct error *err)
 {
         ssize_t got = 1;
 
-        while (got > 0 && answer->size < PAGE_MAX) {
+        while (got > 0 && answer->size < ANSWER_MAX) {
                 strbuf_reserve(answer, 65536);
                 got = recv(fd, answer->data + answer->size, 65536, 0);
                 if (got < 0)
@@ -74,12 +75,13 @@ static int read_answer(int fd, struct strbuf *answer, struct error *err)
                 answer->size += (size_t)got;
                 answer->data[answer->size] = '\0';
         }
-        return got == 0 ? 0 : error_set(err, ERROR_INVALID, "the agent's answer is longer than 16 MiB");
+        return got == 0 ? 0 : error_set(err, ERROR_INVALID, "the agent's answer is longer than 4 MiB");
 }
 
-int top_fetch(char **ret, const char *address, struct error *err)
+int top_fetch(char **ret, const char *address, const struct top_wish *wish, struct error *err)
 {
-        static const char request[] = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+        _free_ char *request = xasprintf("GET /node?history=%d&processes=%d HTTP/1.0\r\nHost: localhost\r\n\r\n",
+                wish->has_history, wish->has_processes);
         _cleanup_(strbuf_done) struct strbuf answer = STRBUF_INIT;
         _close_ int fd = -1;
         union peer peer = {0};
@@ -93,7 +95,7 @@ int top_fetch(char **ret, const char *address, struct error *err)
                 return -1;
         body = answer.data ? strstr(answer.data, "\r\n\r\n") : NULL;
         if (!body || !text_starts_with(strchr(answer.data, ' ') ? strchr(answer.data, ' ') : "", " 200 "))
-                return error_set(err, ERROR_INVALID, "what answers at %s serves no metrics", address);
+                return error_set(err, ERROR_INVALID, "what answers at %s has no page of its node", address);
         *ret = xstrdup(body + strlen("\r\n\r\n"));
         return 0;
 }

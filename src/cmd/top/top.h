@@ -1,74 +1,101 @@
 /*
- * What `warpshare top` shows: the model, made of a page of metrics (docs/metrics.md, "What is used"), and its three forms. Pure but for
- * fetch and local, which get the page: from the agent, or from the driver where there is no agent.
+ * What `warpshare top` shows. The model is the page of a node (report/node_page.h), filtered and sorted; it is printed for programs, or drawn as
+ * lines of tinted text, which are printed or shown on a screen. Pure but for fetch, local and screen: the first two get the page, from the
+ * agent, or from the driver where there is no agent, and the last shows it until somebody quits.
  */
 #pragma once
 
 #include <stdbool.h>
 
-#include "base/error.h"
 #include "base/strbuf.h"
-#include "metrics/page.h"
+#include "report/node_page.h"
 
-/* A pod on a unit, or what else has memory of it. Numbers are NaN where the page does not have them. */
-struct top_share {
-        const char *by; /* "mps-server", "host", "hidden", "unattributed"; NULL: a pod's */
-        const char *pod_namespace;
-        const char *pod;
-        const char *container;
-        const char *claim;
-        const char *pod_uid;
-        double limit; /* bytes */
-        double used;
-        double peak;
-        double sm; /* 0 to 1 */
-        double memory_controller;
-        double seconds;
-        double sm_seconds;
-        double energy; /* joules, an estimate */
+/* ---- the model ---- */
+
+enum top_sort { TOP_BY_MEMORY, TOP_BY_SM, TOP_BY_PEAK, TOP_BY_POD };
+#define TOP_SORTS 4U
+enum top_amounts { TOP_AUTO, TOP_MIB, TOP_GIB }; /* of memory; TOP_AUTO: what fits */
+#define TOP_AMOUNTS 3U
+
+struct top_wish {
+        enum top_sort sort;
+        bool is_reversed;
+        const char
+                *filter; /* only pods whose "namespace/pod/container" contains it, and units that have one; "": all */
+        enum top_amounts amounts;
+        bool has_processes;
+        bool has_history;
+};
+
+/* A pod on a unit, or (|other|) what else has memory of it. */
+struct top_row {
+        const struct report_share *share;
+        const struct report_other *other; /* NULL: a pod's */
 };
 
 struct top_unit {
-        const char *uuid;
-        const char *index; /* "3", "3:1", or NULL */
-        double capacity;   /* bytes */
-        double used;
-        double utilization; /* 0 to 1 */
-        double temperature;
-        double power; /* watts */
-        double power_limit;
-        struct top_share **shares;
-        size_t n_shares;
-        size_t capacity_of_shares;
+        const struct report_gpu *gpu;
+        const struct report_unit *unit;
+        const struct top_row *rows;
+        size_t n_rows;
 };
 
 struct top {
-        struct top_unit *units; /* by index */
+        const struct node_page *page;
+        const struct top_unit *units; /* in the order of the page */
         size_t n_units;
 };
 
-enum top_sort { TOP_BY_MEMORY, TOP_BY_SM, TOP_BY_PEAK, TOP_BY_POD };
+/* All lives in |arena|, and the rest in the page's. */
+void top_make(struct top *ret, struct arena *arena, const struct node_page *page, const struct top_wish *wish);
 
-/* |filter|: only shares whose "namespace/pod/container" contains it, and units that have one; "": all. */
-struct top_wish {
-        enum top_sort sort;
-        const char *filter;
-};
+/* ---- for programs ---- */
 
-/* All lives in |arena|, and the texts in the page's. */
-void top_make(struct top *ret, struct arena *arena, const struct page *page, const struct top_wish *wish);
-
-/* What stands in the column of pods, in |arena|: "team-a/train", "claim team-a/gpu", "pod 1e2f…", "(host)". */
-const char *top_share_name(const struct top_share *share, struct arena *arena);
-
-/* |width|: of the terminal; longer lines are cut; 0: they are not. */
-void top_print_table(struct strbuf *text, const struct top *top, bool has_colours, unsigned int width);
-char *top_print_json(const struct top *top); /* the caller frees it, and the next */
+char *top_print_json(
+        const struct top *top, const struct top_wish *wish); /* a page of a node; the caller frees it, and the next */
 char *top_print_csv(const struct top *top);
 
-/* The page of the agent at |address| (metrics/http.h); the caller frees it. ERROR_UNAVAILABLE: nobody answers there. */
-int top_fetch(char **ret, const char *address, struct error *err) MUST_USE;
+/* ---- for people: lines ---- */
+
+enum top_tint { TOP_PLAIN, TOP_BOLD, TOP_DIM, TOP_GREEN, TOP_YELLOW, TOP_RED, TOP_REVERSE };
+
+struct top_span {
+        enum top_tint tint;
+        const char *text; /* one column for each character */
+};
+
+#define TOP_SPANS_MAX 6U
+
+struct top_line {
+        struct top_span spans[TOP_SPANS_MAX];
+        size_t n_spans;
+};
+
+struct top_lines {
+        struct arena *arena;
+        struct top_line *lines;
+        size_t n_lines;
+        size_t capacity;
+};
+
+/* |width|: columns that are left out where they do not fit, and where lines are cut; 0: neither. |is_utf8|: else ASCII. */
+void top_draw(
+        struct top_lines *to, const struct top *top, const struct top_wish *wish, unsigned int width, bool is_utf8);
+
+/* Adds a line without spans, which the next function gives it. */
+struct top_line *top_line_add(struct top_lines *lines);
+/* One too many is added to the last one's text. */
+void top_span_add(struct top_lines *lines, struct top_line *line, enum top_tint tint, const char *format, ...)
+        PRINTF_LIKE(4, 5);
+/* |width| as above. */
+void top_lines_cut(struct top_lines *lines, unsigned int width);
+void top_lines_print(struct strbuf *text, const struct top_lines *lines, bool has_colours);
+
+/* ---- the page, as node_page_read() takes it; the caller frees it ---- */
+
+/* Of the agent at |address| (metrics/http.h). ERROR_UNAVAILABLE: nobody answers there. */
+int top_fetch(char **ret, const char *address, const struct top_wish *wish, struct error *err) MUST_USE;
 
 /* The same of the driver itself. Pods have no names then, and nothing is known of the time before. */
-int top_read_local(
-        char **ret, const char *library, const char *driver_root, const char *system_root, struct error *err) MUST_USE;
+int top_read_local(char **ret, const char *library, const char *driver_root, const char *system_root,
+        const struct top_wish *wish, struct error *err) MUST_USE;

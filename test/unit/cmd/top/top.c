@@ -1,93 +1,98 @@
-#include "unit.h"
-
-#include <string.h>
-
-#include "cmd/top/top.h"
-
-#define A "unit=\"GPU-A\",index=\"10\""
-#define TRAIN "unit=\"GPU-A\",namespace=\"ns\",pod=\"train\",container=\"main\""
-#define SERVE "unit=\"GPU-A\",namespace=\"ns\",pod=\"serve\",container=\"a,\\\"b\\\"\""
-#define CLAIM "unit=\"MIG-B\",namespace=\"ns\",claim=\"gpu\",pod_uid=\"u1\""
-
-static const char page_text[] = "warpshare_build_info{version=\"1\"} 1\n"
-                                "warpshare_unit_memory_capacity_bytes{" A "} 10737418240\n"
-                                "warpshare_unit_memory_used_bytes{" A "} 8589934592\n"
-                                "warpshare_unit_memory_used_bytes{unit=\"MIG-B\",index=\"2:1\"} 0\n"
-                                "warpshare_unit_memory_used_bytes{unit=\"GPU-C\",index=\"2\"} 0\n"
-                                "warpshare_gpu_utilization_ratio{gpu=\"GPU-A\",index=\"10\"} 0.71\n"
-                                "warpshare_gpu_temperature_celsius{gpu=\"GPU-A\",index=\"10\",sensor=\"gpu\"} 50\n"
-                                "warpshare_gpu_temperature_celsius{gpu=\"GPU-A\",index=\"10\",sensor=\"memory\"} 99\n"
-                                "warpshare_gpu_power_watts{gpu=\"GPU-A\",index=\"10\"} 123.4\n"
-                                "warpshare_gpu_power_limit_watts{gpu=\"GPU-A\",index=\"10\"} 400\n"
-                                "warpshare_container_info{share=\"t\"," TRAIN "} 1\n"
-                                "warpshare_container_info{share=\"s\"," SERVE "} 1\n"
-                                "warpshare_container_info{share=\"c\"," CLAIM "} 1\n"
-                                "warpshare_container_memory_limit_bytes{share=\"t\"} 4294967296\n"
-                                "warpshare_container_memory_limit_bytes{share=\"c\"} 1073741824\n"
-                                "warpshare_container_memory_used_bytes{share=\"t\"} 1073741824\n"
-                                "warpshare_container_memory_used_bytes{share=\"s\"} 2147483648\n"
-                                "warpshare_container_memory_peak_bytes{share=\"t\"} 3221225472\n"
-                                "warpshare_container_sm_ratio{share=\"t\"} 0.4\n"
-                                "warpshare_container_gpu_seconds_total{share=\"t\"} 7200\n"
-                                "warpshare_container_energy_estimated_joules_total{share=\"t\"} 321.5\n"
-                                "warpshare_unit_other_memory_bytes{" A ",by=\"mps-server\"} 5368709120\n"
-                                "warpshare_unit_other_memory_bytes{" A ",by=\"unattributed\"} 0\n";
+#include "page.h"
 
 struct fixture {
         struct arena arena;
+        struct node_page page;
+        struct top_wish wish;
         struct top top;
 };
 
 static void make(struct fixture *fixture, enum top_sort sort, const char *filter)
 {
-        const struct top_wish wish = {sort, filter};
-        struct page page;
-        struct error err;
-
-        assert_ok(page_read(&page, &fixture->arena, page_text, strlen(page_text), &err), &err);
-        top_make(&fixture->top, &fixture->arena, &page, &wish);
+        fixture->wish.sort = sort;
+        fixture->wish.filter = filter;
+        top_make(&fixture->top, &fixture->arena, &fixture->page, &fixture->wish);
 }
 
-static char *print_table(const struct fixture *fixture, unsigned int width)
+static char *print_table(struct fixture *fixture, unsigned int width, bool has_colours, bool is_utf8)
 {
+        struct top_lines lines = {.arena = &fixture->arena};
         struct strbuf text = STRBUF_INIT;
 
-        top_print_table(&text, &fixture->top, false, width);
+        top_draw(&lines, &fixture->top, &fixture->wish, width, is_utf8);
+        top_lines_print(&text, &lines, has_colours);
         return strbuf_take(&text);
 }
 
-static void test_a_table_has_units_by_index_and_shares_by_memory(void **state)
+static void expect_table(
+        struct fixture *fixture, unsigned int width, bool has_colours, bool is_utf8, const char *expected)
+{
+        _free_ char *text = print_table(fixture, width, has_colours, is_utf8);
+
+        assert_string_equal(text, expected);
+}
+
+#define GPU_2                                                                                                          \
+        "GPU 2  1 MIG devices, 40 C  GPU-C\n"                                                                          \
+        "MIG 2:1  [....................] 0 MiB of -, unhealthy: Xid 79  MIG-B\n"                                       \
+        "  POD             LIMIT\n"                                                                                    \
+        "  claim ns/gpu  1.0 GiB\n"
+#define GPU_10                                                                                                         \
+        "GPU 10  [################....] 8.0 GiB of 10.0 GiB, busy 71 %, 50 C, 123 of 400 W, 7 of 10 granted, 2 "       \
+        "reserved  GPU-A\n"
+
+static void test_a_table_has_units_and_shares_by_memory(void **state)
 {
         struct fixture *fixture = *state;
-        _free_ char *text = NULL;
 
         make(fixture, TOP_BY_MEMORY, "");
-        text = print_table(fixture, 0);
-        assert_string_equal(text,
-                "GPU 2  [....................] 0 MiB of -  GPU-C\n"
-                "MIG 2:1  [....................] 0 MiB of -  MIG-B\n"
-                "  POD             LIMIT\n"
-                "  claim ns/gpu  1.0 GiB\n"
-                "GPU 10  [################....] 8.0 GiB of 10.0 GiB, busy 71 %, 50 C, 123 of 400 W  GPU-A\n"
-                "  POD           CONTAINER   MEMORY    LIMIT  OF LIMIT     PEAK    SM   TIME  ENERGY\n"
-                "  ns/serve      a,\"b\"      2.0 GiB        -         -        -     -      -       -\n"
-                "  ns/train      main       1.0 GiB  4.0 GiB      25 %  3.0 GiB  40 %  2.0 h  ~322 J\n"
-                "  (mps-server)  -          5.0 GiB        -         -        -     -      -       -\n");
+        expect_table(fixture, 0, false, true,
+                GPU_2 GPU_10
+                "  POD           CONTAINER  REPLICAS   MEMORY    LIMIT  OF LIMIT     PEAK    SM  THREADS   TIME  ENERGY\n"
+                "  ns/serve      a,\"b\"             -  4.0 GiB        -         -        -     -        -      -       -\n"
+                "  ns/train      main              3  3.6 GiB  4.0 GiB      91 %  3.0 GiB  40 %     30 %  2.0 h  ~322 J\n"
+                "  (mps-server)  -                 -  5.0 GiB        -         -        -     -        -      -       -\n");
+}
+
+static void test_processes_and_the_last_hour_are_there_where_they_are_wanted(void **state)
+{
+        struct fixture *fixture = *state;
+
+        fixture->wish.has_processes = fixture->wish.has_history = true;
+        fixture->wish.amounts = TOP_MIB;
+        make(fixture, TOP_BY_MEMORY, "train");
+        expect_table(fixture, 66, false, true,
+                "GPU 10  [################....] 8192 MiB of 10240 MiB, busy 71 %, 5\n"
+                "  busy   |                                                 ▁█| now\n"
+                "  memory |                                                █▁▅| now\n"
+                "  POD       REPLICAS    MEMORY     LIMIT  OF LIMIT    SM  THREADS\n"
+                "  ns/train         3  3719 MiB  4096 MiB      91 %  40 %     30 %\n"
+                "        4711  python3            1024 MiB   40 %\n");
+        expect_table(fixture, 100, false, false,
+                "GPU 10  [################....] 8192 MiB of 10240 MiB, busy 71 %, 50 C, 123 of 400 W, 7 of 10 granted\n"
+                "  busy   |                                                          _#| now\n"
+                "  memory |                                                         #_=| now\n"
+                "  POD       CONTAINER  REPLICAS    MEMORY     LIMIT  OF LIMIT      PEAK    SM  THREADS  LAST HOUR\n"
+                "  ns/train  main              3  3719 MiB  4096 MiB      91 %  3072 MiB  40 %     30 %             =\n"
+                "        4711  python3            1024 MiB   40 %\n");
 }
 
 static void test_the_order_is_the_wish(void **state)
 {
         static const struct {
                 enum top_sort sort;
+                bool is_reversed;
                 const char *first;
-        } table[] = {{TOP_BY_MEMORY, "serve"}, {TOP_BY_SM, "train"}, {TOP_BY_PEAK, "train"}, {TOP_BY_POD, "serve"}};
+        } table[] = {{TOP_BY_MEMORY, false, "serve"}, {TOP_BY_MEMORY, true, "train"}, {TOP_BY_SM, false, "train"},
+                {TOP_BY_PEAK, false, "train"}, {TOP_BY_POD, false, "serve"}, {TOP_BY_POD, true, "train"}};
         struct fixture *fixture = *state;
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                fixture->wish.is_reversed = table[i].is_reversed;
                 make(fixture, table[i].sort, "");
-                assert_int_equal(fixture->top.n_units, 3);
-                assert_string_equal(fixture->top.units[2].shares[0]->pod, table[i].first);
-                assert_string_equal(fixture->top.units[2].shares[2]->by, "mps-server"); /* no pod stands last */
+                assert_int_equal(fixture->top.n_units, 2);
+                assert_string_equal(fixture->top.units[1].rows[0].share->pod, table[i].first);
+                assert_string_equal(fixture->top.units[1].rows[2].other->by, "mps-server"); /* no pod stands last */
         }
 }
 
@@ -97,62 +102,67 @@ static void test_a_filter_leaves_only_pods_that_match(void **state)
 
         make(fixture, TOP_BY_MEMORY, "ns/train");
         assert_int_equal(fixture->top.n_units, 1);
-        assert_int_equal(fixture->top.units[0].n_shares, 1);
-        assert_string_equal(fixture->top.units[0].shares[0]->pod, "train");
+        assert_int_equal(fixture->top.units[0].n_rows, 1);
+        assert_string_equal(fixture->top.units[0].rows[0].share->pod, "train");
         make(fixture, TOP_BY_MEMORY, "nobody");
         assert_int_equal(fixture->top.n_units, 0);
 }
 
-static void test_a_narrow_terminal_cuts_lines(void **state)
+static void test_a_narrow_terminal_has_fewer_columns_and_no_longer_lines(void **state)
 {
         struct fixture *fixture = *state;
-        struct strbuf coloured = STRBUF_INIT;
-        _free_ char *text = NULL;
-
-        make(fixture, TOP_BY_MEMORY, "");
-        text = print_table(fixture, 20);
-        for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
-                assert_true(strcspn(line, "\n") <= 20);
-        /* Colours take no room. */
-        top_print_table(&coloured, &fixture->top, true, 30);
-        assert_non_null(strstr(coloured.data, "\nGPU 10  [\033[33m################\033[0m....]\033[0m\n"));
-        strbuf_done(&coloured);
-}
-
-static void test_json_has_what_is_known(void **state)
-{
-        struct fixture *fixture = *state;
-        _free_ char *text = NULL;
 
         make(fixture, TOP_BY_MEMORY, "train");
-        text = top_print_json(&fixture->top);
-        assert_string_equal(text, "{\n"
-                                  "  \"units\": [\n"
-                                  "    {\n"
-                                  "      \"index\": \"10\",\n"
-                                  "      \"uuid\": \"GPU-A\",\n"
-                                  "      \"memoryCapacityBytes\": 10737418240,\n"
-                                  "      \"memoryUsedBytes\": 8589934592,\n"
-                                  "      \"utilizationRatio\": 0.71,\n"
-                                  "      \"temperatureCelsius\": 50,\n"
-                                  "      \"powerWatts\": 123.4,\n"
-                                  "      \"powerLimitWatts\": 400,\n"
-                                  "      \"shares\": [\n"
-                                  "        {\n"
-                                  "          \"namespace\": \"ns\",\n"
-                                  "          \"pod\": \"train\",\n"
-                                  "          \"container\": \"main\",\n"
-                                  "          \"memoryLimitBytes\": 4294967296,\n"
-                                  "          \"memoryUsedBytes\": 1073741824,\n"
-                                  "          \"memoryPeakBytes\": 3221225472,\n"
-                                  "          \"smRatio\": 0.4,\n"
-                                  "          \"gpuSeconds\": 7200,\n"
-                                  "          \"energyEstimatedJoules\": 321.5\n"
-                                  "        }\n"
-                                  "      ]\n"
-                                  "    }\n"
-                                  "  ]\n"
-                                  "}");
+        for (unsigned int width = 1; width < 120; width++) {
+                _free_ char *text = print_table(fixture, width, false, true);
+
+                for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+                        assert_in_range(strcspn(line, "\n"), 0, width);
+        }
+        expect_table(fixture, 40, false, true,
+                "GPU 10  [################....] 8.0 GiB o\n"
+                "  POD        MEMORY    LIMIT    SM\n"
+                "  ns/train  3.6 GiB  4.0 GiB  40 %\n");
+}
+
+/* Yellow from three quarters of the limit on, red from nine tenths. */
+static void test_colours_say_how_much_is_left(void **state)
+{
+        struct fixture *fixture = *state;
+
+        make(fixture, TOP_BY_MEMORY, "train");
+        expect_table(fixture, 40, true, true,
+                "\033[1mGPU 10  \033[0m[\033[33m################\033[0m....] 8.0 GiB o\n"
+                "\033[2m  POD        MEMORY    LIMIT    SM\033[0m\n"
+                "\033[31m  ns/train  3.6 GiB  4.0 GiB  40 %\033[0m\n");
+}
+
+static void test_json_is_a_page_of_what_is_wanted(void **state)
+{
+        struct fixture *fixture = *state;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _free_ char *text = NULL;
+        struct node_page page;
+        struct error err;
+
+        make(fixture, TOP_BY_MEMORY, "");
+        text = top_print_json(&fixture->top, &fixture->wish);
+        assert_ok(node_page_read(&page, &arena, text, strlen(text), &err), &err);
+        assert_int_equal(page.n_gpus, 2);
+        assert_string_equal(page.node, "node-a");
+        assert_int_equal(page.n_events, 2);
+        assert_string_equal(page.gpus[1].units[0].shares[0].pod, "serve");
+        assert_string_equal(page.gpus[1].units[0].shares[1].processes[0].name, "python3");
+        assert_int_equal(page.gpus[1].units[0].n_others, 2);
+        free(TAKE_PTR(text));
+        make(fixture, TOP_BY_MEMORY, "train");
+        text = top_print_json(&fixture->top, &fixture->wish);
+        assert_ok(node_page_read(&page, &arena, text, strlen(text), &err), &err);
+        assert_int_equal(page.n_gpus, 1);
+        assert_string_equal(page.gpus[0].uuid, "GPU-A");
+        assert_int_equal(page.gpus[0].n_units, 1);
+        assert_int_equal(page.gpus[0].units[0].n_shares, 1);
+        assert_int_equal(page.gpus[0].units[0].n_others, 0);
 }
 
 static void test_csv_is_quoted_where_it_must_be(void **state)
@@ -162,12 +172,15 @@ static void test_csv_is_quoted_where_it_must_be(void **state)
 
         make(fixture, TOP_BY_POD, "serve");
         text = top_print_csv(&fixture->top);
-        assert_string_equal(strchr(text, '\n') + 1, "10,GPU-A,,ns,serve,\"a,\"\"b\"\"\",,,,2147483648,,,,,,\n");
+        assert_string_equal(strchr(text, '\n') + 1, "10,GPU-A,,ns,serve,\"a,\"\"b\"\"\",,,,4294967296,,,,,,,,\n");
 }
 
 static int set_up(void **state)
 {
-        *state = calloc(1, sizeof(struct fixture));
+        struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+        read_page(&fixture->page, &fixture->arena);
+        *state = fixture;
         return 0;
 }
 
@@ -183,11 +196,13 @@ static int tear_down(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(test_a_table_has_units_by_index_and_shares_by_memory),
+                TEST(test_a_table_has_units_and_shares_by_memory),
+                TEST(test_processes_and_the_last_hour_are_there_where_they_are_wanted),
                 TEST(test_the_order_is_the_wish),
                 TEST(test_a_filter_leaves_only_pods_that_match),
-                TEST(test_a_narrow_terminal_cuts_lines),
-                TEST(test_json_has_what_is_known),
+                TEST(test_a_narrow_terminal_has_fewer_columns_and_no_longer_lines),
+                TEST(test_colours_say_how_much_is_left),
+                TEST(test_json_is_a_page_of_what_is_wanted),
                 TEST(test_csv_is_quoted_where_it_must_be),
         };
 

@@ -1,0 +1,444 @@
+/* Units with bars, shares below them as a table, and what else is asked for: as lines of tinted text. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/columns.h"
+#include "cmd/top/top.h"
+
+#define GIB (1024.0 * 1024 * 1024)
+#define MIB (1024.0 * 1024)
+#define BAR 20U
+#define HIGH 0.75 /* of what there is: yellow, and red from the next on */
+#define FULL 0.90
+#define CELLS 12U
+#define LEVELS 8U
+
+struct drawing {
+        struct top_lines *to;
+        const struct top_wish *wish;
+        unsigned int width;
+        bool is_utf8;
+};
+
+/* ---- lines ---- */
+
+struct top_line *top_line_add(struct top_lines *lines)
+{
+        if (lines->n_lines == lines->capacity) {
+                const size_t capacity = MAX(2 * lines->capacity, (size_t)64);
+                struct top_line *more = ARENA_ARRAY(lines->arena, struct top_line, capacity);
+
+                if (lines->n_lines)
+                        memcpy(more, lines->lines, lines->n_lines * sizeof(*more));
+                lines->lines = more;
+                lines->capacity = capacity;
+        }
+        return &lines->lines[lines->n_lines++];
+}
+
+void top_span_add(struct top_lines *lines, struct top_line *line, enum top_tint tint, const char *format, ...)
+{
+        va_list arguments;
+        const char *text;
+
+        va_start(arguments, format);
+        text = arena_vprintf(lines->arena, format, arguments);
+        va_end(arguments);
+        if (line->n_spans == TOP_SPANS_MAX)
+                line->spans[TOP_SPANS_MAX - 1].text =
+                        arena_printf(lines->arena, "%s%s", line->spans[TOP_SPANS_MAX - 1].text, text);
+        else
+                line->spans[line->n_spans++] = (struct top_span){tint, text};
+}
+
+/* Of |text| the bytes of its first |width| characters; |*ret_columns|: how many these are. */
+static size_t cut(const char *text, unsigned int width, unsigned int *ret_columns)
+{
+        unsigned int columns = 0;
+        size_t at = 0;
+
+        while (text[at] && columns < width) {
+                columns++;
+                for (at++; ((unsigned char)text[at] & 0xc0) == 0x80;)
+                        at++;
+        }
+        *ret_columns = columns;
+        return at;
+}
+
+void top_lines_cut(struct top_lines *lines, unsigned int width)
+{
+        for (size_t i = 0; width && i < lines->n_lines; i++) {
+                struct top_line *line = &lines->lines[i];
+                unsigned int left = width;
+
+                for (size_t j = 0; j < line->n_spans; j++) {
+                        unsigned int columns;
+                        const size_t kept = cut(line->spans[j].text, left, &columns);
+
+                        if (line->spans[j].text[kept])
+                                line->spans[j].text = arena_strndup(lines->arena, line->spans[j].text, kept);
+                        left -= columns;
+                }
+        }
+}
+
+/* ---- amounts ---- */
+
+struct amount {
+        char text[32];
+};
+
+static struct amount bytes(const struct drawing *drawing, double value)
+{
+        const enum top_amounts amounts = drawing->wish->amounts;
+        struct amount amount = {"-"};
+
+        if (isnan(value))
+                return amount;
+        if (amounts == TOP_GIB || (amounts == TOP_AUTO && value >= GIB))
+                snprintf(amount.text, sizeof(amount.text), "%.1f GiB", value / GIB);
+        else
+                snprintf(amount.text, sizeof(amount.text), "%.0f MiB", value / MIB);
+        return amount;
+}
+
+/* "-" if |value| is not known. */
+static PRINTF_LIKE(2, 3) struct amount known(double value, const char *format, ...)
+{
+        struct amount amount = {"-"};
+        va_list arguments;
+
+        va_start(arguments, format);
+        if (!isnan(value))
+                vsnprintf(amount.text, sizeof(amount.text), format, arguments);
+        va_end(arguments);
+        return amount;
+}
+
+static struct amount percent(double part)
+{
+        return known(part, "%.0f %%", part * 100);
+}
+
+/* "12 s", "3 min", "5.2 h" */
+static struct amount duration(double seconds)
+{
+        if (seconds >= 5400)
+                return known(seconds, "%.1f h", seconds / 3600);
+        return seconds >= 90 ? known(seconds, "%.0f min", seconds / 60) : known(seconds, "%.0f s", seconds);
+}
+
+static enum top_tint tint_of(double part, enum top_tint low)
+{
+        if (part >= FULL)
+                return TOP_RED;
+        return part >= HIGH ? TOP_YELLOW : low;
+}
+
+/* ---- the last hour ---- */
+
+/* The newest |count| times |minutes| values, the highest of each; blanks where nothing is known. Ratios, or parts of |whole|. */
+static const char *sparkline(
+        const struct drawing *drawing, const struct report_history *history, double whole, size_t count, size_t minutes)
+{
+        static const char *const blocks[LEVELS] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+        static const char *const letters[LEVELS] = {"_", ".", "-", "~", "=", "+", "*", "#"};
+        struct strbuf text = STRBUF_INIT;
+        const char *line;
+
+        for (size_t i = count; i-- > 0;) {
+                double highest = NAN;
+
+                for (size_t j = i * minutes; j < (i + 1) * minutes && j < history->n_values; j++)
+                        highest = fmax(highest, history->values[history->n_values - 1 - j]);
+                if (isnan(highest / whole))
+                        strbuf_putc(&text, ' ');
+                else
+                        strbuf_puts(&text,
+                                (drawing->is_utf8 ? blocks
+                                                  : letters)[(unsigned int)(MIN(highest / whole, 0.999) * LEVELS)]);
+        }
+        line = arena_strdup(drawing->to->arena, text.data);
+        strbuf_done(&text);
+        return line;
+}
+
+static void draw_hour(const struct drawing *drawing, const struct report_unit *unit)
+{
+        const unsigned int room = drawing->width > 15 ? drawing->width - 15 : 1;
+        const size_t count = drawing->width ? MIN((size_t)room, (size_t)REPORT_HISTORY_MAX) : REPORT_HISTORY_MAX;
+        const struct {
+                const char *name;
+                const struct report_history *history;
+                double whole;
+        } rows[] = {{"busy", &unit->sm_history, 1}, {"memory", &unit->memory_history, unit->memory}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows) && drawing->wish->has_history; i++) {
+                struct top_line *line;
+
+                if (rows[i].history->n_values == 0)
+                        continue;
+                line = top_line_add(drawing->to);
+                top_span_add(drawing->to, line, TOP_DIM, "  %-6s |", rows[i].name);
+                top_span_add(drawing->to, line, TOP_GREEN, "%s",
+                        sparkline(drawing, rows[i].history, rows[i].whole, count, 1));
+                top_span_add(drawing->to, line, TOP_DIM, "| now");
+        }
+}
+
+/* ---- units ---- */
+
+static void draw_bar(const struct drawing *drawing, struct top_line *line, double part)
+{
+        const unsigned int filled = isnan(part) ? 0 : (unsigned int)(MIN(MAX(part, 0.0), 1.0) * BAR + 0.5);
+
+        top_span_add(drawing->to, line, TOP_PLAIN, "[");
+        top_span_add(drawing->to, line, tint_of(part, TOP_GREEN), "%.*s", (int)filled, "####################");
+        top_span_add(drawing->to, line, TOP_PLAIN, "%.*s] ", (int)(BAR - filled), "....................");
+}
+
+static void draw_sensors(const struct drawing *drawing, struct top_line *line, const struct report_gpu *gpu)
+{
+        if (!isnan(gpu->temperature))
+                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f C", gpu->temperature);
+        if (!isnan(gpu->power))
+                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f of %s W", gpu->power,
+                        known(gpu->power_limit, "%.0f", gpu->power_limit).text);
+}
+
+/* A GPU that is shared by its MIG devices. */
+static void draw_gpu(const struct drawing *drawing, const struct report_gpu *gpu)
+{
+        struct top_line *line = top_line_add(drawing->to);
+
+        top_span_add(drawing->to, line, TOP_BOLD, "GPU %s  ", gpu->index ? gpu->index : gpu->uuid);
+        top_span_add(drawing->to, line, TOP_PLAIN, "%zu MIG devices", gpu->n_units);
+        draw_sensors(drawing, line, gpu);
+        top_span_add(drawing->to, line, TOP_DIM, "  %s", gpu->uuid);
+}
+
+static void draw_unit(const struct drawing *drawing, const struct top_unit *top)
+{
+        const struct report_unit *unit = top->unit;
+        const bool is_gpu = text_is_same(unit->uuid, top->gpu->uuid);
+        struct top_line *line = top_line_add(drawing->to);
+
+        top_span_add(
+                drawing->to, line, TOP_BOLD, "%s %s  ", is_gpu ? "GPU" : "MIG", unit->index ? unit->index : unit->uuid);
+        draw_bar(drawing, line, unit->memory_used / unit->memory);
+        top_span_add(drawing->to, line, TOP_PLAIN, "%s of %s", bytes(drawing, unit->memory_used).text,
+                bytes(drawing, unit->memory).text);
+        /* Beyond the last span, texts are added to it. */
+        if (unit->has_health && !unit->healthy)
+                top_span_add(drawing->to, line, TOP_RED, ", unhealthy%s%s", unit->reason ? ": " : "",
+                        unit->reason ? unit->reason : "");
+        if (!isnan(unit->utilization))
+                top_span_add(drawing->to, line, TOP_PLAIN, ", busy %s", percent(unit->utilization).text);
+        if (is_gpu)
+                draw_sensors(drawing, line, top->gpu);
+        if (!isnan(unit->granted) && unit->replicas > 1)
+                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f of %.0f granted", unit->granted, unit->replicas);
+        if (unit->reserved > 0)
+                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f reserved", unit->reserved);
+        top_span_add(drawing->to, line, TOP_PLAIN, "  %s", unit->uuid);
+}
+
+/* ---- shares ---- */
+
+enum cell {
+        POD,
+        CONTAINER,
+        REPLICAS,
+        MEMORY,
+        LIMIT,
+        OF_LIMIT,
+        PEAK,
+        SM,
+        THREADS,
+        MEM_BUSY,
+        TIME,
+        ENERGY,
+        HOUR,
+        N_CELLS
+};
+
+static const struct column heads[N_CELLS] = {[POD] = {"POD"},
+        [CONTAINER] = {"CONTAINER"},
+        [REPLICAS] = {"REPLICAS", true},
+        [MEMORY] = {"MEMORY", true},
+        [LIMIT] = {"LIMIT", true},
+        [OF_LIMIT] = {"OF LIMIT", true},
+        [PEAK] = {"PEAK", true},
+        [SM] = {"SM", true},
+        [THREADS] = {"THREADS", true},
+        [MEM_BUSY] = {"MEM BUSY", true},
+        [TIME] = {"TIME", true},
+        [ENERGY] = {"ENERGY", true},
+        [HOUR] = {"LAST HOUR"}};
+
+/* The first goes first where a terminal is narrow. */
+static const enum cell dispensable[] = {ENERGY, MEM_BUSY, TIME, HOUR, CONTAINER, PEAK, REPLICAS, THREADS, OF_LIMIT};
+
+static const char *name_of(const struct top_row *row, struct arena *arena)
+{
+        const struct report_share *share = row->share;
+        const char *pod_namespace;
+
+        if (row->other)
+                return arena_printf(arena, "(%s)", row->other->by);
+        pod_namespace = share->pod_namespace ? share->pod_namespace : "";
+        if (share->pod)
+                return arena_printf(arena, "%s/%s", pod_namespace, share->pod);
+        if (share->claim)
+                return arena_printf(arena, "claim %s/%s", pod_namespace, share->claim);
+        return share->pod_uid ? arena_printf(arena, "pod %s", share->pod_uid) : "(not known yet)";
+}
+
+static void fill_cells(const struct drawing *drawing, const struct top_row *row, struct amount cells[N_CELLS])
+{
+        const struct report_share none = report_share_unknown;
+        const struct report_share *share = row->share ? row->share : &none;
+
+        for (size_t i = 0; i < N_CELLS; i++)
+                cells[i] = (struct amount){"-"};
+        cells[MEMORY] = bytes(drawing, row->other ? row->other->memory_used : share->memory_used);
+        cells[SM] = percent(row->other ? row->other->sm : share->sm);
+        cells[REPLICAS] = known(share->replicas, "%.0f", share->replicas);
+        cells[LIMIT] = bytes(drawing, share->memory_limit);
+        cells[OF_LIMIT] = percent(share->memory_used / share->memory_limit);
+        cells[PEAK] = bytes(drawing, share->memory_peak);
+        cells[THREADS] = known(share->thread_percent, "%.0f %%", share->thread_percent);
+        cells[MEM_BUSY] = percent(share->memory_controller);
+        cells[TIME] = duration(share->seconds);
+        cells[ENERGY] = known(share->energy, "~%.0f J", share->energy);
+}
+
+static void add_row(
+        struct columns *table, const struct drawing *drawing, const struct top_row *row, const bool has[N_CELLS])
+{
+        struct arena *arena = drawing->to->arena;
+        struct amount cells[N_CELLS];
+
+        fill_cells(drawing, row, cells);
+        for (size_t i = 0; i < N_CELLS; i++) {
+                const char *text = cells[i].text;
+
+                if (!has[i])
+                        continue;
+                if (i == POD)
+                        text = name_of(row, arena);
+                else if (i == CONTAINER && row->share && row->share->container)
+                        text = row->share->container;
+                else if (i == HOUR && row->share && row->share->sm_history.n_values)
+                        text = sparkline(drawing, &row->share->sm_history, 1, 12, 5);
+                columns_add(table, "%s", text);
+        }
+}
+
+static bool fits(const char *text, unsigned int width)
+{
+        while (*text) {
+                const size_t length = strcspn(text, "\n");
+                size_t columns = 0;
+
+                for (size_t i = 0; i < length; i++)
+                        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+                if (columns > width)
+                        return false;
+                text += length + (text[length] == '\n');
+        }
+        return true;
+}
+
+/* The table as text, a head and a line for each row; columns are dropped until it fits, as far as they can be. */
+static void lay_out(
+        struct strbuf *text, const struct drawing *drawing, const struct top_row *const *rows, size_t n_rows)
+{
+        for (size_t n_dropped = 0;; n_dropped++) {
+                struct column columns[N_CELLS];
+                bool has[N_CELLS];
+                struct columns table;
+                size_t n_columns = 0;
+
+                for (size_t i = 0; i < N_CELLS; i++)
+                        has[i] = i != HOUR || drawing->wish->has_history;
+                for (size_t i = 0; i < n_dropped; i++)
+                        has[dispensable[i]] = false;
+                for (size_t i = 0; i < N_CELLS; i++)
+                        if (has[i])
+                                columns[n_columns++] = heads[i];
+                columns_init(&table, columns, n_columns);
+                for (size_t i = 0; i < n_rows; i++)
+                        add_row(&table, drawing, rows[i], has);
+                strbuf_clear(text);
+                columns_print(text, &table, "  ", false);
+                columns_done(&table);
+                if (!drawing->width || fits(text->data, drawing->width) || n_dropped == ARRAY_SIZE(dispensable))
+                        return;
+        }
+}
+
+static void draw_processes(const struct drawing *drawing, const struct report_process *processes, size_t count)
+{
+        for (size_t i = 0; i < count && drawing->wish->has_processes; i++) {
+                struct top_line *line = top_line_add(drawing->to);
+
+                top_span_add(drawing->to, line, TOP_DIM, "    %8.0f  %-16s  %9s  %5s", processes[i].pid,
+                        processes[i].name ? processes[i].name : "-", bytes(drawing, processes[i].memory_used).text,
+                        percent(processes[i].sm).text);
+        }
+}
+
+static void draw_shares(const struct drawing *drawing, const struct top_unit *unit)
+{
+        const struct top_row **rows = ARENA_ARRAY(drawing->to->arena, const struct top_row *, unit->n_rows);
+        struct strbuf text = STRBUF_INIT;
+        size_t n_rows = 0;
+        const char *at;
+
+        for (size_t i = 0; i < unit->n_rows; i++)
+                if (!unit->rows[i].other || unit->rows[i].other->memory_used > 0)
+                        rows[n_rows++] = &unit->rows[i];
+        if (n_rows == 0)
+                return;
+        lay_out(&text, drawing, rows, n_rows);
+        at = text.data;
+        for (size_t i = 0; *at; i++) {
+                const struct report_share *share = i ? rows[i - 1]->share : NULL;
+                const struct report_other *other = i ? rows[i - 1]->other : NULL;
+                const size_t length = strcspn(at, "\n");
+                enum top_tint tint = i ? TOP_PLAIN : TOP_DIM;
+
+                if (share)
+                        tint = tint_of(share->memory_used / share->memory_limit, TOP_PLAIN);
+                top_span_add(drawing->to, top_line_add(drawing->to), tint, "%.*s", (int)length, at);
+                if (share)
+                        draw_processes(drawing, share->processes, share->n_processes);
+                if (other)
+                        draw_processes(drawing, other->processes, other->n_processes);
+                at += length + (at[length] == '\n');
+        }
+        strbuf_done(&text);
+}
+
+void top_draw(
+        struct top_lines *to, const struct top *top, const struct top_wish *wish, unsigned int width, bool is_utf8)
+{
+        const struct drawing drawing = {.to = to, .wish = wish, .width = width, .is_utf8 = is_utf8};
+
+        for (size_t i = 0; i < top->n_units; i++) {
+                const struct top_unit *unit = &top->units[i];
+
+                if (!text_is_same(unit->unit->uuid, unit->gpu->uuid) && (i == 0 || top->units[i - 1].gpu != unit->gpu))
+                        draw_gpu(&drawing, unit->gpu);
+                draw_unit(&drawing, unit);
+                draw_hour(&drawing, unit->unit);
+                draw_shares(&drawing, unit);
+        }
+        top_lines_cut(to, width);
+}
