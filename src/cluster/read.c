@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/text.h"
 #include "cluster/node.h"
+#include "kube/object.h"
 
 const char *read_cut(struct arena *arena, const char *text)
 {
@@ -42,14 +42,9 @@ const char *read_text_or_empty(struct arena *arena, const json_t *object, const 
 
 int64_t read_time(const char *text)
 {
-        struct tm tm = {0};
-        const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+        int64_t time;
 
-        if (!end)
-                return 0;
-        if (*end == '.') /* metav1.MicroTime */
-                end += 1 + strspn(end + 1, "0123456789");
-        return strcmp(end, "Z") == 0 ? (int64_t)timegm(&tm) : 0;
+        return object_read_time(text, &time) ? time : 0;
 }
 
 bool read_is_device_resource(const char *name)

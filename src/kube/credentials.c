@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "kube/exec_plugin.h"
 
 /* Reads a file, without the newline that editors and secrets put at the end; NULL and an error if it fails. */
 static char *read_word(const char *path, size_t limit, struct error *err)
@@ -64,7 +65,11 @@ static char *read_pem(const struct kube_pem *pem, const char *what, struct error
 int kube_identity_read(struct kube_identity *ret, const struct kube_credentials *credentials, struct error *err)
 {
         struct kube_identity found = {0};
+        const bool says_one = credentials->token || credentials->token_path || credentials->certificate.text ||
+                              credentials->certificate.path;
 
+        if (credentials->exec && !says_one)
+                return exec_plugin_identity(credentials->exec, ret, err);
         if (kube_credentials_token(credentials, &found.token, err) < 0 ||
                 !(found.certificate = read_pem(&credentials->certificate, "client certificate", err)) ||
                 !(found.key = read_pem(&credentials->key, "client key", err))) {
@@ -73,6 +78,12 @@ int kube_identity_read(struct kube_identity *ret, const struct kube_credentials 
         }
         *ret = found;
         return 0;
+}
+
+void kube_identity_refused(const struct kube_credentials *credentials, const struct kube_identity *identity)
+{
+        if (credentials->exec)
+                exec_plugin_refused(credentials->exec, identity);
 }
 
 /* A certificate is sent only with its key. */
@@ -162,6 +173,7 @@ int kube_credentials_find(struct kube_credentials *ret, const char *kubeconfig, 
 
 void kube_credentials_done(struct kube_credentials *credentials)
 {
+        exec_plugin_free(credentials->exec);
         arena_done(&credentials->arena);
         *credentials = (struct kube_credentials){0};
 }

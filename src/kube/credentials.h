@@ -4,7 +4,8 @@
  * A kubeconfig is read as client-go reads it: its current context (or the one context it has), the cluster and the user
  * of that. Relative paths in it are relative to its folder. A base64 value (the "-data" keys) has precedence over the
  * file that is named beside it. It may be YAML or JSON. Refused, with advice: `exec` and `auth-provider` (no program is
- * started for a token; give the agent a service account), user name and password (removed from Kubernetes in 1.19).
+ * started for a token; give the agent a service account), user name and password (removed from Kubernetes in 1.19). For
+ * people, kube/user_credentials.h finds them as kubectl does, `exec` included.
  *
  * In a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT have the address (the host may be an IPv6 address), and
  * the folder /var/run/secrets/kubernetes.io/serviceaccount has `token`, `ca.crt` and `namespace`. kubelet replaces the
@@ -29,6 +30,8 @@ struct kube_pem {
         const char *path;
 };
 
+struct exec_plugin;
+
 /* Strings are in |arena|; NULL means absent. */
 struct kube_credentials {
         struct arena arena;
@@ -42,7 +45,11 @@ struct kube_credentials {
         struct kube_pem certificate;
         struct kube_pem key;
         const char *token;
-        const char *token_path; /* has precedence over |token| */
+        const char *token_path;   /* has precedence over |token| */
+        struct exec_plugin *exec; /* a program makes token or certificate, where none of the above says one; owned */
+        const char *as;           /* who the requests are to be from, by impersonation */
+        const char *const *as_groups;
+        size_t n_as_groups;
 };
 
 enum { KUBE_CREDENTIALS_NONE = 1 };
@@ -81,6 +88,8 @@ struct kube_identity {
 
 int kube_identity_read(
         struct kube_identity *ret, const struct kube_credentials *credentials, struct error *err) MUST_USE;
+/* The server refused it (401): what was kept in memory is not used again. */
+void kube_identity_refused(const struct kube_credentials *credentials, const struct kube_identity *identity);
 bool kube_identity_is_same(const struct kube_identity *a, const struct kube_identity *b);
 void kube_identity_done(struct kube_identity *identity); /* accepts a zeroed struct */
 

@@ -133,11 +133,11 @@ static void set_identity(
 
         if (!*identity->certificate)
                 return;
-        if (takes_bytes || credentials->certificate.text)
+        if (takes_bytes || !credentials->certificate.path || credentials->certificate.text)
                 set_bytes(setup, CURLOPT_SSLCERT_BLOB, identity->certificate);
         else
                 set_text(setup, CURLOPT_SSLCERT, credentials->certificate.path);
-        if (takes_bytes || credentials->key.text)
+        if (takes_bytes || !credentials->key.path || credentials->key.text)
                 set_bytes(setup, CURLOPT_SSLKEY_BLOB, identity->key);
         else
                 set_text(setup, CURLOPT_SSLKEY, credentials->key.path);
@@ -224,6 +224,10 @@ int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settin
         add_header(curl, ret_headers, "Expect:", ""); /* send the body without waiting for "100 Continue" */
         if (*identity->token)
                 add_header(curl, ret_headers, "Authorization: Bearer ", identity->token);
+        if (settings->credentials->as)
+                add_header(curl, ret_headers, "Impersonate-User: ", settings->credentials->as);
+        for (size_t i = 0; i < settings->credentials->n_as_groups; i++)
+                add_header(curl, ret_headers, "Impersonate-Group: ", settings->credentials->as_groups[i]);
         if (settings->host)
                 add_header(curl, ret_headers, settings->host, "");
         if (request->body)

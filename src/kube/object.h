@@ -46,3 +46,6 @@ char *object_path(const char *collection, const char *name);
 
 /* A time as metav1.Time ("2026-11-22T13:00:00Z"), for the caller to free. */
 char *object_time(int64_t unix_us);
+
+/* The other way, in seconds: metav1.Time and MicroTime, with "Z" or an offset. False: |text| (may be NULL) is no such time. */
+bool object_read_time(const char *text, int64_t *ret_unix);

@@ -97,6 +97,7 @@ static bool is_identity_old(const struct transfer *transfer)
         _cleanup_(kube_identity_done) struct kube_identity now = {0};
         struct error ignored;
 
+        kube_identity_refused(transfer->transport->settings.credentials, &transfer->identity);
         return kube_identity_read(&now, transfer->transport->settings.credentials, &ignored) == 0 &&
                !kube_identity_is_same(&now, &transfer->identity);
 }

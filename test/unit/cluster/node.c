@@ -118,25 +118,6 @@ static void test_texts_are_cut_between_characters(void **state UNUSED)
         assert_null(read_cut(&arena, NULL));
 }
 
-static void test_times_are_those_of_the_api(void **state UNUSED)
-{
-        static const struct {
-                const char *text;
-                int64_t time;
-        } table[] = {
-                {"1970-01-01T00:00:01Z", 1},
-                {"2026-11-26T10:00:00Z", 1795687200},
-                {"2026-11-26T10:00:00.123456Z", 1795687200},
-                {"2026-11-26T10:00:00+01:00", 0},
-                {"2026-11-26", 0},
-                {"", 0},
-                {NULL, 0},
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-                assert_int_equal(read_time(table[i].text), table[i].time);
-}
-
 static void test_only_resources_with_a_foreign_domain_count_devices(void **state UNUSED)
 {
         static const struct {
@@ -164,7 +145,6 @@ int main(void)
                 cmocka_unit_test(test_what_is_missing_or_of_a_wrong_type_is_empty),
                 cmocka_unit_test(test_no_node_makes_more_than_its_bound),
                 cmocka_unit_test(test_texts_are_cut_between_characters),
-                cmocka_unit_test(test_times_are_those_of_the_api),
                 cmocka_unit_test(test_only_resources_with_a_foreign_domain_count_devices),
         };
 

@@ -146,6 +146,33 @@ static void test_an_object_covers_what_it_has_all_of(void **state UNUSED)
         }
 }
 
+static void test_times_of_the_api_are_read(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                int64_t seconds; /* -1: it is none */
+        } table[] = {
+                {"1970-01-01T00:00:01Z", 1},
+                {"2026-11-26T10:00:00Z", 1795687200},
+                {"2026-11-26T10:00:00.123456Z", 1795687200},
+                {"2026-11-26T11:30:00+01:30", 1795687200},
+                {"2026-11-26T08:00:00-02:00", 1795687200},
+                {"2026-11-26T10:00:00", -1},
+                {"2026-11-26T10:00:00+1", -1},
+                {"2026-11-26T10:00:00+01:00x", -1},
+                {"2026-11-26", -1},
+                {"", -1},
+                {NULL, -1},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                int64_t seconds = -1;
+
+                assert_int_equal(object_read_time(table[i].text, &seconds), table[i].seconds != -1);
+                assert_int_equal(seconds, table[i].seconds);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -157,6 +184,7 @@ int main(void)
                 cmocka_unit_test(test_text_is_escaped_for_addresses),
                 cmocka_unit_test(test_paths_are_escaped_part_by_part),
                 cmocka_unit_test(test_times_are_those_of_kubernetes),
+                cmocka_unit_test(test_times_of_the_api_are_read),
         };
 
         return cmocka_run_group_tests_name("object", tests, NULL, NULL);
