@@ -91,6 +91,18 @@ static const struct option *find_own(const struct command_line *line, const char
         return NULL;
 }
 
+/* Of "nteam-a" the option with the letter n that takes a value; the value is the rest. */
+static const struct option *find_letter(const struct command_line *line, const char *text, const char **ret_value)
+{
+        const char letter[] = {*text, '\0'};
+        const struct option *option = find_own(line, letter);
+
+        if (!option || option->type == OPTION_BOOL || !text[1])
+                return NULL;
+        *ret_value = text + 1;
+        return option;
+}
+
 static int unknown_flag(const struct command_line *line, const char *name, struct error *err)
 {
         const char *candidates[256];
@@ -160,8 +172,10 @@ static int settle_own(const struct command_line *line, const char **values, stru
 int command_line_parse(const struct command_line *line, struct option_set *set, const char **values,
         struct arena *arena, int argc, char *const *argv, char *const *environment, struct error *err)
 {
+        const char **words = ARENA_ARRAY(arena, const char *, line->most_words);
         struct arguments arguments = {argc, argv, 0};
         char **rest = ARENA_ARRAY(arena, char *, (size_t)argc + 2);
+        size_t n_words = 0;
         int n_rest = 0;
 
         rest[n_rest++] = arena_strdup(arena, argc > 0 ? argv[0] : "");
@@ -172,15 +186,22 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
                 const char *name = word + strspn(word, "-");
                 const char *equals = strchr(name, '=');
                 const struct option *option;
+                const char *value;
 
+                if (name == word && n_words < line->most_words) {
+                        words[n_words++] = word;
+                        continue;
+                }
                 if (name == word || name > word + 2 || !*name)
                         return error_set(
                                 err, ERROR_INVALID, "unexpected argument '%.100s'; --help lists the flags", word);
                 name = arena_strndup(arena, name, equals ? (size_t)(equals - name) : strlen(name));
+                value = equals ? equals + 1 : NULL;
                 option = find_own(line, name);
+                if (!option && line->takes_letters && name == word + 1)
+                        option = find_letter(line, word + 1, &value);
                 if (option) {
-                        if (take_own(&arguments, option, equals ? equals + 1 : NULL, &values[option - line->own], arena,
-                                    err) < 0)
+                        if (take_own(&arguments, option, value, &values[option - line->own], arena, err) < 0)
                                 return -1;
                         continue;
                 }
@@ -193,6 +214,8 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
         }
         if (option_set_parse(set, arena, n_rest, rest, pick_environment(line, arena, environment), err) < 0)
                 return -1;
+        set->words = words;
+        set->n_words = n_words;
         if (set->help || set->version)
                 return 0; /* to be answered even where the environment is broken */
         return settle_own(line, values, arena, environment, err);

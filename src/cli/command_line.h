@@ -19,10 +19,12 @@ struct command_line {
          */
         const char *help;
         const char *more_help;
-        const char *version; /* what --version says; NULL: "warpshare " and the number */
-        bool lists_own_only; /* --help leaves the shared options to the agent's */
-        bool is_agent;       /* it has --check and --print-schema */
-        bool is_drop_in;     /* wrong usage is answered as NVIDIA's programs do: all of --help first, status 1 */
+        const char *version;     /* what --version says; NULL: "warpshare " and the number */
+        unsigned int most_words; /* how many arguments that are no flags it takes; they are in option_set.words */
+        bool takes_letters;      /* a value may follow the letter of an own option at once, as in "-nteam-a" */
+        bool lists_own_only;     /* --help leaves the shared options to the agent's */
+        bool is_agent;           /* it has --check and --print-schema */
+        bool is_drop_in;         /* wrong usage is answered as NVIDIA's programs do: all of --help first, status 1 */
 };
 
 /* |shared| of a command that shares none. */

@@ -1,0 +1,470 @@
+#include "cluster/why.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "base/text.h"
+#include "cluster/read.h"
+#include "cluster/why_parts.h"
+#include "kube/object.h"
+
+struct explanation {
+        struct why *why;
+        struct arena *arena;
+        const struct why_input *input;
+        const struct cluster_pod *pod;
+        const char *name;                 /* "team-a/train-0" */
+        struct why_judgement *judgements; /* of the nodes that have what it asks for */
+        const struct cluster_node **nodes;
+        size_t n_nodes;
+        size_t counts[N_WHY_CLASSES];
+};
+
+const char *why_state_name(enum why_state state)
+{
+        static const char *const names[] = {
+                [WHY_RUNS] = "runs",
+                [WHY_ENDED] = "ended",
+                [WHY_GATED] = "gated",
+                [WHY_WAITS] = "waits",
+                [WHY_STARTS] = "starts",
+                [WHY_REFUSED] = "refused",
+        };
+
+        return names[state];
+}
+
+/* ---- texts ---- */
+
+static const char *take(struct arena *arena, struct strbuf *text)
+{
+        const char *copy = arena_strdup(arena, text->data);
+
+        strbuf_done(text);
+        return copy;
+}
+
+/* "12 nvidia.com/gpu.shared and 1 nvidia.com/gpu", "the claim p-gpu" */
+static const char *name_requests(const struct explanation *explanation)
+{
+        const struct cluster_pod *pod = explanation->pod;
+        const size_t count = pod->n_requests + pod->n_claims;
+        struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; i < count; i++) {
+                if (i > 0)
+                        strbuf_puts(&text, i + 1 == count ? " and " : ", ");
+                if (i < pod->n_requests)
+                        strbuf_printf(&text, "%" PRIu64 " %s", pod->requests[i].count, pod->requests[i].resource);
+                else if (pod->claims[i - pod->n_requests].object)
+                        strbuf_printf(&text, "the claim %s", pod->claims[i - pod->n_requests].object);
+                else
+                        strbuf_printf(&text, "a claim '%s'", pod->claims[i - pod->n_requests].name);
+        }
+        return take(explanation->arena, &text);
+}
+
+/* The newest warning; |but| a reason that does not count, |only| one that alone counts; either may be NULL. */
+static const char *newest_warning(const struct explanation *explanation, const char *only, const char *but)
+{
+        const json_t *events = explanation->input->events;
+
+        for (size_t i = json_array_size(events); i-- > 0;) {
+                const json_t *event = json_array_get(events, i);
+                const char *reason = object_text(event, "reason", NULL);
+
+                if (text_is_same(object_text(event, "type", NULL), "Warning") && !text_is_same(reason, but) &&
+                        (!only || text_is_same(reason, only)))
+                        return read_text(explanation->arena, event, "message");
+        }
+        return NULL;
+}
+
+/* ---- waits for a node ---- */
+
+static void judge_nodes(struct explanation *explanation)
+{
+        const struct cluster_view *view = explanation->input->view;
+        struct why_node *shown;
+
+        explanation->nodes = ARENA_ARRAY(explanation->arena, const struct cluster_node *, view->n_nodes);
+        explanation->judgements = ARENA_ARRAY(explanation->arena, struct why_judgement, view->n_nodes);
+        for (size_t i = 0; i < view->n_nodes; i++) {
+                struct why_judgement *judgement = &explanation->judgements[explanation->n_nodes];
+
+                if (!why_has_any(explanation->pod, view->nodes[i]))
+                        continue;
+                why_judge(judgement, explanation->arena, explanation->input->pod, explanation->pod, view->nodes[i]);
+                explanation->counts[judgement->class]++;
+                explanation->nodes[explanation->n_nodes++] = view->nodes[i];
+        }
+        shown = ARENA_ARRAY(explanation->arena, struct why_node, explanation->n_nodes);
+        for (size_t i = 0; i < explanation->n_nodes; i++)
+                shown[i] = (struct why_node){.name = explanation->nodes[i]->name,
+                        .reason = explanation->judgements[i].reason,
+                        .has_room = explanation->judgements[i].class == WHY_HAS_ROOM};
+        explanation->why->nodes = shown;
+        explanation->why->n_nodes = explanation->n_nodes;
+}
+
+static uint64_t greatest(const struct explanation *explanation, enum why_class class)
+{
+        uint64_t most = 0;
+
+        for (size_t i = 0; i < explanation->n_nodes; i++)
+                if (explanation->judgements[i].class == class)
+                        most = MAX(most, explanation->judgements[i].most);
+        return most;
+}
+
+static const struct why_judgement *first_of(const struct explanation *explanation, enum why_class class)
+{
+        for (size_t i = 0; i < explanation->n_nodes; i++)
+                if (explanation->judgements[i].class == class)
+                        return &explanation->judgements[i];
+        return NULL;
+}
+
+/* A resource that some node has, and whose name is like the one that no node has. */
+static const char *nearest_resource(const struct explanation *explanation)
+{
+        const struct cluster_view *view = explanation->input->view;
+        const char *names[256];
+        size_t count = 0;
+
+        for (size_t i = 0; i < view->n_nodes; i++)
+                for (size_t j = 0; view->nodes[i]->object && j < view->nodes[i]->object->n_resources; j++)
+                        if (count < ARRAY_SIZE(names) && view->nodes[i]->object->resources[j].capacity > 0)
+                                names[count++] = view->nodes[i]->object->resources[j].name;
+        return text_nearest(explanation->pod->requests[0].resource, names, count);
+}
+
+static void say_nowhere(struct explanation *explanation)
+{
+        const struct cluster_view *view = explanation->input->view;
+        const char *nearest = nearest_resource(explanation);
+        size_t silent = 0;
+
+        for (size_t i = 0; i < view->n_nodes; i++)
+                silent += view->nodes[i]->state == CLUSTER_AGENT_SILENT;
+        explanation->why->sentence = arena_printf(explanation->arena, "%s waits: it asks for %s, which no node has%s%s",
+                explanation->name, name_requests(explanation), nearest ? "; there is " : "", nearest ? nearest : "");
+        explanation->why->todo =
+                silent ? arena_printf(explanation->arena,
+                                 "%zu node%s an agent that does not answer: 'kubectl warpshare nodes' names %s", silent,
+                                 silent == 1 ? " has" : "s have", silent == 1 ? "it" : "them")
+                       : "correct the resource's name, or the configuration of the nodes; 'kubectl warpshare nodes' shows what "
+                         "they offer";
+}
+
+static void say_too_large(struct explanation *explanation)
+{
+        const struct why_judgement *judgement = first_of(explanation, WHY_SHARE_TOO_LARGE);
+        const uint64_t most = greatest(explanation, WHY_SHARE_TOO_LARGE);
+
+        explanation->why->sentence = arena_printf(explanation->arena,
+                "%s waits: it asks for %" PRIu64 " %s in one container, and the largest share of one GPU is %" PRIu64,
+                explanation->name, judgement->request->largest, judgement->request->resource, most);
+        explanation->why->todo = arena_printf(explanation->arena,
+                "ask for at most %" PRIu64 ", or for whole GPUs; or configure fewer, larger replicas", most);
+}
+
+static void say_too_small(struct explanation *explanation)
+{
+        const struct why_judgement *judgement = first_of(explanation, WHY_NODE_TOO_SMALL);
+        uint64_t reserved = 0;
+
+        for (size_t i = 0; i < explanation->n_nodes; i++)
+                reserved = MAX(reserved, explanation->judgements[i].reserved);
+        explanation->why->sentence = arena_printf(explanation->arena,
+                "%s waits: it asks for %" PRIu64 " %s, and the most that a node offers is %" PRIu64 "%s",
+                explanation->name, judgement->request->count, judgement->request->resource,
+                greatest(explanation, WHY_NODE_TOO_SMALL),
+                reserved ? arena_printf(explanation->arena,
+                                   "; up to %" PRIu64
+                                   " more are reserved so that each request finds its replicas on one GPU",
+                                   reserved)
+                         : "");
+        explanation->why->todo = reserved ? "set maxPerRequest to the largest request of your pods, or 'reserve: none'"
+                                          : "ask for fewer, or part it over several pods";
+}
+
+/* "on 2 too few are free", for each class that a node is of; then the way out is that of the most common one. */
+static void say_mixed(struct explanation *explanation)
+{
+        static const struct {
+                enum why_class class;
+                const char *before; /* of the number */
+                const char *one;    /* after it */
+                const char *many;
+                const char *todo;
+        } texts[] = {
+                {WHY_TAKEN, "on ", "too few replicas are free", "too few replicas are free",
+                        "wait until a pod ends, or end one of those that have them"},
+                {WHY_NODE_TOO_SMALL, "", "has fewer in all", "have fewer in all", "ask for fewer"},
+                {WHY_SHARE_TOO_LARGE, "on ", "no GPU has as many", "no GPU has as many",
+                        "ask for fewer in one container"},
+                {WHY_NOT_OFFERED, "on ", "kubelet has none of it now", "kubelet has none of it now",
+                        "'kubectl warpshare doctor NODE' says why"},
+                {WHY_TAINTED, "", "has a taint that it does not tolerate", "have a taint that it does not tolerate",
+                        "tolerate the taint"},
+                {WHY_NOT_SELECTED, "", "is not selected by it", "are not selected by it",
+                        "correct its node selector or affinity"},
+                {WHY_CORDONED, "", "is cordoned", "are cordoned", "kubectl uncordon NODE"},
+                {WHY_NOT_READY, "", "is not ready", "are not ready", "see why the nodes are not ready"},
+        };
+        struct strbuf text = STRBUF_INIT;
+        size_t most = 0;
+
+        strbuf_printf(&text, "%s waits: it asks for %s; %zu node%s it: ", explanation->name, name_requests(explanation),
+                explanation->n_nodes, explanation->n_nodes == 1 ? " has" : "s have");
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+                const size_t count = explanation->counts[texts[i].class];
+
+                if (count == 0)
+                        continue;
+                strbuf_printf(&text, "%s%s%zu %s", most ? ", " : "", texts[i].before, count,
+                        count == 1 ? texts[i].one : texts[i].many);
+                if (count > most) {
+                        most = count;
+                        explanation->why->todo = texts[i].todo;
+                }
+        }
+        explanation->why->sentence = take(explanation->arena, &text);
+}
+
+static void say_room(struct explanation *explanation)
+{
+        const char *name = NULL;
+
+        for (size_t i = 0; i < explanation->n_nodes && !name; i++)
+                if (explanation->judgements[i].class == WHY_HAS_ROOM)
+                        name = explanation->nodes[i]->name;
+        explanation->why->sentence =
+                arena_printf(explanation->arena, "%s waits: it asks for %s, and %s has room for it%s",
+                        explanation->name, name_requests(explanation), name,
+                        explanation->why->said ? "; the scheduler has another reason"
+                                               : ", the scheduler has not said anything yet");
+}
+
+static const char *missing_claim(const struct explanation *explanation)
+{
+        for (size_t i = 0; i < explanation->pod->n_claims; i++) {
+                const char *wanted = explanation->pod->claims[i].object;
+                bool is_there = false;
+
+                for (size_t k = 0; k < json_array_size(explanation->input->claims); k++)
+                        is_there |= text_is_same(
+                                object_text(json_array_get(explanation->input->claims, k), "metadata", "name", NULL),
+                                wanted);
+                if (wanted && !is_there && explanation->input->claims)
+                        return wanted;
+        }
+        return NULL;
+}
+
+static bool is_allocated(const struct explanation *explanation)
+{
+        const json_t *claims = explanation->input->claims;
+
+        for (size_t i = 0; i < json_array_size(claims); i++)
+                if (!object_find(json_array_get(claims, i), "status", "allocation", NULL))
+                        return false;
+        return json_array_size(claims) > 0;
+}
+
+static void say_claims(struct explanation *explanation)
+{
+        const char *missing = missing_claim(explanation);
+        const char *asks = name_requests(explanation);
+
+        if (missing)
+                explanation->why->sentence = arena_printf(
+                        explanation->arena, "%s waits: its ResourceClaim %s is not there", explanation->name, missing);
+        else if (is_allocated(explanation))
+                explanation->why->sentence = arena_printf(explanation->arena,
+                        "%s waits: it asks for %s, which is allocated, and its node does not take the pod",
+                        explanation->name, asks);
+        else
+                explanation->why->sentence = arena_printf(explanation->arena,
+                        "%s waits: it asks for %s, and no node has devices for that now", explanation->name, asks);
+        explanation->why->todo =
+                missing ? "create the claim, or correct its name in the pod"
+                        : "wait until a pod ends, or ask for less; 'kubectl warpshare top' shows who has what";
+}
+
+static void explain_waiting(struct explanation *explanation)
+{
+        struct why *why = explanation->why;
+
+        why->state = WHY_WAITS;
+        why->said = explanation->pod->message && *explanation->pod->message
+                            ? explanation->pod->message
+                            : newest_warning(explanation, "FailedScheduling", NULL);
+        judge_nodes(explanation);
+        if (explanation->pod->n_requests == 0) {
+                say_claims(explanation);
+        } else if (explanation->n_nodes == 0) {
+                say_nowhere(explanation);
+        } else if (explanation->counts[WHY_HAS_ROOM] > 0) {
+                if (explanation->pod->n_claims > 0)
+                        say_claims(explanation);
+                else
+                        say_room(explanation);
+        } else if (explanation->counts[WHY_SHARE_TOO_LARGE] == explanation->n_nodes) {
+                say_too_large(explanation);
+        } else if (explanation->counts[WHY_NODE_TOO_SMALL] == explanation->n_nodes) {
+                say_too_small(explanation);
+        } else {
+                say_mixed(explanation);
+        }
+}
+
+/* ---- on a node ---- */
+
+/* "main waits: ImagePullBackOff", of the first container that does not run. */
+static const char *waiting_container(const struct explanation *explanation)
+{
+        static const char *const lists[] = {"initContainerStatuses", "containerStatuses"};
+
+        for (size_t k = 0; k < ARRAY_SIZE(lists); k++) {
+                const json_t *list = object_find(explanation->input->pod, "status", lists[k], NULL);
+
+                for (size_t i = 0; i < MIN(json_array_size(list), CLUSTER_CONTAINERS); i++) {
+                        const json_t *status = json_array_get(list, i);
+                        const char *reason = object_text(status, "state", "waiting", "reason", NULL);
+
+                        if (reason)
+                                return read_cut(explanation->arena,
+                                        arena_printf(explanation->arena, "its container %s waits: %s",
+                                                read_text_or_empty(explanation->arena, status, "name"), reason));
+                }
+        }
+        return "its containers do not run yet";
+}
+
+static const char *waiting_message(const struct explanation *explanation)
+{
+        const json_t *list = object_find(explanation->input->pod, "status", "containerStatuses", NULL);
+
+        for (size_t i = 0; i < MIN(json_array_size(list), CLUSTER_CONTAINERS); i++) {
+                const char *message = object_text(json_array_get(list, i), "state", "waiting", "message", NULL);
+
+                if (message && *message)
+                        return read_cut(explanation->arena, message);
+        }
+        return NULL;
+}
+
+static void explain_starting(struct explanation *explanation)
+{
+        struct why *why = explanation->why;
+
+        why->state = WHY_STARTS;
+        why->said = newest_warning(explanation, NULL, "FailedScheduling");
+        if (!why->said)
+                why->said = waiting_message(explanation);
+        why->sentence = arena_printf(explanation->arena, "%s is on %s, and %s", explanation->name,
+                explanation->pod->node, waiting_container(explanation));
+        if (newest_warning(explanation, "FailedPrepareDynamicResources", NULL))
+                why->todo = arena_printf(explanation->arena, "kubectl warpshare doctor %s", explanation->pod->node);
+}
+
+static void put_share(struct strbuf *text, const struct report_unit *unit, const struct report_share *share)
+{
+        strbuf_puts(text, text->size ? ", and " : "");
+        if (!isnan(share->replicas) && !isnan(unit->replicas))
+                strbuf_printf(text, "%.0f of %.0f replicas", share->replicas, unit->replicas);
+        else
+                strbuf_puts(text, "a share");
+        strbuf_printf(text, " of GPU %s", unit->index ? unit->index : unit->uuid ? unit->uuid : "?");
+        if (share->memory_limit > 0)
+                strbuf_printf(text, ", %.1f GiB", share->memory_limit / (1 << 30));
+        if (share->thread_percent > 0)
+                strbuf_printf(text, ", %.0f %% of its threads", share->thread_percent);
+}
+
+static const char *name_shares(const struct explanation *explanation, const struct cluster_node *node)
+{
+        const struct node_page *page = node ? node->page : NULL;
+        struct strbuf text = STRBUF_INIT;
+
+        for (size_t i = 0; page && i < page->n_gpus; i++)
+                for (size_t j = 0; j < page->gpus[i].n_units; j++)
+                        for (size_t k = 0; k < page->gpus[i].units[j].n_shares; k++) {
+                                const struct report_share *share = &page->gpus[i].units[j].shares[k];
+
+                                if (text_is_same(share->pod, explanation->pod->name) &&
+                                        text_is_same(share->pod_namespace, explanation->pod->namespace))
+                                        put_share(&text, &page->gpus[i].units[j], share);
+                        }
+        return take(explanation->arena, &text);
+}
+
+static void explain_running(struct explanation *explanation)
+{
+        const char *node_name = explanation->pod->node ? explanation->pod->node : "?";
+        const struct cluster_node *node = cluster_find_node(explanation->input->view, node_name);
+        const char *shares = name_shares(explanation, node);
+
+        explanation->why->state = WHY_RUNS;
+        explanation->why->said = newest_warning(explanation, NULL, "FailedScheduling");
+        if (*shares)
+                explanation->why->sentence =
+                        arena_printf(explanation->arena, "%s runs on %s with %s", explanation->name, node_name, shares);
+        else
+                explanation->why->sentence = arena_printf(explanation->arena, "%s runs on %s%s", explanation->name,
+                        node_name,
+                        node && node->state == CLUSTER_AGENT_ANSWERS ? ", and its agent knows of no share of it"
+                                                                     : ", whose agent does not say what it has");
+}
+
+static void explain_refused(struct explanation *explanation)
+{
+        struct why *why = explanation->why;
+        const char *means = why_refused(
+                explanation->pod->reason, explanation->pod->message, explanation->arena, &why->todo, &why->said);
+
+        why->state = WHY_REFUSED;
+        why->sentence = arena_printf(explanation->arena, "%s was refused by kubelet on %s: %s", explanation->name,
+                explanation->pod->node ? explanation->pod->node : "a node", means);
+        if (explanation->pod->owner && text_starts_with(why->todo, "delete it, its controller"))
+                why->todo = arena_printf(explanation->arena, "nothing: %s makes another one; this one may be deleted",
+                        explanation->pod->owner);
+}
+
+void why_explain(struct why *ret, struct arena *arena, const struct why_input *input)
+{
+        struct explanation explanation = {.why = ret, .arena = arena, .input = input};
+        const struct cluster_pod *pod = cluster_pod_read(input->pod, arena);
+        static const struct cluster_pod none;
+
+        *ret = (struct why){.state = WHY_ENDED};
+        explanation.pod = pod ? pod : &none;
+        explanation.name = arena_printf(arena, "%s/%s",
+                read_text_or_empty(arena, json_object_get(input->pod, "metadata"), "namespace"),
+                read_text_or_empty(arena, json_object_get(input->pod, "metadata"), "name"));
+        if (!pod) {
+                ret->sentence = arena_printf(arena, "%s asks for no device", explanation.name);
+                ret->state = WHY_RUNS;
+        } else if (cluster_pod_is_refused(pod)) {
+                explain_refused(&explanation);
+        } else if (strcmp(pod->phase, "Running") == 0) {
+                explain_running(&explanation);
+        } else if (strcmp(pod->phase, "Pending") != 0) {
+                ret->sentence = arena_printf(arena, "%s has ended: %s%s%s", explanation.name, pod->phase,
+                        pod->reason ? ", " : "", pod->reason ? pod->reason : "");
+                ret->said = pod->message;
+        } else if (pod->node) {
+                explain_starting(&explanation);
+        } else if (pod->is_gated) {
+                ret->state = WHY_GATED;
+                ret->sentence = arena_printf(arena,
+                        "%s waits: it has scheduling gates, so the scheduler does not look at it", explanation.name);
+                ret->todo = "who set spec.schedulingGates has to remove them";
+        } else {
+                explain_waiting(&explanation);
+        }
+}

@@ -1,0 +1,60 @@
+/*
+ * Why a pod waits, was refused, or where it runs, in a sentence. Pure: from the pod, its events, its claims, and what is known of the
+ * nodes and their GPUs.
+ *
+ * The scheduler counts the replicas of a node, not those of its GPUs, and says only how many nodes have too few ("2 Insufficient
+ * nvidia.com/gpu.shared"). Here each node is judged again, with what its agent says: how large a share can be, how many replicas are
+ * reserved, who has the others. The scheduler's own words stand beside it.
+ *
+ *     team-a/train-0 waits: it asks for 12 nvidia.com/gpu.shared in one container, and the largest share of one GPU is 10
+ *     team-a/train-1 waits: it asks for 3 nvidia.com/gpu.shared; 3 nodes have it: on 2 too few replicas are free, 1 is cordoned
+ *     team-a/train-2 was refused by kubelet on node-a: it asks for more than maxPerRequest allows
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/alloc.h"
+#include "cluster/cluster.h"
+
+#define WHY_HOLDERS 3U /* pods that are named, of those that have the replicas of a node */
+
+enum why_state {
+        WHY_RUNS,
+        WHY_ENDED,
+        WHY_GATED,   /* the scheduler does not look at it yet */
+        WHY_WAITS,   /* for a node */
+        WHY_STARTS,  /* on a node, and its containers do not run yet */
+        WHY_REFUSED, /* by kubelet */
+};
+
+/* Why a node does not take it. */
+struct why_node {
+        const char *name;
+        const char *reason; /* "too few replicas are free: 2 of 10; taken by team-b/x (5) and team-b/y (3)" */
+        bool has_room;      /* nothing that is known here speaks against it */
+};
+
+struct why {
+        enum why_state state;
+        const char *sentence;         /* the whole of it, without a full stop */
+        const char *todo;             /* the way out; NULL: none is known */
+        const char *said;             /* the words of scheduler, kubelet or container runtime; NULL: none */
+        const struct why_node *nodes; /* WHY_WAITS: by name, those that have what it asks for */
+        size_t n_nodes;
+};
+
+struct why_input {
+        const json_t *pod;
+        const json_t *events; /* an array of core/v1 events of the pod, the oldest first; NULL: not known */
+        const json_t *claims; /* an array of the pod's ResourceClaims that are there; NULL: not known */
+        const struct cluster_view *view;
+};
+
+/* All lives in |arena|. */
+void why_explain(struct why *ret, struct arena *arena, const struct why_input *input);
+
+/* "runs", "ended", "gated", "waits", "starts", "refused" */
+const char *why_state_name(enum why_state state);
