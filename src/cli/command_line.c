@@ -186,6 +186,7 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
                 const char *name = word + strspn(word, "-");
                 const char *equals = strchr(name, '=');
                 const struct option *option;
+                const bool has_one_dash = name == word + 1;
                 const char *value;
 
                 if (name == word && n_words < line->most_words) {
@@ -198,7 +199,7 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
                 name = arena_strndup(arena, name, equals ? (size_t)(equals - name) : strlen(name));
                 value = equals ? equals + 1 : NULL;
                 option = find_own(line, name);
-                if (!option && line->takes_letters && name == word + 1)
+                if (!option && line->takes_letters && has_one_dash)
                         option = find_letter(line, word + 1, &value);
                 if (option) {
                         if (take_own(&arguments, option, value, &values[option - line->own], arena, err) < 0)

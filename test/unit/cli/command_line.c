@@ -163,6 +163,34 @@ static void test_own_options_are_read_from_the_environment_by_the_rules_of_the_s
                 "fallbacks (environment variable FALLBACKS): 'any' is not a known value, use named, single or empty");
 }
 
+static void test_words_and_letters_are_read_where_a_command_takes_them(void **state UNUSED)
+{
+        static const struct option letters[] = {
+                {.flag = "name", .aliases = {"n"}, .type = OPTION_STRING, .fallback = "", .argument = "X", .help = "x"},
+                {.flag = "all", .aliases = {"A"}, .type = OPTION_BOOL, .fallback = "false", .help = "x"},
+        };
+        static const struct command_line takes = {
+                command_line_none, letters, ARRAY_SIZE(letters), .most_words = 2, .takes_letters = true};
+        static const struct command_line takes_none = {command_line_none, letters, ARRAY_SIZE(letters)};
+        static char texts[][8] = {"x", "one", "-nfoo", "two", "-A", "three"};
+        char *argv[] = {texts[0], texts[1], texts[2], texts[3], texts[4], texts[5]};
+        const char *found[ARRAY_SIZE(letters)];
+        struct error err;
+
+        assert_ok(command_line_parse(&takes, &set, found, &arena, 5, argv, no_environment, &err), &err);
+        assert_string_equal(found[0], "foo");
+        assert_string_equal(found[1], "true");
+        assert_int_equal(set.n_words, 2);
+        assert_string_equal(set.words[0], "one");
+        assert_string_equal(set.words[1], "two");
+        assert_fails(command_line_parse(&takes, &set, found, &arena, 6, argv, no_environment, &err), &err,
+                ERROR_INVALID, "unexpected argument 'three'; --help lists the flags");
+        assert_fails(command_line_parse(&takes_none, &set, found, &arena, 2, argv, no_environment, &err), &err,
+                ERROR_INVALID, "unexpected argument 'one'; --help lists the flags");
+        argv[1] = texts[2];
+        assert_int_equal(command_line_parse(&takes_none, &set, found, &arena, 2, argv, no_environment, &err), -1);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -175,6 +203,7 @@ int main(void)
                 cmocka_unit_test(test_options_that_help_leaves_out_still_work),
                 cmocka_unit_test_teardown(
                         test_own_options_are_read_from_the_environment_by_the_rules_of_the_shared_ones, empty_arena),
+                cmocka_unit_test_teardown(test_words_and_letters_are_read_where_a_command_takes_them, empty_arena),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
