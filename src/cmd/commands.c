@@ -32,6 +32,8 @@ const struct command command_table[] = {
                 command_nvidia_mig_manager, &command_nvidia_mig_manager_line, NULL},
         {"nvidia-mig-parted", "the MIG geometry, as a drop-in for NVIDIA's mig-parted", command_nvidia_mig_parted,
                 &command_nvidia_mig_parted_line, command_nvidia_mig_parted_table},
+        {"kubectl-warpshare", "who shares which GPU of the cluster, as a plugin of kubectl", command_kubectl,
+                &command_kubectl_line, command_kubectl_table},
         {0},
 };
 

@@ -662,8 +662,9 @@ class ApiServer:
             return
         where = f'in the namespace "{request.namespace}"' if request.namespace else 'at the cluster scope'
         name = f' "{request.name}"' if request.name else ''
+        resource = request.resource + ('/' + request.subresource if request.subresource else '')
         raise Refused(403, 'Forbidden', f'{request.resource}{name} is forbidden: User "{request.user}" cannot {verb} '
-                                        f'resource "{request.resource}" in API group "{request.group}" {where}')
+                                        f'resource "{resource}" in API group "{request.group}" {where}')
 
     def list(self, request):
         def key(object_):

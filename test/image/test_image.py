@@ -15,7 +15,8 @@ from image import ENVIRONMENT, ROOTFS, SOURCE, needs_containers
 
 ARCHIVE = os.environ['WARPSHARE_IMAGE']
 BUDGET = 10e6  # bytes, compressed: DESIGN.md section 11
-LINKS = ('nvidia-device-plugin', 'mps-control-daemon', 'gpu-feature-discovery', 'config-manager', 'nvidia-mig-parted', 'nvidia-mig-manager')
+LINKS = ('nvidia-device-plugin', 'mps-control-daemon', 'gpu-feature-discovery', 'config-manager', 'nvidia-mig-parted', 'nvidia-mig-manager',
+         'kubectl-warpshare')
 
 
 @pytest.fixture(scope='module')

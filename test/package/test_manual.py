@@ -32,7 +32,7 @@ def run(*words, **more):
 
 def below(*words):
     """The commands below one: its usage has a line for each."""
-    usage = run(WARPSHARE, *words, '--help').split('\n\n')[0]
+    usage = run(WARPSHARE, *words, '--help').split('\n\n')[0].replace('kubectl warpshare', 'kubectl-warpshare')
     return re.findall(r'^ {7}(?:warpshare )?%s ([a-z][a-z-]+)' % ' '.join(words), usage, re.MULTILINE)
 
 
@@ -119,6 +119,8 @@ def test_pages_are_correct():
     (['warpshare', 'agent', '--container-driver-root', '/etc/passw'], ['/etc/passwd']),
     (['nvidia-device-plugin', '--mig-strategy', 'm'], ['mixed']),
     (['mps-control-daemon', 'm'], ['mount-shm']),
+    (['kubectl-warpshare', 'w'], ['why']),
+    (['kubectl-warpshare', 'shares', '--output', ''], ['table', 'wide', 'json', 'csv']),
     (['warpshare', 'nonsense', 'mps', 'un'], [])])
 def test_bash_completes_commands_and_values(words, expected):
     assert [one for one in complete_bash(*words) if one != '/etc/passwd-'] == expected

@@ -15,6 +15,7 @@
 #include "cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/doctor/findings.h"
 #include "nodeconfig/record.h"
 
 #define FINDINGS_MAX ((size_t)256 * 1024) /* bytes of output per check */
@@ -193,77 +194,15 @@ static const struct config *read_config(struct option_set *set, struct arena *ar
 
 /* ---- output ---- */
 
-static size_t command_count(const json_t *findings, enum verdict verdict)
-{
-        const json_t *finding;
-        size_t found = 0;
-        size_t i;
-
-        json_array_foreach(findings, i, finding) found +=
-                strcmp(json_string_value(json_object_get(finding, "verdict")), doctor_verdict_name(verdict)) == 0;
-        return found;
-}
-
-static const char *colour_of(const char *verdict)
-{
-        static const char *const colours[] = {
-                [DOCTOR_OK] = "\033[32m",
-                [DOCTOR_NOTE] = "\033[33m",
-                [DOCTOR_WRONG] = "\033[1;31m",
-                [DOCTOR_SKIPPED] = "\033[2m",
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(colours); i++)
-                if (strcmp(doctor_verdict_name((enum verdict)i), verdict) == 0)
-                        return colours[i];
-        return "";
-}
-
-static void print_more(const json_t *finding, const char *member, const char *word)
-{
-        const char *text = json_string_value(json_object_get(finding, member));
-
-        if (text)
-                printf("%26s%s: %s\n", "", word, text);
-}
-
-static void print_finding(const json_t *finding, bool has_colours)
-{
-        const char *verdict = json_string_value(json_object_get(finding, "verdict"));
-
-        printf("%s%-7s%s  %-15s  %s\n", has_colours ? colour_of(verdict) : "", verdict, has_colours ? "\033[0m" : "",
-                json_string_value(json_object_get(finding, "check")),
-                json_string_value(json_object_get(finding, "found")));
-        print_more(finding, "means", "means");
-        print_more(finding, "todo", "do");
-        fflush(stdout);
-}
-
 /* Appends |more| to |all|; in text form it is printed at once. */
 static void add_findings(json_t *all, json_t *more, bool is_table, bool has_colours)
 {
         const json_t *finding;
         size_t i;
 
-        json_array_foreach(more, i, finding) if (is_table) print_finding(finding, has_colours);
+        json_array_foreach(more, i, finding) if (is_table) findings_print(finding, has_colours);
         json_array_extend(all, more);
         json_decref(more);
-}
-
-static void print_end(json_t *findings, bool is_table)
-{
-        size_t wrong = command_count(findings, DOCTOR_WRONG);
-        json_t *json;
-
-        if (is_table) {
-                printf("\n%s; wrong: %zu, notes: %zu\n", wrong ? "Something is wrong" : "Nothing is wrong", wrong,
-                        command_count(findings, DOCTOR_NOTE));
-                return;
-        }
-        json = json_pack("{s:O, s:I}", "findings", findings, "wrong", (json_int_t)wrong);
-        json_dumpf(json, stdout, JSON_INDENT(2));
-        putchar('\n');
-        json_decref(json);
 }
 
 /* ---- command ---- */
@@ -282,8 +221,8 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         add_findings(findings, of_config, is_table, has_colours);
         for (size_t j = 0; config && j < doctor_check_count; j++)
                 add_findings(findings, run_check(&doctor_checks[j], config, deadline_ms), is_table, has_colours);
-        print_end(findings, is_table);
-        wrong = command_count(findings, DOCTOR_WRONG);
+        findings_print_end(findings, is_table);
+        wrong = findings_count(findings, "wrong");
         json_decref(findings);
         return wrong ? EXIT_FAILED : 0;
 }

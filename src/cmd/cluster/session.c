@@ -1,0 +1,234 @@
+#include "cmd/cluster/session.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "config/go_value.h"
+#include "io/loop.h"
+#include "kube/user_credentials.h"
+
+#define MOST_SILENT 5U /* agents that are named, of those that do not answer */
+
+const char *const session_outputs[] = {"table", "wide", "json", NULL};
+const char *const session_outputs_of_rows[] = {"table", "wide", "json", "csv", NULL};
+
+bool session_wants(const char *const *values, const char *output)
+{
+        return strcmp(values[FLAG_OUTPUT], output) == 0;
+}
+
+static int find_credentials(struct kube_credentials *ret, const char *const *values, struct error *err)
+{
+        const struct user_choice choice = {
+                .kubeconfig = values[FLAG_KUBECONFIG],
+                .context = values[FLAG_CONTEXT],
+                .cluster = values[FLAG_CLUSTER],
+                .user = values[FLAG_USER],
+                .server = values[FLAG_SERVER],
+                .token = values[FLAG_TOKEN],
+                .authority = values[FLAG_AUTHORITY],
+                .certificate = values[FLAG_CERTIFICATE],
+                .key = values[FLAG_KEY],
+                .server_name = values[FLAG_SERVER_NAME],
+                .insecure = strcmp(values[FLAG_INSECURE], "true") == 0,
+                .as = values[FLAG_AS],
+                .as_groups = values[FLAG_AS_GROUP],
+        };
+
+        return user_credentials_find(ret, &choice, getenv("HOME"), getenv("KUBECONFIG"), err);
+}
+
+static int read_timeout(const char *text, uint64_t *ret_ms, struct error *err)
+{
+        int64_t ns;
+
+        if (!go_duration_parse(text, &ns) || ns < 1000000 || ns / 1000000 > 3600000)
+                return error_set(
+                        err, ERROR_INVALID, "--request-timeout: '%.40s' is no time from 1ms to 1h, as 30s or 2m", text);
+        *ret_ms = (uint64_t)ns / 1000000;
+        return 0;
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        container_of(timer, struct session, deadline)->is_late = true;
+}
+
+bool session_open(struct session *session, const struct command_line *line, const char *const *values, int *ret_status)
+{
+        struct kube_credentials credentials;
+        struct error err;
+
+        *session = (struct session){0};
+        signal(SIGPIPE, SIG_IGN);
+        log_setup(LOG_ERROR, LOG_TEXT);
+        if (read_timeout(values[FLAG_TIMEOUT], &session->timeout_ms, &err) < 0) {
+                *ret_status = command_line_refuse(line, &err);
+                return false;
+        }
+        if (find_credentials(&credentials, values, &err) < 0) {
+                *ret_status = command_line_fail(line, &err);
+                return false;
+        }
+        uv_loop_init(&session->loop);
+        uv_timer_init(&session->loop, &session->deadline);
+        uv_timer_start(&session->deadline, on_deadline, session->timeout_ms, 0);
+        session->client = kube_client_new(&session->loop);
+        if (kube_client_equip(session->client, &credentials, &err) < 0) {
+                kube_credentials_done(&credentials);
+                session_close(session);
+                *ret_status = command_line_fail(line, &err);
+                return false;
+        }
+        session->given_scope = *values[FLAG_NAMESPACE] ? values[FLAG_NAMESPACE] : NULL;
+        session->scope = session->given_scope ? session->given_scope : kube_client_scope(session->client);
+        if (strcmp(values[FLAG_ALL_NAMESPACES], "true") == 0)
+                session->scope = session->given_scope = NULL;
+        return true;
+}
+
+/* ---- one look ---- */
+
+static bool is_seen(void *data)
+{
+        struct session *session = data;
+
+        return session->is_late || cluster_view(session->cluster)->is_complete;
+}
+
+static void say_trouble(const struct command_line *line, const char *what, const struct error *trouble)
+{
+        if (trouble)
+                fprintf(stderr, "%s: %s: %s\n", line->program, what, trouble->text);
+}
+
+static void say_silent(const struct command_line *line, const struct cluster_view *view)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < view->n_nodes; i++) {
+                const struct cluster_node *node = view->nodes[i];
+                const bool is_bad = node->state == CLUSTER_AGENT_SILENT || node->state == CLUSTER_AGENT_TOO_OLD ||
+                                    node->state == CLUSTER_AGENT_ASKED;
+
+                if (!is_bad)
+                        continue;
+                if (count++ < MOST_SILENT)
+                        fprintf(stderr, "%s: the agent of %s: %s\n", line->program, node->name,
+                                node->reason ? node->reason : "it has not answered in time");
+        }
+        if (count > MOST_SILENT)
+                fprintf(stderr, "%s: and the agents of %zu more nodes\n", line->program, count - MOST_SILENT);
+}
+
+const struct cluster_view *session_look(struct session *session, const struct command_line *line,
+        const char *const *values, struct cluster_options options)
+{
+        const struct cluster_view *view;
+
+        options.client = session->client;
+        options.agent_selector = values[FLAG_AGENTS];
+        options.agent_namespace = *values[FLAG_AGENT_NAMESPACE] ? values[FLAG_AGENT_NAMESPACE] : NULL;
+        options.deadline_ms = MIN(session->timeout_ms, CLUSTER_DEADLINE_MS);
+        session->cluster = cluster_close(session->cluster);
+        session->cluster = cluster_start(&options);
+        loop_run_until(&session->loop, is_seen, session, 0);
+        view = cluster_view(session->cluster);
+        say_trouble(line, "nodes", view->nodes_trouble);
+        say_trouble(line, "agents", view->agents_trouble);
+        say_trouble(line, "pods", view->pods_trouble);
+        if (session->is_late && !view->is_complete)
+                fprintf(stderr, "%s: not everything has come within --request-timeout\n", line->program);
+        say_silent(line, view);
+        return view;
+}
+
+/* ---- one GET ---- */
+
+struct get {
+        struct session *session;
+        bool is_over;
+        json_t *object;
+        char *text;
+        unsigned int status;
+        struct error error; /* kind ERROR_NONE: none */
+};
+
+static void on_got(const struct kube_answer *answer, void *data)
+{
+        struct get *get = data;
+
+        get->is_over = true;
+        get->status = answer->status;
+        if (answer->error)
+                get->error = *answer->error;
+        if (answer->object)
+                get->object = json_incref(answer->object);
+        if (answer->text)
+                get->text = xstrdup(answer->text);
+}
+
+static bool is_got(void *data)
+{
+        const struct get *get = data;
+
+        return get->is_over || get->session->is_late;
+}
+
+static void get_page(struct get *get, const char *path, const char *query, bool is_text)
+{
+        struct kube_call *call = kube_client_send(get->session->client, &(struct kube_request){.method = KUBE_GET,
+                                                                                .path = path,
+                                                                                .query = query,
+                                                                                .is_text = is_text,
+                                                                                .timeout_ms = get->session->timeout_ms,
+                                                                                .done = on_got,
+                                                                                .data = get});
+
+        loop_run_until(&get->session->loop, is_got, get, 0);
+        if (get->is_over)
+                return;
+        kube_call_cancel(call);
+        error_raise(&get->error, ERROR_TIMEOUT, "GET %.200s: no answer within --request-timeout", path);
+}
+
+int session_get(struct session *session, const char *path, const char *query, json_t **ret, struct error *err)
+{
+        struct get get = {.session = session};
+
+        get_page(&get, path, query, false);
+        free(get.text);
+        if (get.error.kind != ERROR_NONE) {
+                json_decref(get.object);
+                *err = get.error;
+                return -1;
+        }
+        *ret = get.object;
+        return 0;
+}
+
+int session_get_text(struct session *session, const char *path, unsigned int *ret_status, char **ret, struct error *err)
+{
+        struct get get = {.session = session};
+
+        get_page(&get, path, NULL, true);
+        json_decref(get.object);
+        if (!get.text) {
+                *err = get.error;
+                return -1;
+        }
+        *ret_status = get.status;
+        *ret = get.text;
+        return 0;
+}
+
+void session_close(struct session *session)
+{
+        session->cluster = cluster_close(session->cluster);
+        session->client = kube_client_close(session->client, NULL, NULL);
+        uv_close((uv_handle_t *)&session->deadline, NULL);
+        uv_run(&session->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&session->loop);
+}

@@ -1,0 +1,317 @@
+"""kubectl warpshare: the commands that look at a whole cluster, against the stand-in API server and many stand-in agents."""
+import csv
+import io
+import json
+import os
+import stat
+import subprocess
+import time
+
+import pytest
+
+from apiserver import ApiServer
+from fleet import AGENTS, GIB, Fleet, gpu, page, pod, share, unit
+
+PODS = '/api/v1/namespaces/team-a/pods'
+OTHER_PODS = '/api/v1/namespaces/team-b/pods'
+RULES = [  # of the ClusterRole warpshare-viewer, with what is looked at where it is allowed
+    {'apiGroups': [''], 'resources': ['nodes', 'pods'], 'verbs': ['get', 'list', 'watch']},
+    {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get']},
+    {'apiGroups': [''], 'resources': ['events'], 'verbs': ['list']},
+    {'apiGroups': ['resource.k8s.io'], 'resources': ['resourceclaims'], 'verbs': ['get']}]
+
+
+@pytest.fixture(name='api')
+def make_api(tmp_path):
+    with ApiServer(tmp_path / 'api') as server:
+        server.allow(RULES)
+        yield server
+
+
+@pytest.fixture(name='fleet')
+def make_fleet(api):
+    with Fleet(api) as fleet:
+        yield fleet
+
+
+@pytest.fixture(name='kubectl')
+def make_kubectl(api, tmp_path):
+    """Runs it as kubectl does, by the name of the plugin. Returns standard output; it must say nothing on the other one, unless |says|."""
+    program = tmp_path / 'kubectl-warpshare'
+    program.symlink_to(os.environ['WARPSHARE'])
+    environment = {k: v for k, v in os.environ.items() if not k.lower().endswith('_proxy')}
+
+    def run(*words, status=0, says='', env=None, kubeconfig=True):
+        flags = ['--kubeconfig', api.kubeconfig()] if kubeconfig else []
+        done = subprocess.run([program, *words, *flags], capture_output=True, text=True, timeout=120, check=False,
+                              env={**environment, 'KUBECONFIG': '', 'HOME': str(tmp_path / 'nobody'), **(env or {})})
+        assert (done.returncode, says) == (status, done.stderr if not says else says if says in done.stderr else None), \
+            (done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(name='two_nodes')
+def make_two_nodes(fleet):
+    fleet.add_node('node-a', {'nvidia.com/gpu.shared': '20'}, {'nvidia.com/gpu.shared': '16'})
+    fleet.add_node('node-b', {'nvidia.com/gpu.shared': '10'})
+    fleet.add_node('cpu-1', agent=False)
+    fleet.pages['node-a'] = page(
+        'node-a', gpu('0', [share('team-a', 'train-0', 3, memoryUsed=9 * GIB), share('team-b', 'infer', 4, sm=0.75)], reserved=2),
+        gpu('1', reserved=2), configuration='default')
+    fleet.pages['node-b'] = page('node-b', gpu('0', [share('team-b', 'notebook', 9)], model='NVIDIA A100-SXM4-80GB'))
+
+
+def rows(text):
+    return [line.split() for line in text.splitlines()]
+
+
+def test_nodes_are_listed_with_what_they_share(two_nodes, kubectl):
+    lines = rows(kubectl('nodes'))
+    assert lines[0] == ['NAME', 'STATUS', 'AGENT', 'GPUS', 'MODEL', 'RESOURCE', 'REPLICAS', 'GRANTED', 'RESERVED', 'PODS', 'USED',
+                        'MEMORY', 'UTIL']
+    assert lines[1][:3] == ['cpu-1', 'Ready', 'none']
+    assert lines[2] == ['node-a', 'Ready', 'answers', '2', 'NVIDIA', 'H100', '80GB', 'HBM3', 'nvidia.com/gpu.shared', '20', '7', '4', '2',
+                        '4.0Gi', '160.0Gi', '50%']
+    assert 'default' in kubectl('nodes', '-o', 'wide').splitlines()[2]
+    assert [line[0] for line in rows(kubectl('nodes', 'node-b', '--no-headers'))] == ['node-b']
+    assert kubectl('nodes', 'node-x', status=1, says="there is no node 'node-x'").splitlines()[1:] == []
+
+
+def test_top_shows_gpus_with_their_pods_the_greatest_first(two_nodes, kubectl):
+    lines = kubectl('top').splitlines()
+    assert lines[0].split() == ['NODE', 'GPU', 'MODEL', '/', 'POD', 'REPLICAS', 'USED', 'OF', 'SM', 'TEMP', 'POWER']
+    assert lines[1].split() == ['node-a', '0', 'NVIDIA', 'H100', '80GB', 'HBM3,', 'mps,', 'some', 'reserved', '7/10', '4.0Gi', '80.0Gi',
+                                '50%', '50C', '300W']
+    assert [line.split()[0] for line in lines[2:4]] == ['team-a/train-0/main', 'team-b/infer/main']
+    assert lines[2].split()[1:] == ['3', '9.0Gi', '24.0Gi', '25%']
+    by_sm = kubectl('top', '--sort-by', 'sm', 'node-a').splitlines()
+    assert [line.split()[0] for line in by_sm[2:4]] == ['team-b/infer/main', 'team-a/train-0/main']
+
+
+def test_one_namespace_shows_its_pods_and_their_gpus_only(two_nodes, kubectl):
+    lines = rows(kubectl('top', '-n', 'team-a', '--no-headers'))
+    assert [line[0] for line in lines] == ['node-a', 'team-a/train-0/main']
+    assert [line[1] for line in rows(kubectl('shares', '-nteam-b', '--no-headers'))] == ['infer', 'notebook']
+    assert kubectl('shares').splitlines()[1:] == []  # of the context's namespace, default
+    assert len(kubectl('shares', '-A', '--no-headers').splitlines()) == 3
+
+
+def test_programs_get_json_and_csv(two_nodes, kubectl):
+    nodes = {node['name']: node for node in json.loads(kubectl('top', '-o', 'json'))['nodes']}
+    assert nodes['node-a']['agent']['state'] == 'answers' and nodes['node-a']['ready'] is True
+    assert nodes['node-a']['resources'] == {'nvidia.com/gpu.shared': {'capacity': 20, 'allocatable': 16}}
+    assert nodes['node-a']['page']['gpus'][0]['units'][0]['shares'][0]['pod'] == 'train-0'
+    assert 'page' not in nodes['cpu-1'] and nodes['cpu-1']['agent'] == {'state': 'none'}
+    table = list(csv.DictReader(io.StringIO(kubectl('shares', '-A', '-o=csv', '--sort-by=pod'))))
+    assert [(row['namespace'], row['pod'], row['node'], row['memory_used_bytes']) for row in table] == [
+        ('team-a', 'train-0', 'node-a', str(9 * GIB)), ('team-b', 'infer', 'node-a', str(2 * GIB)),
+        ('team-b', 'notebook', 'node-b', str(2 * GIB))]
+    assert table[0]['energy_estimated_joules'] == ''  # not known
+
+
+def test_an_agent_that_does_not_answer_is_named_and_the_rest_is_shown(fleet, two_nodes, kubectl):
+    fleet.pages['node-b'] = (404, '404 page not found\n')
+    text = kubectl('nodes', says='the agent of node-b: it serves no page /node (404): its version is too old')
+    assert [line[2] for line in rows(text)[1:]] == ['none', 'answers', 'too-old']
+
+
+def test_what_is_denied_is_said_and_nothing_at_all_is_a_failure(api, two_nodes, kubectl):
+    api.allow([rule for rule in RULES if rule['resources'] != ['pods/proxy']])
+    assert len(kubectl('nodes', says='pods/proxy').splitlines()) == 4
+    api.allow([])
+    assert kubectl('nodes', status=1, says='status 403 Forbidden') == ''
+
+
+# ---- who asks ----
+
+def test_the_context_the_environment_and_home_are_those_of_kubectl(api, two_nodes, kubectl, tmp_path):
+    api.kubeconfig('first')
+    path = tmp_path / 'second.json'
+    path.write_text(json.dumps({'contexts': [{'name': 'mine', 'context': {'cluster': 'c', 'user': 'u', 'namespace': 'team-a'}}]}))
+    both = {'KUBECONFIG': f'{path}:{tmp_path / "api" / "first"}'}
+    assert kubectl('shares', '--no-headers', env=both, kubeconfig=False) == ''
+    assert 'train-0' in kubectl('shares', '--no-headers', '--context=mine', env=both, kubeconfig=False)
+    assert kubectl('shares', '--context=none', status=1, says="has no context 'none'", env=both, kubeconfig=False) == ''
+    (tmp_path / 'home' / '.kube').mkdir(parents=True)
+    (tmp_path / 'home' / '.kube' / 'config').write_text((tmp_path / 'api' / 'first').read_text().replace('"ca.crt"', f'"{tmp_path}/api/ca.crt"')
+                                                        .replace('"token"', f'"{tmp_path}/api/token"'))
+    assert 'node-a' in kubectl('nodes', env={'HOME': str(tmp_path / 'home')}, kubeconfig=False)
+
+
+def test_a_client_certificate_a_token_and_no_check_of_the_server_work(api, two_nodes, kubectl):
+    folder = api.folder
+    token = (folder / 'token').read_text().strip()
+    server = ['--server', api.url]
+    assert 'node-a' in kubectl('nodes', *server, '--certificate-authority', str(folder / 'ca.crt'), '--token', token, kubeconfig=False)
+    assert 'node-a' in kubectl('nodes', *server, '--insecure-skip-tls-verify', '--client-certificate', str(folder / 'client.crt'),
+                               '--client-key', str(folder / 'client.key'), kubeconfig=False)
+    assert kubectl('nodes', *server, '--token', token, status=1, says='certificate', kubeconfig=False) == ''
+    assert kubectl('nodes', *server, '--insecure-skip-tls-verify', status=1, says='status 401', kubeconfig=False) == ''
+
+
+def test_a_program_of_the_kubeconfig_makes_the_token_again_when_it_is_refused(api, two_nodes, kubectl, tmp_path):
+    script = tmp_path / 'api' / 'make-token'
+    script.write_text('#!/bin/sh\necho >>%s/runs\nprintf \'{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", '
+                      '"status": {"token": "%%s"}}\' "$(cat %s/api/token)"\n' % (tmp_path, tmp_path))
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    user = {'exec': {'apiVersion': 'client.authentication.k8s.io/v1', 'command': './make-token', 'interactiveMode': 'Never'}}
+    path = api.kubeconfig('exec', user=user)
+    assert 'node-a' in kubectl('nodes', '--kubeconfig', path, kubeconfig=False)
+    assert (tmp_path / 'runs').read_text() == '\n'
+    api.fault('rotate', resource='pods')  # the old token is refused from then on
+    assert 'answers' in kubectl('nodes', '--kubeconfig', path, kubeconfig=False)
+    assert (tmp_path / 'runs').read_text() == '\n' * 3
+
+
+def test_who_acts_as_somebody_else_says_so(api, two_nodes, kubectl):
+    kubectl('nodes', '--as', 'jane', '--as-group', 'dev', '--as-group', 'ops')
+    headers = api.asked('list', 'nodes')[-1].headers
+    assert headers['Impersonate-User'] == 'jane' and headers['Impersonate-Group'] in ('dev', 'ops')
+
+
+def test_a_server_that_does_not_answer_costs_no_more_than_the_timeout(api, two_nodes, kubectl):
+    api.fault('hang', resource='nodes', times=9)
+    start = time.monotonic()
+    assert 'node-a' in kubectl('nodes', '--request-timeout=1500ms', says='not everything has come within --request-timeout')
+    assert time.monotonic() - start < 60
+    assert kubectl('nodes', '--request-timeout', '5', status=2, says="'5' is no time from 1ms to 1h") == ''
+
+
+# ---- why ----
+
+INSUFFICIENT = ('Unschedulable', '0/3 nodes are available: 3 Insufficient nvidia.com/gpu.shared. preemption: 0/3 nodes are available: '
+                                 '3 No preemption victims found for incoming pod.')
+
+
+def test_why_says_what_is_in_the_way_on_each_node(api, two_nodes, kubectl):
+    api.put(PODS, pod('big', count=12, scheduled=INSUFFICIENT))
+    assert kubectl('why', 'big', '-n', 'team-a').splitlines() == [
+        'team-a/big waits: it asks for 12 nvidia.com/gpu.shared in one container, and the largest share of one GPU is 10',
+        '  do: ask for at most 10, or for whole GPUs; or configure fewer, larger replicas',
+        '  node-a: the largest share of one GPU is 10',
+        '  node-b: the largest share of one GPU is 10',
+        '  the scheduler says: ' + INSUFFICIENT[1]]
+    api.put(PODS, pod('more', count=10, scheduled=INSUFFICIENT))
+    assert kubectl('why', 'more', '-n', 'team-a').splitlines()[:4] == [
+        'team-a/more waits: it asks for 10 nvidia.com/gpu.shared; 2 nodes have it: on 2 too few replicas are free',
+        '  do: wait until a pod ends, or end one of those that have them',
+        '  node-a: 9 of 16 are free; taken by team-b/infer (4) and team-a/train-0 (3)',
+        '  node-b: 1 of 10 is free; taken by team-b/notebook (9)']
+
+
+def test_why_translates_what_kubelet_said(api, two_nodes, kubectl):
+    api.put(PODS, pod('refused', count=3, phase='Failed', reason='UnexpectedAdmissionError', node='node-a', message=(
+        "Pod was rejected: Allocate failed due to rpc error: code = InvalidArgument desc = invalid request for resource "
+        "'nvidia.com/gpu.shared': 6 replicas are asked for, but maxPerRequest is 5: ask for at most 5, which is unexpected")))
+    told = json.loads(kubectl('why', 'refused', '-n', 'team-a', '-o', 'json'))
+    assert (told['state'], told['pod']) == ('refused', 'refused')
+    assert told['sentence'] == ('team-a/refused was refused by kubelet on node-a: it asks for more in one container than the '
+                                'configuration allows (maxPerRequest)')
+    assert told['said'].startswith('invalid request for resource')
+
+
+def test_why_of_a_pod_that_starts_has_the_newest_warning(api, two_nodes, kubectl):
+    api.put(PODS, pod('starts', node='node-a'))
+    for number, (time_, reason, message) in enumerate([
+            ('2026-11-26T10:00:02Z', 'FailedCreatePodContainer', 'the newest'), ('2026-11-26T10:00:01Z', 'FailedMount', 'an older one')]):
+        api.put('/api/v1/namespaces/team-a/events', {'metadata': {'name': f'e{number}'}, 'type': 'Warning', 'reason': reason,
+                                                     'message': message, 'lastTimestamp': time_,
+                                                     'involvedObject': {'kind': 'Pod', 'name': 'starts'}})
+    assert kubectl('why', 'starts', '-n', 'team-a').splitlines() == [
+        'team-a/starts is on node-a, and its containers do not run yet', '  last warning: the newest']
+
+
+def test_why_of_a_pod_that_runs_says_what_it_has_and_claims_are_looked_up(api, two_nodes, kubectl):
+    api.put(PODS, pod('train-0', count=3, phase='Running', node='node-a'))
+    assert kubectl('why', 'train-0', '-n', 'team-a') == 'team-a/train-0 runs on node-a with 3 of 10 replicas of GPU 0, 24.0 GiB\n'
+    api.put(PODS, pod('claims', count=0, scheduled=('Unschedulable', 'resourceclaim "mine" not found'),
+                      resourceClaims=[{'name': 'gpu', 'resourceClaimName': 'mine'}]))
+    assert kubectl('why', 'claims', '-n', 'team-a').startswith('team-a/claims waits: its ResourceClaim mine is not there\n')
+
+
+def test_without_a_name_all_that_wait_or_were_refused_are_explained(api, two_nodes, kubectl):
+    assert kubectl('why', '-A') == 'no pod waits for a GPU, and none was refused\n'
+    api.put(PODS, pod('big', count=12, scheduled=INSUFFICIENT))
+    api.put(OTHER_PODS, pod('small', count=1, scheduled=INSUFFICIENT))
+    api.put(OTHER_PODS, pod('runs', count=1, phase='Running', node='node-a'))
+    assert [line.split(':')[0] for line in kubectl('why', '-A').splitlines()] == ['team-a/big waits', 'team-b/small waits']
+    assert len(kubectl('why', '-n', 'team-b').splitlines()) == 1
+    assert [told['pod'] for told in json.loads(kubectl('why', '-A', '-o', 'json'))] == ['big', 'small']
+
+
+def test_a_tenant_with_rights_in_one_namespace_only_still_gets_an_answer(api, two_nodes, kubectl):
+    api.put(PODS, pod('big', count=12, scheduled=INSUFFICIENT))
+    api.allow([{'apiGroups': [''], 'resources': ['pods', 'events'], 'verbs': ['get', 'list', 'watch'], 'namespace': 'team-a'}])
+    text = kubectl('why', 'big', '-n', 'team-a', says='nodes: ')
+    assert text.splitlines()[0] == 'team-a/big waits: it asks for 12 nvidia.com/gpu.shared, which no node has'
+    assert text.splitlines()[-1] == '  the scheduler says: ' + INSUFFICIENT[1]
+
+
+def test_a_pod_that_is_not_there_is_said(two_nodes, kubectl):
+    assert kubectl('why', 'nobody', '-n', 'team-a', status=1, says="there is no pod 'nobody' in the namespace 'team-a'") == ''
+
+
+# ---- doctor ----
+
+def findings(text):
+    return [(f['verdict'], f['check'], f['found']) for f in json.loads(text)['findings']]
+
+
+def test_the_doctor_finds_nothing_wrong_with_a_good_node(fleet, two_nodes, kubectl):
+    fleet.others['node-b', '/healthz'] = 'ok\n'
+    text = kubectl('doctor', 'node-b')
+    assert text.splitlines()[-1] == 'Nothing is wrong; wrong: 0, notes: 0'
+    assert [line.split()[1] for line in text.splitlines()[:5]] == ['node', 'agent', 'health', 'gpus', 'resources']
+
+
+def test_the_doctor_names_what_is_wrong(api, fleet, kubectl):
+    fleet.add_node('bad', {'nvidia.com/gpu.shared': '20'}, {'nvidia.com/gpu.shared': '0'}, unschedulable=True,
+                   labels={'nvidia.com/device-plugin.config': 'large'},
+                   taints=[{'key': 'gpu', 'effect': 'NoSchedule'}],
+                   conditions=[{'type': 'GPUSharingReady', 'status': 'False', 'reason': 'GPUsUnavailable', 'message': 'no driver'}])
+    fleet.pages['bad'] = page('bad', gpu('0', healthy=False, reason='Xid 79'), gpu('1', resource='nvidia.com/gpu.big', reserved=5),
+                              configuration='default', events=[
+                                  {'time': time.time() - 120, 'kind': 'Warning', 'reason': 'GPUUnhealthy', 'text': 'Xid 79 on GPU 0'},
+                                  {'time': time.time() - 99999, 'kind': 'Warning', 'reason': 'Old', 'text': 'long ago'}])
+    fleet.others['bad', '/healthz'] = (503, 'the newest configuration is refused: replicas: 0\n')
+    api.put(PODS, pod('refused', phase='Failed', reason='UnexpectedAdmissionError', node='bad', message='Allocate failed'))
+    found = findings(kubectl('doctor', 'bad', '-o', 'json', status=1))
+    assert [f for f in found if f[0] == 'wrong'] == [
+        ('wrong', 'conditions', 'GPUSharingReady is False: no driver'),
+        ('wrong', 'health', 'the newest configuration is refused: replicas: 0'),
+        ('wrong', 'configuration', "the node's label names 'large', in force is 'default'"),
+        ('wrong', 'gpus', 'GPU 0 (GPU-00000000-0000-0000-0000-000000000000) is unhealthy: Xid 79'),
+        ('wrong', 'resources', 'nvidia.com/gpu.big: the agent has 10, and kubelet counts none')]
+    assert [f[1:] for f in found if f[0] == 'note'] == [
+        ('node', 'is cordoned'), ('taints', 'gpu:NoSchedule'),
+        ('resources', 'nvidia.com/gpu.big: 5 of 10 replicas are reserved, more than a third'),
+        ('events', '2 min ago, GPUUnhealthy: Xid 79 on GPU 0'), ('pods', 'kubelet refused team-a/refused: Allocate failed')]
+
+
+def test_the_doctor_of_a_node_whose_agent_is_silent_or_missing_says_so(api, fleet, kubectl):
+    fleet.add_node('n1')
+    fleet.add_agent('n1', phase='Pending', ready=False, state={'waiting': {'reason': 'CrashLoopBackOff'}})
+    said = kubectl('doctor', 'n1', status=1, says='its container waits: CrashLoopBackOff')
+    assert 'wrong    agent            warpshare/agent-n1: its container waits: CrashLoopBackOff' in said
+    api.delete(AGENTS, 'agent-n1')
+    assert 'wrong    agent            no agent is there' in kubectl('doctor', 'n1', status=1)
+    assert kubectl('doctor', 'n2', status=1, says="there is no node 'n2'") == ''
+    assert kubectl('doctor', status=2, says='needs the name of a node') == ''
+
+
+def test_units_of_mig_have_lines_of_their_own(fleet, kubectl):
+    fleet.add_node('n1')
+    fleet.pages['n1'] = page('n1', gpu('0', units=[
+        unit('MIG-1', '0:0', profile='3g.40gb', sharing='none', replicas=1), unit('MIG-2', '0:1', profile='3g.40gb', healthy=False)]))
+    lines = [line.split() for line in kubectl('top', '--no-headers').splitlines()]
+    assert [line[1:4] for line in lines] == [['0:0', '3g.40gb,', 'none'], ['0:1', '3g.40gb,', 'mps,']]
+    assert lines[1][4] == 'unhealthy'
+
+
+@pytest.mark.parametrize('words, says', [
+    ([], 'no command'), (['tops'], "did you mean 'top'"), (['top', '--nampespace', 'x'], "did you mean '--namespace'"),
+    (['why', 'a', 'b'], "unexpected argument 'b'")])
+def test_wrong_words_are_refused(kubectl, words, says):
+    assert kubectl(*words, status=2, says=says, kubeconfig=False) == ''
