@@ -21,11 +21,12 @@ MORE = [os.path.join(SOURCE, name) for name in ('HACKING.md', 'CHANGELOG.md')] +
     glob.glob(os.path.join(SOURCE, 'docs/decisions/*.md'))
 FOLDER = os.path.dirname(os.environ['WARPSHARE'])
 
-OURS = {'warpshare', 'nvidia-device-plugin', 'mps-control-daemon', 'config-manager', 'gpu-feature-discovery', 'nvidia-mig-parted'}
+OURS = {'warpshare', 'nvidia-device-plugin', 'mps-control-daemon', 'config-manager', 'gpu-feature-discovery', 'nvidia-mig-parted',
+        'kubectl-warpshare'}
 ANYWHERE = OURS | {'cat', 'cut', 'diff', 'echo', 'grep', 'head', 'ls', 'mkdir', 'printf', 'sed', 'sha256sum', 'sort', 'tail', 'wc'}
 # What is looked at and not run: it needs a cluster, a GPU, a registry or root, or changes the machine.
 ELSEWHERE = {'amtool', 'apt-get', 'awk', 'base64', 'buildah', 'chcon', 'chmod', 'cosign', 'crictl', 'ctr', 'curl', 'do', 'docker', 'done', 'export',
-             'for', 'git', 'helm', 'journalctl', 'jq', 'kind', 'kubectl', 'make', 'meson', 'modprobe', 'mount', 'nvidia-modprobe', 'nvidia-smi', 'oc', 'openssl', 'podman',
+             'for', 'git', 'helm', 'journalctl', 'jq', 'kind', 'kubectl', 'ln', 'make', 'meson', 'modprobe', 'mount', 'nvidia-modprobe', 'nvidia-smi', 'oc', 'openssl', 'podman',
              'skopeo', 'sudo', 'systemctl', 'tar', 'test', 'umount', 'xargs'}
 
 CHANGING = {'apply', 'restore'}  # what changes the GPUs' MIG geometry
@@ -42,13 +43,19 @@ def flags(*words):
     """Options of a command, and the commands below it."""
     program = os.path.join(FOLDER, words[0])
     text = subprocess.run([program, *words[1:], '--help'], capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
-    found = set(re.findall(r'(?:^  |also )(?:-\w, )?(--?[a-z][a-z-]*)', text, re.MULTILINE)) | {'-h', '--help', '-v', '--version'}
+    text = text.replace('kubectl warpshare', 'kubectl-warpshare')
+    found = set(re.findall(r'^  (-\w), ', text, re.MULTILINE)) | set(re.findall(r'(?:^  |also )(?:-\w, )?(--?[a-z][a-z-]*)', text, re.MULTILINE)) | {'-h', '--help', '-v', '--version'}
     if 'Every option of' in text:
         found |= flags('warpshare', 'agent')[0]
     below = set(re.findall(r'^ {7}(?:\S+ )?%s ([a-z][a-z-]+)' % words[-1], text, re.MULTILINE))
     if words == ('warpshare',):
         below |= set(re.findall(r'^  ([a-z][a-z-]+) +\w', text[text.index('commands:'):], re.MULTILINE))
     return found, below
+
+
+def as_program(words):
+    """A plugin of kubectl is a program of ours."""
+    return ['kubectl-warpshare', *words[2:]] if words[:2] == ['kubectl', 'warpshare'] else words
 
 
 def option_faults(words):
@@ -118,7 +125,7 @@ def look_faults(node, command, files):
     done = run(node, 'bash -n -c ' + "'" + command.text.replace("'", "'\\''") + "'")
     if done.returncode:
         yield done.stdout
-    for words in command.programs():
+    for words in map(as_program, command.programs()):
         yield from cluster.faults(words, files)
         if '--' in words and words[0] in ('kubectl', 'oc') and words[words.index('--') + 1:]:
             words = words[words.index('--') + 1:]
@@ -204,7 +211,7 @@ def test_what_the_page_shows_is_what_the_program_does(path, node):
 def test_our_commands_within_the_text_have_these_options(path):
     faults = []
     for line, text in Page(path).code():
-        words = text.replace('…', '').split()
+        words = as_program(text.replace('…', '').split())
         if words and words[0] in OURS:
             faults += [f'{identify(path)}:{line}: `{text}`: {fault}' for fault in option_faults(words)]
     if faults:

@@ -3,8 +3,10 @@ import csv
 import io
 import json
 import os
+import shlex
 import stat
 import subprocess
+import sys
 import time
 
 import pytest
@@ -58,7 +60,7 @@ def make_two_nodes(fleet):
     fleet.add_node('node-b', {'nvidia.com/gpu.shared': '10'})
     fleet.add_node('cpu-1', agent=False)
     fleet.pages['node-a'] = page(
-        'node-a', gpu('0', [share('team-a', 'train-0', 3, memoryUsed=9 * GIB), share('team-b', 'infer', 4, sm=0.75)], reserved=2),
+        'node-a', gpu('0', [share('team-a', 'train-0', 3, memoryUsed=9 * GIB, memoryPeak=11 * GIB), share('team-b', 'infer', 4, sm=0.75)], reserved=2),
         gpu('1', reserved=2), configuration='default')
     fleet.pages['node-b'] = page('node-b', gpu('0', [share('team-b', 'notebook', 9)], model='NVIDIA A100-SXM4-80GB'))
 
@@ -184,6 +186,9 @@ def test_a_server_that_does_not_answer_costs_no_more_than_the_timeout(api, two_n
 INSUFFICIENT = ('Unschedulable', '0/3 nodes are available: 3 Insufficient nvidia.com/gpu.shared. preemption: 0/3 nodes are available: '
                                  '3 No preemption victims found for incoming pod.')
 
+REFUSED = ("Pod was rejected: Allocate failed due to rpc error: code = InvalidArgument desc = invalid request for resource "
+           "'nvidia.com/gpu.shared': 6 replicas are asked for, but maxPerRequest is 5: ask for at most 5, which is unexpected")
+
 
 def test_why_says_what_is_in_the_way_on_each_node(api, two_nodes, kubectl):
     api.put(PODS, pod('big', count=12, scheduled=INSUFFICIENT))
@@ -202,9 +207,7 @@ def test_why_says_what_is_in_the_way_on_each_node(api, two_nodes, kubectl):
 
 
 def test_why_translates_what_kubelet_said(api, two_nodes, kubectl):
-    api.put(PODS, pod('refused', count=3, phase='Failed', reason='UnexpectedAdmissionError', node='node-a', message=(
-        "Pod was rejected: Allocate failed due to rpc error: code = InvalidArgument desc = invalid request for resource "
-        "'nvidia.com/gpu.shared': 6 replicas are asked for, but maxPerRequest is 5: ask for at most 5, which is unexpected")))
+    api.put(PODS, pod('refused', count=3, phase='Failed', reason='UnexpectedAdmissionError', node='node-a', message=REFUSED))
     told = json.loads(kubectl('why', 'refused', '-n', 'team-a', '-o', 'json'))
     assert (told['state'], told['pod']) == ('refused', 'refused')
     assert told['sentence'] == ('team-a/refused was refused by kubelet on node-a: it asks for more in one container than the '
@@ -251,6 +254,33 @@ def test_a_tenant_with_rights_in_one_namespace_only_still_gets_an_answer(api, tw
 
 def test_a_pod_that_is_not_there_is_said(two_nodes, kubectl):
     assert kubectl('why', 'nobody', '-n', 'team-a', status=1, says="there is no pod 'nobody' in the namespace 'team-a'") == ''
+
+
+# ---- the page ----
+
+def test_the_page_shows_what_is_printed(api, fleet, two_nodes, kubectl):
+    """docs/kubectl.md, on this cluster; a filter behind the command is its reader's."""
+    sys.path.insert(0, os.path.join(os.environ['WARPSHARE_SOURCE'], 'test/docs'))
+    from pages import Page, pattern  # beside the tests of all other pages
+    fleet.others['node-b', '/healthz'] = 'ok\n'
+    api.put(PODS, pod('big', count=12, scheduled=INSUFFICIENT))
+    api.put(PODS, pod('more', count=10, scheduled=INSUFFICIENT))
+    api.put(PODS, pod('train-0', count=3, phase='Running', node='node-a'))
+    api.put(PODS, pod('refused', count=3, phase='Failed', reason='UnexpectedAdmissionError', node='node-a', message=REFUSED))
+    shown = 0
+    for _, commands in Page(os.path.join(os.environ['WARPSHARE_SOURCE'], 'docs/kubectl.md')).commands():
+        for command in commands:
+            if not command.text.startswith('kubectl warpshare '):
+                continue
+            words, _, reader = command.text.partition(' | ')
+            said = kubectl(*shlex.split(words)[2:])
+            if reader:
+                said = subprocess.run(['sh', '-c', reader], input=said, capture_output=True, text=True, check=True).stdout
+            while command.output and not command.output[-1].strip():
+                command.output.pop()
+            assert pattern(command.output).fullmatch(said), (command.text, said)
+            shown += 1
+    assert shown >= 8
 
 
 # ---- doctor ----

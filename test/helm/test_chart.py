@@ -36,6 +36,7 @@ VALUES = {
     'driver root': {'nvidiaDriverRoot': '/run/nvidia/driver', 'nvidiaDevRoot': '/'},
     'extras': {'gdrcopyEnabled': True, 'gdsEnabled': False, 'mofedEnabled': True},
     'CPU manager': {'compatWithCPUManager': True},
+    'people who look': {'rbac': {'viewer': True}},
     'CDI': {'cdi': {'nvidiaHookPath': '/usr/bin/nvidia-cdi-hook', 'featureFlags': 'a,b'}},
     'agent': {'devicePlugin': {'enableHostNetwork': True, 'containers': {'main': {'env': [
         {'name': 'DP_DISABLE_HEALTHCHECKS', 'value': '79'}]}}}, 'updateStrategy': {
@@ -247,6 +248,15 @@ def test_the_agent_gets_the_rights_of_what_is_switched_on_and_no_others(program,
         [(one['metadata'].get('namespace'), one['kind'], one['metadata']['name']) for one in roles]
     for binding in bindings:
         assert binding['subjects'] == [{'kind': 'ServiceAccount', 'name': 'warpshare', 'namespace': 'gpus'}]
+
+
+def test_people_who_look_get_a_role_that_nobody_has_until_it_is_bound(program):
+    assert [one['metadata']['name'] for one in chart.render(program, {}).all('ClusterRole')] == ['warpshare']
+    rendered = chart.render(program, {'rbac': {'viewer': True}})
+    viewer = next(one for one in rendered.all('ClusterRole') if one['metadata']['name'] == 'warpshare-viewer')
+    assert {verb for rule in viewer['rules'] for verb in rule['verbs']} == {'get', 'list', 'watch'}
+    assert {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get']} in viewer['rules']
+    assert 'warpshare-viewer' not in [one['roleRef']['name'] for one in rendered.all('ClusterRoleBinding')]
 
 
 def test_the_mig_manager_has_what_it_takes_and_only_then(program):

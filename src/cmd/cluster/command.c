@@ -27,7 +27,7 @@ const struct command_line command_kubectl_line = {
         .program = "kubectl-warpshare",
         .help = help,
         .more_help =
-                "\nkubectl takes no flags before the plugin's name: 'kubectl warpshare --context=…', not 'kubectl --context=… warpshare'.\n",
+                "\nFlags come last, since kubectl takes none before the plugin's name: 'kubectl warpshare top --context=…'.\n",
 };
 
 const struct command command_kubectl_table[] = {
