@@ -4,15 +4,18 @@ import io
 import json
 import os
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
 import time
 
+import grpc
 import pytest
 
 from apiserver import ApiServer
 from fleet import AGENTS, GIB, Fleet, gpu, page, pod, share, unit
+from node import GPU, sharing, v100s
 
 PODS = '/api/v1/namespaces/team-a/pods'
 OTHER_PODS = '/api/v1/namespaces/team-b/pods'
@@ -338,6 +341,57 @@ def test_units_of_mig_have_lines_of_their_own(fleet, kubectl):
     lines = [line.split() for line in kubectl('top', '--no-headers').splitlines()]
     assert [line[1:4] for line in lines] == [['0:0', '3g.40gb,', 'none'], ['0:1', '3g.40gb,', 'mps,']]
     assert lines[1][4] == 'unhealthy'
+
+
+# ---- the other side is the real one ----
+
+def test_the_agent_says_what_the_commands_show(api, fleet, kubectl, node):
+    """The page is the agent's own, and so is kubelet's refusal."""
+    machine = os.path.join(node.folder, 'machine')
+    os.makedirs(os.path.join(machine, 'proc/4711'))
+    kubelet = node.start_all(sharing('timeSlicing', 4, failRequestsGreaterThanOne=True), '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--system-root', machine)
+    node.wait_counts(16)
+    port = int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+    kubelet.admit('train', GPU, 1)
+    with open(os.path.join(machine, 'proc/4711/cgroup'), 'w', encoding='ascii') as file:
+        file.write('0::/kubepods/burstable/pod%s/%064d\n' % (kubelet.pods['train'].uid, 1))
+    gpus = v100s()
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    fleet.add_node('n1', {GPU: '16'}, agent=False)
+    fleet.put_agent('n1', 'agent-n1', port)
+
+    def is_there():
+        return 'default/train' in kubectl('top', '--no-headers')
+
+    node.wait(is_there, 'the agent names the pod')
+    lines = rows(kubectl('nodes', '--no-headers'))
+    assert lines[0][:4] == ['n1', 'Ready', 'answers', '4'] and GPU in lines[0]
+    node.wait(lambda: sum('1/4' in line for line in rows(kubectl('top', '--no-headers'))) == 1, 'kubelet has said what it holds')
+    assert ['default/train/main', '1', '3.0Gi', '-', '40%'] in rows(kubectl('top', '--no-headers'))
+    shares = list(csv.DictReader(io.StringIO(kubectl('shares', '-A', '-o', 'csv'))))
+    assert [(row['namespace'], row['pod'], row['node'], row['sharing'], row['resource']) for row in shares] == [
+        ('default', 'train', 'n1', 'time-slicing', GPU)]
+    with pytest.raises(grpc.RpcError) as refused:
+        kubelet.plugin(GPU).allocate_ids(kubelet.ids(GPU)[:2])
+    api.put(PODS, pod('greedy', resource=GPU, count=2, phase='Failed', reason='UnexpectedAdmissionError', node='n1',
+                      message='Pod was rejected: Allocate failed due to rpc error: code = InvalidArgument desc = '
+                              f'{refused.value.details()}, which is unexpected'))
+    assert 'team-a/greedy was refused by kubelet on n1: it asks for several replicas of one that is shared' in \
+        kubectl('why', 'greedy', '-n', 'team-a')
+    assert kubectl('doctor', 'n1').splitlines()[-1].startswith('Nothing is wrong')
+
+
+def test_kubectl_itself_finds_the_plugin(api, two_nodes, kubectl, tmp_path):
+    if not shutil.which('kubectl') or subprocess.run(['kubectl', 'version', '--client'], capture_output=True, check=False).returncode:
+        pytest.skip('no kubectl here')
+    environment = {'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'KUBECONFIG': api.kubeconfig(), 'HOME': str(tmp_path)}
+    done = subprocess.run(['kubectl', 'warpshare', 'nodes', '-o', 'json', 'node-a'], capture_output=True, text=True, timeout=120,
+                          check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, '')
+    assert [one['name'] for one in json.loads(done.stdout)['nodes']] == ['node-a']
+    assert subprocess.run(['kubectl', 'warpshare', 'nodes', 'node-x'], capture_output=True, timeout=120, check=False,
+                          env=environment).returncode == 1
 
 
 @pytest.mark.parametrize('words, says', [

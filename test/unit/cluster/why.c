@@ -265,6 +265,25 @@ static void test_a_pod_that_waits_for_a_node_is_explained_by_the_nodes_that_have
                 "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes " \
                 "are available: 1 Preemption is not helpful for scheduling.")
 
+/* What is not known of the replicas that pods have is what their shares add up to. */
+static void test_replicas_that_pods_have_count_also_where_the_agent_gives_no_sum(void **state UNUSED)
+{
+        static const struct case_of_pod table[] = {
+                {.pod = POD(ASKS("3"), INSUFFICIENT),
+                        .nodes = {{"n1", OBJECT("", "4", "4"),
+                                PAGE(UNIT("time-slicing", "4", "0", ", \"healthy\": true",
+                                        SHARE("x", "1") ", " SHARE("y", "2")))}},
+                        .sentence =
+                                "team-a/train-0 waits: it asks for 3 nvidia.com/gpu.shared; 1 node has it: on 1 too few "
+                                "replicas are free",
+                        .todo = "wait until a pod ends, or end one of those that have them",
+                        .reason = "1 of 4 is free; taken by team-b/y (2) and team-b/x (1)",
+                        .state = WHY_WAITS},
+        };
+
+        check_all(table, ARRAY_SIZE(table));
+}
+
 static void test_a_pod_that_waits_for_a_claim_is_explained_by_the_claim(void **state UNUSED)
 {
         static const struct case_of_pod table[] = {
@@ -392,6 +411,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_pod_that_waits_for_a_node_is_explained_by_the_nodes_that_have_what_it_asks_for),
+                cmocka_unit_test(test_replicas_that_pods_have_count_also_where_the_agent_gives_no_sum),
                 cmocka_unit_test(test_a_pod_that_waits_for_a_claim_is_explained_by_the_claim),
                 cmocka_unit_test(test_a_pod_that_kubelet_refused_is_explained_by_what_it_said),
                 cmocka_unit_test(test_a_pod_that_is_on_a_node_is_explained_by_what_it_has_or_waits_for_there),
