@@ -7,6 +7,7 @@
 #include "agent/evict.h"
 #include "base/log.h"
 #include "base/names.h"
+#include "gpu/nvml_queue.h"
 #include "ledger/claims.h"
 #include "mig/run.h"
 #include "node/mig_labels.h"
@@ -20,6 +21,10 @@
 /* Inventories until one was certainly read after the change: the first may have been on its way. */
 #define READINGS 2U
 #define HOLDERS_MAX 5U /* in one text */
+#define CLOSE_MS UINT64_C(30000)
+#define CLOSE_MARGIN_MS UINT64_C(3000) /* after NVML_QUEUE_IDLE_MS, which runs in another process */
+#define WITH_RESET "reset-or-reboot"
+#define WITHOUT_RESET "reboot"
 
 struct agent_mig {
         struct agent_mig_options options;
@@ -27,10 +32,12 @@ struct agent_mig {
         struct mig_labels *labels;
         struct evictions *evictions; /* NULL: nobody is to be evicted */
         char *fallback;
+        bool makes_devices; /* for claims */
         uv_timer_t timer;
         unsigned int looks;
         const struct plan *plan; /* in force; NULL: none yet */
         uint64_t withdrawn_ms;   /* since when no unit of the handover is in it; 0: one is */
+        uint64_t closing_ms;     /* since when NVML is to be closed; 0: it is not */
         unsigned int readings;
         enum mig_phase phase; /* the last that was told; so the next two */
         enum mig_state state;
@@ -204,13 +211,65 @@ static const struct mps_daemon_status *find_daemon(const struct agent_mig *mig)
         return NULL;
 }
 
+/* ---- a reset ---- */
+
+/* Why none is to be tried; NULL: one may be. */
+static const char *find_obstacle(const struct agent_mig *mig, const struct mps_status *mps)
+{
+        if (mig->makes_devices)
+                return "no reset is tried where MIG devices are made for claims (dra.dynamicMig)";
+        for (size_t i = 0; mps && i < mps->n_daemons; i++)
+                if (mps->daemons[i].state != MPS_OFF)
+                        return "no reset is tried while MPS serves other GPUs of the node";
+        return NULL;
+}
+
+/* True: the change may go on, with a reset or without one. */
+static bool is_ready_for_reset(struct agent_mig *mig)
+{
+        uint64_t now_ms = uv_now(mig->options.loop);
+        struct ledger_measures measures;
+        const char *obstacle;
+
+        if (!mig_run_handover(mig->run)->needs_reset)
+                return true;
+        ledger_measure(mig->options.ledger, &measures);
+        obstacle = find_obstacle(mig, measures.mps);
+        if (!obstacle && !mig->closing_ms) {
+                mig->closing_ms = now_ms;
+                mig->options.keep_closed(true, mig->options.data);
+        }
+        if (!obstacle && now_ms - mig->closing_ms >= CLOSE_MS)
+                obstacle = "no reset was tried, since a call into NVML has not returned";
+        if (obstacle) {
+                mig_run_set_mode_change(mig->run, WITHOUT_RESET, obstacle);
+                return true;
+        }
+        if (!mig->options.is_closed(mig->options.data) ||
+                (measures.mps && now_ms - mig->closing_ms < NVML_QUEUE_IDLE_MS + CLOSE_MARGIN_MS)) {
+                mig_run_explain(mig->run, "NVML is being closed, so that the GPUs can be reset");
+                return false;
+        }
+        mig_run_set_mode_change(mig->run, WITH_RESET, "");
+        return true;
+}
+
+static void open_again(struct agent_mig *mig)
+{
+        if (!mig->closing_ms)
+                return;
+        mig->closing_ms = 0;
+        mig->options.keep_closed(false, mig->options.data);
+}
+
 static void look_for_daemons(struct agent_mig *mig)
 {
         const struct mps_daemon_status *daemon = find_daemon(mig);
         _free_ char *text = NULL;
 
         if (!daemon) {
-                mig_run_event(mig->run, MIG_EVENT_RELEASED, NULL);
+                if (is_ready_for_reset(mig))
+                        mig_run_event(mig->run, MIG_EVENT_RELEASED, NULL);
                 return;
         }
         text = xasprintf("the MPS daemon %s has not ended yet", daemon->name);
@@ -282,6 +341,8 @@ static void on_run_changed(bool has_begun, void *data)
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
         bool was_retaking = mig->phase == MIG_RETAKING;
 
+        if (phase != MIG_RELEASING && phase != MIG_APPLYING)
+                open_again(mig);
         if (has_begun && was_retaking)
                 mig->options.on_handover(mig->options.data);
         tell(mig);
@@ -380,7 +441,7 @@ struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
                 .reading = mig_run_reading(&arena, config->driver_root_ctr, config->nvml_library),
                 .file = config->mig.file,
                 .state_directory = config->mig.state_directory,
-                .mode_change = "reboot", /* for a reset the supervisor of MPS would have to close NVML, too */
+                .mode_change = WITHOUT_RESET,
                 .changed = on_run_changed,
                 .data = mig,
         };
@@ -394,6 +455,7 @@ struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
 
         mig->options = *options;
         mig->fallback = xstrdup(config->mig.fallback);
+        mig->makes_devices = config->dra.enabled && config->dra.dynamic_mig;
         uv_timer_init(options->loop, &mig->timer);
         mig->timer.data = mig;
         mig->run = mig_run_new(&run);
@@ -418,6 +480,7 @@ struct agent_mig *agent_mig_close(struct agent_mig *mig)
 {
         if (!mig)
                 return NULL;
+        open_again(mig);
         mig->run = mig_run_close(mig->run);
         mig->labels = mig_labels_close(mig->labels);
         mig->evictions = evictions_close(mig->evictions);

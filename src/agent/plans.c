@@ -64,6 +64,23 @@ static void on_mig_changed(void *data)
         gpu_monitor_rescan(agent->monitor);
 }
 
+static void keep_nvml_closed(bool is_closed, void *data)
+{
+        const struct agent *agent = data;
+
+        if (is_closed)
+                gpu_monitor_pause(agent->monitor);
+        else
+                gpu_monitor_resume(agent->monitor);
+}
+
+static bool is_nvml_closed(void *data)
+{
+        const struct agent *agent = data;
+
+        return gpu_monitor_is_paused(agent->monitor);
+}
+
 static void on_thread_left(void *data)
 {
         struct agent *agent = data;
@@ -409,6 +426,8 @@ void agent_begin_mig(struct agent *agent)
                 .ledger = agent->ledger,
                 .on_handover = agent_on_handover,
                 .wants_pods = agent_on_wants_pods,
+                .keep_closed = keep_nvml_closed,
+                .is_closed = is_nvml_closed,
                 .rescan = on_mig_changed,
                 .data = agent,
         };

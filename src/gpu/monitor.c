@@ -31,6 +31,8 @@ struct gpu_monitor {
 
         struct mail known; /* what was reported last: the inventory, and the unhealthy units of it */
         bool owes_answer;  /* answers owed to rescans */
+        bool wants_pause;
+        bool is_paused;
 
         struct gpu_monitor_options options; /* callbacks too; the texts are below */
         struct health_policy policy;        /* the newest */
@@ -227,7 +229,11 @@ static void remember_skipped(struct gpu_monitor *monitor, const struct skips *sk
 /* Both the newly skipped GPUs and those that are skipped no longer. */
 static struct worker_requests ask_skips(const struct gpu_monitor *monitor)
 {
-        struct worker_requests requests = {.has_policy = true, .policy = monitor->policy, .has_skips = true};
+        struct worker_requests requests = {.has_policy = true,
+                .policy = monitor->policy,
+                .has_skips = true,
+                .has_pause = true,
+                .pause = monitor->wants_pause};
 
         for (size_t i = 0; i < monitor->n_dismissed; i++)
                 skips_add(&requests.skips, &monitor->calls[i], false);
@@ -387,6 +393,7 @@ static void on_async(uv_async_t *async)
         if (!monitor->worker)
                 return;
         news = worker_take(monitor->worker);
+        monitor->is_paused = news.is_paused && monitor->wants_pause;
         monitor_deliver(monitor, &news.mail);
         mail_done(&news.mail);
         if (news.has_returned)
@@ -488,6 +495,32 @@ void gpu_monitor_poll(struct gpu_monitor *monitor)
         const struct worker_requests requests = {.poll = true};
 
         monitor_ask(monitor, &requests);
+}
+
+static void ask_pause(struct gpu_monitor *monitor, bool pause)
+{
+        const struct worker_requests requests = {.has_pause = true, .pause = pause};
+
+        monitor->wants_pause = pause;
+        monitor->is_paused = false;
+        monitor_ask(monitor, &requests);
+}
+
+void gpu_monitor_pause(struct gpu_monitor *monitor)
+{
+        if (!monitor->wants_pause)
+                ask_pause(monitor, true);
+}
+
+bool gpu_monitor_is_paused(const struct gpu_monitor *monitor)
+{
+        return monitor->is_paused && monitor->n_dismissed == 0;
+}
+
+void gpu_monitor_resume(struct gpu_monitor *monitor)
+{
+        if (monitor->wants_pause)
+                ask_pause(monitor, false);
 }
 
 void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy)

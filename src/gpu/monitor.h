@@ -133,6 +133,15 @@ int gpu_monitor_new(struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_
 void gpu_monitor_rescan(struct gpu_monitor *monitor);
 
 /*
+ * Closes NVML within |wait_ms|, so that a GPU can be reset, and keeps it closed until gpu_monitor_resume(). What is known stays, and nothing
+ * new is heard: what the driver reports meanwhile is lost, and rescans are answered afterwards. It is paused when NVML is closed and no thread
+ * is inside the driver; while a call hangs that does not come. Both may be called again.
+ */
+void gpu_monitor_pause(struct gpu_monitor *monitor);
+bool gpu_monitor_is_paused(const struct gpu_monitor *monitor);
+void gpu_monitor_resume(struct gpu_monitor *monitor);
+
+/*
  * Sets the policy, from the next event or probe on (within about a second). Unhealthy units stay so until their probes
  * are good.
  */

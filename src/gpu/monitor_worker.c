@@ -19,6 +19,7 @@ struct worker {
         uv_cond_t wake;
         struct worker_requests requests;
         struct worker_news news;
+        bool pause;
         bool may_begin;
         bool may_close;
         uv_async_t *async; /* NULL: the loop has dropped the worker */
@@ -112,6 +113,16 @@ static bool must_stop(struct worker *worker)
         return stop || call_trace_is_dismissed(&worker->trace);
 }
 
+static bool must_pause(struct worker *worker)
+{
+        bool pause;
+
+        uv_mutex_lock(&worker->lock);
+        pause = worker->pause;
+        uv_mutex_unlock(&worker->lock);
+        return pause;
+}
+
 /* Sleeps until a request arrives or the time is over; true if there is a request. */
 static bool sleep_ms(struct worker *worker, uint64_t ms)
 {
@@ -121,7 +132,7 @@ static bool sleep_ms(struct worker *worker, uint64_t ms)
 
         uv_mutex_lock(&worker->lock);
         while (!(is_asked = requests->stop || requests->rescan || requests->poll || requests->has_policy ||
-                            requests->has_skips)) {
+                            requests->has_skips || worker->pause)) {
                 uint64_t now = uv_hrtime();
 
                 if (now >= end)
@@ -130,6 +141,17 @@ static bool sleep_ms(struct worker *worker, uint64_t ms)
         }
         uv_mutex_unlock(&worker->lock);
         return is_asked;
+}
+
+/* The driver is closed. */
+static void pause_watch(struct worker *worker)
+{
+        raise_flag(worker, &worker->news.is_paused);
+        uv_mutex_lock(&worker->lock);
+        while (worker->pause && !worker->requests.stop && worker->async)
+                uv_cond_wait(&worker->wake, &worker->lock);
+        worker->news.is_paused = false;
+        uv_mutex_unlock(&worker->lock);
 }
 
 static void wait_for(struct worker *worker, const bool *flag)
@@ -197,7 +219,7 @@ static int keep_watch(struct worker *worker, struct error *err)
         int result = 0;
 
         while (result == 0 && watch_has_gpus(watch) && !watch_is_fixed(watch) && !watch->is_outdated &&
-                !must_stop(worker)) {
+                !must_stop(worker) && !must_pause(worker)) {
                 struct worker_requests requests = take_requests(worker);
                 uint64_t sleep = 0;
 
@@ -269,6 +291,10 @@ static void search(struct worker *worker)
         while (!must_stop(worker)) {
                 uint64_t start = uv_hrtime();
 
+                if (must_pause(worker)) {
+                        pause_watch(worker);
+                        continue;
+                }
                 if (search_and_watch(worker) || must_stop(worker))
                         continue;
                 if (uv_hrtime() - start > (uint64_t)STEADY_MS * 1000000)
@@ -373,6 +399,8 @@ void worker_ask(struct worker *worker, const struct worker_requests *requests)
         to->stop = to->stop || requests->stop;
         to->rescan = to->rescan || requests->rescan;
         to->poll = to->poll || requests->poll;
+        if (requests->has_pause)
+                worker->pause = requests->pause;
         if (requests->has_policy)
                 to->policy = requests->policy;
         to->has_policy = to->has_policy || requests->has_policy;

@@ -4,7 +4,8 @@
  * that does not return for hours. Then the loop dismisses the thread, a successor goes on with its state, and the old
  * thread ends when its call returns.
  *
- *         RUNNING ──(stop)──────────────────────────────► ENDED
+ *         RUNNING ◄──(pause)──► PAUSED: the driver is closed
+ *            ├──(stop)──────────────────────────────────► ENDED
  *            └──(worker_dismiss())──► STUCK ──(the call returns, and its successor has the driver open)──► ENDED
  *
  * All functions here are called on the loop's thread.
@@ -25,6 +26,8 @@ struct worker_requests {
         bool poll;
         bool has_policy;
         bool has_skips;
+        bool has_pause;
+        bool pause; /* stays until the next |has_pause| */
         struct health_policy policy;
         struct skips skips;
 };
@@ -51,6 +54,7 @@ struct worker_news {
         bool has_opened;   /* its first attempt to open the driver is over */
         bool has_returned; /* a call that worker_is_over() reported; set once */
         bool has_ended;
+        bool is_paused; /* the driver is closed, since that is asked for */
 };
 struct worker_news worker_take(struct worker *worker);
 

@@ -40,15 +40,26 @@ struct nvml_queue {
 
 /* ---- the thread ---- */
 
-/* The next job; NULL: end the thread. */
-static struct nvml_job *next_job(struct nvml_queue *queue)
+/* True: nothing came for so long that NVML, which is open, is to be closed. Call it with the lock held. */
+static bool wait_for_job(struct nvml_queue *queue, bool is_open)
+{
+        if (is_open)
+                return uv_cond_timedwait(&queue->wake, &queue->lock, NVML_QUEUE_IDLE_MS * 1000000) == UV_ETIMEDOUT;
+        uv_cond_wait(&queue->wake, &queue->lock);
+        return false;
+}
+
+/* The next job; NULL: end the thread, or |ret_is_idle|. */
+static struct nvml_job *next_job(struct nvml_queue *queue, bool is_open, bool *ret_is_idle)
 {
         struct nvml_job *job = NULL;
+        bool is_idle = false;
 
         uv_mutex_lock(&queue->lock);
-        while (!queue->stop && list_is_empty(&queue->waiting))
-                uv_cond_wait(&queue->wake, &queue->lock);
-        if (!queue->stop) {
+        while (!queue->stop && list_is_empty(&queue->waiting) && !is_idle)
+                is_idle = wait_for_job(queue, is_open);
+        *ret_is_idle = !queue->stop && list_is_empty(&queue->waiting);
+        if (!queue->stop && !*ret_is_idle) {
                 job = container_of(queue->waiting.next, struct nvml_job, link);
                 list_remove(&job->link);
         }
@@ -90,9 +101,15 @@ static void nvml_queue_run(void *argument)
         struct nvml_queue *queue = argument;
         struct nvml *nvml = NULL;
         struct nvml_job *job;
+        bool is_idle;
 
-        while ((job = next_job(queue))) {
+        while ((job = next_job(queue, nvml, &is_idle)) || is_idle) {
                 struct error err = {.kind = ERROR_NONE};
+
+                if (is_idle) {
+                        nvml = nvml_close(nvml);
+                        continue;
+                }
 
                 if (!nvml && nvml_open_traced(&nvml, queue->library, queue->driver_root, &queue->trace, &err) < 0)
                         nvml = NULL;

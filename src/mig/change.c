@@ -249,6 +249,7 @@ static int end_modes(
                         return 0;
                 if (!waits || !work->change->nvml)
                         return -1;
+                work->change->reset_error = *work->err;
                 change_report(work, "%s; the mode waits for a reboot", work->err->text);
         }
         if (!waits)

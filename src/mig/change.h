@@ -38,6 +38,7 @@ struct mig_change {
         struct lock lock;
         struct nvml *nvml;
         struct arena arena;
+        struct error reset_error; /* of a reset that was tried, where a mode waits for a reboot; ERROR_NONE: none was */
 };
 
 enum { MIG_CHANGE_BUSY = 1 };

@@ -57,6 +57,8 @@ static void read_gpus(struct mig_handover *handover, const json_t *gpus)
                 if (!is_true(from, "changes"))
                         continue;
                 handover->n_gpus++;
+                handover->needs_reset =
+                        handover->needs_reset || strcmp(text_of(json_object_get(from, "mode"), "needs"), "reset") == 0;
                 gpu->uuid = arena_strdup(&handover->arena, text_of(from, "uuid"));
                 if (strcmp(text_of(json_object_get(from, "mode"), "needs"), "nothing") == 0)
                         read_stays(handover, gpu, json_object_get(from, "stays"));

@@ -28,6 +28,7 @@ struct mig_handover {
         const char *config; /* name of the configuration */
         const char *text;   /* as it was read */
         bool fits;
+        bool needs_reset;              /* of a GPU, so that its MIG mode changes */
         const char *reason;            /* why it does not fit; "": not said */
         struct mig_handover_gpu *gpus; /* those that change */
         size_t n_gpus;

@@ -70,11 +70,15 @@ static bool end_change(struct mig_manager *manager, enum mig_result result)
 
 static bool end_without_reboot(struct mig_manager *manager)
 {
+        char why[MIG_REASON_SIZE];
+
+        memcpy(why, manager->reason, sizeof(why));
         manager->is_final = true;
-        snprintf(manager->reason, sizeof(manager->reason), "%s",
+        snprintf(manager->reason, sizeof(manager->reason), "%s%s%.400s",
                 manager->has_rebooted
                         ? "the node was rebooted, and another reboot would be needed to change the MIG mode"
-                        : "the node has to be rebooted to change the MIG mode");
+                        : "the node has to be rebooted to change the MIG mode",
+                *why ? ": " : "", why);
         return end_change(manager, MIG_RESULT_FAILED);
 }
 

@@ -69,8 +69,8 @@ enum mig_event {
         MIG_EVENT_HELD,    /* one does */
         MIG_EVENT_RELEASED,
         MIG_EVENT_APPLIED,
-        MIG_EVENT_NEEDS_REBOOT,
-        MIG_EVENT_BROKEN, /* nobody knows what became of the change: it is resumed. mig_manager.reason was set */
+        MIG_EVENT_NEEDS_REBOOT, /* mig_manager.reason says why no reset did it, or is "" */
+        MIG_EVENT_BROKEN,       /* nobody knows what became of the change: it is resumed. mig_manager.reason was set */
         MIG_EVENT_FAILED, /* mig_manager.reason was set; everything is as it was before the phase, as far as it could be */
         MIG_EVENT_RETAKEN,
         MIG_EVENT_TIMEOUT, /* of mig_manager.timeout_ms */

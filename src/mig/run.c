@@ -1,5 +1,6 @@
 #include "mig/run.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,8 @@ struct mig_run {
         uv_timer_t timer;
         struct filewatch *filewatch; /* NULL: there is no file, or it cannot be watched */
         uint64_t steps;              /* so far: a callback may have taken further ones */
+        const char *mode_change;     /* of the next apply */
+        char why_reboot[MIG_REASON_SIZE];
 };
 
 static void run_step(struct mig_run *run, enum mig_event event);
@@ -83,6 +86,17 @@ static void take_reason(struct mig_run *run, const char *what, const struct chil
                 snprintf(run->manager.reason, MIG_REASON_SIZE, "'mig %s' ended with status %d", what, result->status);
 }
 
+/* Of a reset that was tried and failed, or why none was tried. */
+static void take_why_reboot(struct mig_run *run, const char *output)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        json_t *json = json_loads(last_line(&arena, output), 0, NULL);
+        const char *why = json_string_value(json_object_get(json, "why"));
+
+        snprintf(run->manager.reason, MIG_REASON_SIZE, "%s", why ? why : run->why_reboot);
+        json_decref(json);
+}
+
 static void on_planned(const struct child_result *result, void *data)
 {
         struct mig_run *run = data;
@@ -110,7 +124,9 @@ static void on_applied(const struct child_result *result, void *data)
         struct mig_run *run = data;
 
         run->child = NULL;
-        if (result->status != 0)
+        if (result->status == EXIT_NEEDS_REBOOT)
+                take_why_reboot(run, result->output);
+        else if (result->status != 0)
                 take_reason(run, "apply", result);
         run_step(run, result->status == 0                   ? MIG_EVENT_APPLIED
                       : result->status == 1                 ? MIG_EVENT_FAILED
@@ -181,7 +197,7 @@ static const char *const *name_configuration(const struct mig_run *run, const ch
         }
         if (strcmp(what, "apply") == 0) {
                 ret[count++] = "--mode-change";
-                ret[count++] = run->options.mode_change;
+                ret[count++] = run->mode_change;
                 ret[count++] = "--state-directory";
                 ret[count++] = run->options.state_directory;
         }
@@ -315,6 +331,12 @@ void mig_run_explain(struct mig_run *run, const char *reason)
         run->options.changed(false, run->options.data);
 }
 
+void mig_run_set_mode_change(struct mig_run *run, const char *mode_change, const char *why)
+{
+        run->mode_change = mode_change;
+        snprintf(run->why_reboot, sizeof(run->why_reboot), "%s", why);
+}
+
 const struct mig_manager *mig_run_manager(const struct mig_run *run)
 {
         return &run->manager;
@@ -355,6 +377,7 @@ struct mig_run *mig_run_new(const struct mig_run_options *options)
         struct mig_run *run = xcalloc(1, sizeof(*run));
 
         copy_options(run, options);
+        run->mode_change = run->options.mode_change;
         run->record = xasprintf("%s/" MIG_RUN_RECORD_NAME, options->state_directory);
         run->manager.may_reboot = options->may_reboot;
         run->handover = run->next = (struct mig_handover){.config = "", .text = "", .reason = ""};

@@ -37,7 +37,8 @@ struct mig_run_options {
         const char *file;            /* the configurations; "": those that `warpshare mig` generates */
         const char *state_directory; /* of `warpshare mig apply`, and of the record */
         bool may_reboot;
-        const char *mode_change; /* "reset" or "reboot": what apply may do where a mode changes only by that */
+        const char
+                *mode_change; /* of `mig apply` and `apply --resume`; mig_run_set_mode_change() has the next apply's */
         /* Another phase began (or the same one anew), or the state or its reason is another one. */
         void (*changed)(bool has_begun, void *data);
         void *data;
@@ -56,6 +57,12 @@ void mig_run_set_first_state(struct mig_run *run, enum mig_state state);
 void mig_run_event(struct mig_run *run, enum mig_event event, const char *reason);
 /* Why it waits, in |waiting| and |releasing|; no event. */
 void mig_run_explain(struct mig_run *run, const char *reason);
+
+/*
+ * --mode-change of the next `mig apply`, a text that lasts. |why|, copied, is part of the reason where the node has to be rebooted; "": nothing
+ * is known.
+ */
+void mig_run_set_mode_change(struct mig_run *run, const char *mode_change, const char *why);
 
 const struct mig_manager *mig_run_manager(const struct mig_run *run);
 /* What is withdrawn now; valid until the loop goes on. */

@@ -295,6 +295,17 @@ def test_a_reset_that_nvidia_smi_refuses_is_taken_back(tmp_path):
     assert node.has('off')
 
 
+def test_a_reset_that_fails_waits_for_a_reboot_where_that_is_allowed(tmp_path):
+    node = Node(tmp_path, A100)
+    done = node.apply_config('a100', '--mode-change', 'reset-or-reboot', '--output', 'json', PATH=write_nvidia_smi(tmp_path, 'exit 7'))
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer['result']) == (3, 'reboot')
+    assert answer['why'].startswith('nvidia-smi --gpu-reset --id GPU-a100 failed with status 7: ')
+    node.reboot('second')
+    assert node.apply('--resume').returncode == 0
+    assert node.has('a100') and node.is_settled()
+
+
 def test_without_a_record_there_is_nothing_to_resume_and_no_driver_needed(h100):
     done = h100.apply('--resume', WARPSHARE_SIM_SCENARIO='')
     assert (done.returncode, done.stdout, done.stderr) == (0, 'there is nothing to change\n', '')

@@ -1,4 +1,10 @@
 """The whole way from a label to another MIG geometry, with the change itself: the simulator's geometry is that of the node's programs."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
 import pytest
 import yaml
 
@@ -67,6 +73,7 @@ def test_a_device_that_stays_keeps_its_pod_and_the_others_follow_the_label(site)
 def test_a_configuration_that_does_not_fit_is_told_before_anything_is_touched(site):
     site.scenario({'mig': DEVICES})
     kubelet = site.start()
+    site.node.wait_counts(1, resource=SMALL)
     site.label('too-much')
     assert '3 of 3g.40gb do not fit' in site.wait_state('failed')
     assert len(kubelet.messages_of(SMALL)) == 1
@@ -110,12 +117,124 @@ def test_whole_gpus_become_mig_devices_and_whole_again_by_the_generated_configur
     assert kubelet.allocatable(SMALL) == 0
 
 
-def test_a_mode_that_changes_by_a_reboot_only_stays_pending_and_the_gpu_is_offered_as_before(site):
-    site.node.scenario([{'model': 'A100-40GB', 'uuid': UUIDS[0]}], driverVersion='580.105.08', geometryFile=site.node.folder + '/geometry')
-    site.start(file=False)
-    site.label('all-3g.20gb')
-    assert site.wait_state('failed') == 'the node has to be rebooted to change the MIG mode'
-    site.node.wait_counts(1)
+# ---- a mode that changes by a reset only ----
+
+# Whoever has NVML open has the simulator mapped, and a GPU that somebody has opened is not reset.
+NVIDIA_SMI = """#!/bin/sh
+cd %(folder)s
+! grep -q nvml-sim /proc/$(cat agent)/maps || exit 7
+[ ! -e wait-before ] || { touch waits; while [ -e wait-before ]; do sleep 0.1; done; }
+sed 's/^gpus:$/&/; s/^- model: A100-40GB$/&\\n  resets: 1/' %(scenario)s > reset.yaml && mv reset.yaml %(scenario)s
+[ ! -e wait-after ] || { touch waits; while [ -e wait-after ]; do sleep 0.1; done; }
+"""
+
+
+class Ampere(Site):
+    def __init__(self, node, cluster):
+        super().__init__(node, cluster)
+        self.folder = pathlib.Path(node.folder)
+        self.write_smi(NVIDIA_SMI % {'folder': node.folder, 'scenario': node.scenario_path})
+        node.environment['PATH'] = '%s:%s' % (self.folder / 'bin', os.environ['PATH'])
+        self.node.scenario([{'model': 'A100-40GB', 'uuid': UUIDS[0]}], driverVersion='580.105.08', geometryFile=node.folder + '/geometry')
+
+    def write_smi(self, text):
+        path = self.folder / 'bin/nvidia-smi'
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding='utf-8')
+        path.chmod(0o755)
+
+    def start(self, *arguments, **more):
+        kubelet = super().start(*arguments, file=False, **more)
+        self.note_agent()
+        return kubelet
+
+    def note_agent(self):
+        (self.folder / 'agent').write_text(str(self.node.agent.process.pid), encoding='ascii')
+
+    def kill_all(self):
+        """The agent with its children, as when its container ends."""
+        first = self.node.agent.process.pid
+        family = subprocess.run(['ps', '-e', '-o', 'pid=,ppid='], capture_output=True, text=True, check=True).stdout
+        parents = dict(map(int, line.split()) for line in family.splitlines())
+
+        def is_below(pid):
+            while pid in parents and pid != first:
+                pid = parents[pid]
+            return pid == first
+        below = [pid for pid in parents if is_below(pid) and pid != first]
+        self.node.agent.kill()
+        for pid in below:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+@pytest.fixture
+def ampere(node, cluster):
+    return Ampere(node, cluster)
+
+
+def test_the_agent_closes_nvml_while_a_gpu_is_reset_and_goes_on_afterwards(ampere):
+    ampere.start()
+    ampere.node.wait_counts(1)
+    ampere.label('all-3g.20gb')
+    assert ampere.wait_state('success') is None
+    ampere.node.wait_counts(2, resource='nvidia.com/mig-3g.20gb')
+    ampere.label('all-disabled')
+    # The other way round, with what the first reset has left.
+    scenario = pathlib.Path(ampere.node.scenario_path)
+    ampere.write_smi((NVIDIA_SMI % {'folder': ampere.node.folder, 'scenario': scenario}).split('sed')[0]
+                     + "sed 's/resets: 1/resets: 2/' %s > reset.yaml && mv reset.yaml %s" % (scenario, scenario))
+    ampere.node.wait_counts(1)
+    ampere.wait_state('success')
+
+
+def test_a_reset_that_is_refused_leaves_the_mode_pending_with_the_reason_and_the_gpu_is_offered_as_before(ampere):
+    ampere.write_smi('#!/bin/sh\nexit 7\n')
+    ampere.start()
+    ampere.label('all-3g.20gb')
+    assert re.match('the node has to be rebooted to change the MIG mode: nvidia-smi --gpu-reset --id GPU-[^ ]* failed with status 7: a process uses',
+                    ampere.wait_state('failed'))
+    ampere.node.wait_counts(1)
+    # NVML is open again: what happens to the GPU is heard.
+    with open(ampere.node.scenario_path, encoding='utf-8') as file:
+        scenario = yaml.safe_load(file)
+    scenario['gpus'][0]['lost'] = True
+    ampere.node._write(ampere.node.scenario_path, yaml.safe_dump({**scenario, 'events': [{'gpu': 0, 'xid': 79}]}, sort_keys=False))
+    ampere.node.wait_counts(0, 1)
+
+
+def test_where_mps_serves_other_gpus_no_reset_is_tried(ampere):
+    ampere.node.scenario([{'model': 'A100-40GB', 'uuid': uuid} for uuid in UUIDS], driverVersion='580.105.08',
+                         geometryFile=ampere.node.folder + '/geometry')
+    with open(ampere.file, 'w', encoding='utf-8') as file:
+        yaml.safe_dump({'version': 'v1', 'mig-configs': {'first': [{'devices': [0], 'mig-enabled': True, 'mig-devices': {'3g.20gb': 2}}]}}, file)
+    ampere.start('--mig-config-file', ampere.file, config={
+        'version': 'v1', 'flags': {'migStrategy': 'mixed', 'mpsRoot': '/run/nvidia/mps'},
+        'sharing': {'mps': {'resources': [{'name': 'nvidia.com/gpu', 'replicas': 4}]}}})
+    ampere.node.wait_counts(8)
+    ampere.label('first')
+    assert ampere.wait_state('failed') == 'the node has to be rebooted to change the MIG mode: no reset is tried while MPS serves other GPUs ' \
+        'of the node'
+
+
+@pytest.mark.parametrize('moment', ['before', 'after'])
+def test_an_agent_that_is_killed_while_a_gpu_is_reset_is_no_harm(ampere, moment):
+    (ampere.folder / ('wait-' + moment)).touch()
+    ampere.start()
+    ampere.label('all-3g.20gb')
+    ampere.node.wait((ampere.folder / 'waits').exists, 'it is being reset')
+    ampere.kill_all()
+    (ampere.folder / ('wait-' + moment)).unlink()
+    ampere.node.start('--mig-manager', '--mig-state-directory', ampere.node.folder + '/mig-state', *ampere.cluster.options())
+    ampere.note_agent()
+    if moment == 'after':
+        ampere.wait_state('success')
+        ampere.node.wait_counts(2, resource='nvidia.com/mig-3g.20gb')
+    else:
+        assert ampere.wait_state('failed').startswith('the node has to be rebooted to change the MIG mode')
+        ampere.node.wait_counts(1)
 
 
 def test_with_the_strategy_single_devices_of_another_size_take_the_place_of_all(site):

@@ -61,8 +61,8 @@ struct apply {
 
 /* ---- the change ---- */
 
-/* What is over with |end|; the exit status. */
-static int apply_end(const struct apply *apply, const char *config, enum mig_change_end end)
+/* What is over with |end|; the exit status. |why|, or NULL: why it waits for a reboot. */
+static int apply_end(const struct apply *apply, const char *config, enum mig_change_end end, const struct error *why)
 {
         static const char *const results[] = {
                 [MIG_CHANGE_NONE] = "unchanged",
@@ -80,7 +80,8 @@ static int apply_end(const struct apply *apply, const char *config, enum mig_cha
         char *text;
 
         if (apply->options->is_json) {
-                json = json_pack("{s:s, s:s}", "config", config, "result", results[end]);
+                json = json_pack("{s:s, s:s, s:s*}", "config", config, "result", results[end], "why",
+                        why && why->kind != ERROR_NONE ? why->text : NULL);
                 text = json_dumps(json, JSON_COMPACT);
                 puts(text);
                 free(text);
@@ -127,7 +128,7 @@ static int apply_wanted(const struct apply *apply, struct mig_under_way *work)
                 source.nvml = nvml_close(source.nvml); /* nobody may hold a GPU that is reset */
                 status = mig_change_apply(&work->change, &plan, name, &end, &err) < 0
                                  ? command_line_fail(apply->line, &err)
-                                 : apply_end(apply, name, end);
+                                 : apply_end(apply, name, end, &work->change.reset_error);
         }
         mig_source_close(&source);
         return status;
@@ -140,7 +141,7 @@ static int apply_resume(const struct apply *apply, struct mig_change *change)
 
         if (mig_change_resume(change, &end, &err) < 0)
                 return command_line_fail(apply->line, &err);
-        return apply_end(apply, "", end);
+        return apply_end(apply, "", end, &change->reset_error);
 }
 
 int mig_apply(const struct command_line *line, const struct option_set *set, const struct mig_apply_options *options)
@@ -151,7 +152,7 @@ int mig_apply(const struct command_line *line, const struct option_set *set, con
         int status;
 
         if (options->resumes && !mig_change_is_recorded(options->state_directory))
-                return apply_end(&apply, "", MIG_CHANGE_NONE);
+                return apply_end(&apply, "", MIG_CHANGE_NONE, NULL);
         if (mig_under_way_open(&work, set, options->state_directory, options->mode_change,
                     options->is_json ? stderr : stdout, &err) < 0)
                 return command_line_fail(line, &err);

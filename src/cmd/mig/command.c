@@ -11,7 +11,7 @@
 
 const char *const mig_command_shared[] = {"driver-root-ctr-path", "nvml-library", NULL};
 const char *const mig_command_change_shared[] = {"driver-root-ctr-path", "nvml-library", "system-root", NULL};
-const char *const mig_command_mode_changes[] = {"refuse", "reset", "reboot", NULL};
+const char *const mig_command_mode_changes[] = {"refuse", "reset", "reboot", "reset-or-reboot", NULL};
 const char *const mig_command_formats[] = {"yaml", "json", NULL};
 
 int mig_command_write(const char *file, const struct strbuf *text, struct error *err)

@@ -44,8 +44,8 @@ extern const char *const mig_command_mode_changes[];
                 .flag = "mode-change", .environment = {"WARPSHARE_MIG_MODE_CHANGE"}, .type = OPTION_CHOICE,            \
                 .choices = mig_command_mode_changes, .fallback = "refuse", .argument = "WORD",                         \
                 .help = "where the MIG mode of a GPU (Ampere) changes only by a reset: refuse; reset, by nvidia-smi, " \
-                        "which nobody may hold the GPU for; or reboot: leave the mode pending with exit status 3, "    \
-                        "and finish by --resume after the reboot"                                                      \
+                        "which nobody may hold the GPU for; reboot: leave the mode pending with exit status 3, and "   \
+                        "finish by --resume after the reboot; or reset-or-reboot: that where the reset fails"          \
         }
 #define MIG_COMMAND_STATE_DIRECTORY                                                                                    \
         {                                                                                                              \

@@ -36,8 +36,8 @@ int mig_under_way_open(struct mig_under_way *ret, const struct option_set *set, 
                 .library = command_line_get(set, "nvml-library"),
                 .driver_root = command_line_get(set, "driver-root-ctr-path"),
                 .boot_id = ret->boot_id,
-                .may_wait = mode_change == MIG_MODE_REBOOT,
-                .reset = mode_change == MIG_MODE_RESET ? reset : NULL,
+                .may_wait = mode_change == MIG_MODE_REBOOT || mode_change == MIG_MODE_RESET_OR_REBOOT,
+                .reset = mode_change == MIG_MODE_RESET || mode_change == MIG_MODE_RESET_OR_REBOOT ? reset : NULL,
                 .report = say_step,
                 .data = ret};
         rc = mig_change_open(&ret->change, &ret->options, err);

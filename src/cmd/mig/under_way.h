@@ -12,7 +12,8 @@
 enum mig_mode_change {
         MIG_MODE_REFUSE,
         MIG_MODE_RESET,
-        MIG_MODE_REBOOT
+        MIG_MODE_REBOOT,
+        MIG_MODE_RESET_OR_REBOOT
 }; /* where a mode needs a reset: as --mode-change has them */
 
 struct mig_under_way {

@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -368,6 +369,76 @@ static void test_a_call_that_hangs_does_not_hold_the_loop(void **state)
         assert_int_equal(fixture->n_reported, 0);
 }
 
+static bool is_library_gone(void *data UNUSED)
+{
+        void *library = dlopen(scenario_library(), RTLD_LAZY | RTLD_NOLOAD);
+
+        if (library)
+                dlclose(library);
+        return !library;
+}
+
+static bool is_paused(void *data)
+{
+        return gpu_monitor_is_paused(((struct fixture *)data)->monitor);
+}
+
+static void pause_now(struct fixture *fixture)
+{
+        gpu_monitor_pause(fixture->monitor);
+        assert_true(loop_run_until(&fixture->loop, is_paused, fixture, PATIENCE_MS));
+        assert_true(is_library_gone(NULL));
+}
+
+static void test_a_pause_closes_nvml_and_what_is_known_stays(void **state)
+{
+        struct fixture *fixture = *state;
+        size_t at;
+
+        start(fixture, TWO_GPUS);
+        at = expect(fixture, 0, "inventory 2") + 1;
+        assert_false(gpu_monitor_is_paused(fixture->monitor));
+        pause_now(fixture);
+        scenario_write(REPORTS "gpus: [{model: T4, uuid: " A "}]\n");
+        gpu_monitor_rescan(fixture->monitor);
+        gpu_monitor_pause(fixture->monitor);
+        run_for(fixture, 300);
+        assert_int_equal(fixture->n_reported, at); /* neither an inventory nor a word of health */
+        assert_true(gpu_monitor_is_paused(fixture->monitor) && is_library_gone(NULL));
+        gpu_monitor_resume(fixture->monitor);
+        assert_false(gpu_monitor_is_paused(fixture->monitor));
+        expect(fixture, at, "inventory 1");
+        /* And again. */
+        pause_now(fixture);
+        gpu_monitor_resume(fixture->monitor);
+        gpu_monitor_rescan(fixture->monitor);
+        expect(fixture, fixture->n_reported, "inventory 1");
+}
+
+static void test_a_search_pauses_too_and_a_paused_monitor_is_closed(void **state)
+{
+        struct fixture *fixture = *state;
+
+        start(fixture, "init: {error: DRIVER_NOT_LOADED}\n" TWO_T4S);
+        expect(fixture, 0, "unavailable");
+        pause_now(fixture);
+        gpu_monitor_close(fixture->monitor, on_closed, fixture);
+        wait_closed(fixture);
+}
+
+static void test_a_monitor_in_a_call_that_hangs_is_not_paused_before_it_returns(void **state)
+{
+        struct fixture *fixture = *state;
+
+        start(fixture, "gpus: [{model: T4, delays: {nvmlDeviceGetName: 3s}}]\n");
+        run_for(fixture, 100);
+        gpu_monitor_pause(fixture->monitor);
+        run_for(fixture, 500);
+        assert_false(gpu_monitor_is_paused(fixture->monitor));
+        assert_true(loop_run_until(&fixture->loop, is_paused, fixture, PATIENCE_MS));
+        assert_true(is_library_gone(NULL));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -394,6 +465,9 @@ int main(void)
                 TEST(test_it_may_be_closed_from_its_own_callback),
                 TEST(test_it_may_be_closed_before_it_said_anything),
                 TEST(test_a_call_that_hangs_does_not_hold_the_loop),
+                TEST(test_a_pause_closes_nvml_and_what_is_known_stays),
+                TEST(test_a_search_pauses_too_and_a_paused_monitor_is_closed),
+                TEST(test_a_monitor_in_a_call_that_hangs_is_not_paused_before_it_returns),
         };
 
         return cmocka_run_group_tests(tests, scenario_setup, scenario_teardown);

@@ -1,6 +1,7 @@
 /* A thread that carries out jobs with NVML, when a call does not return. */
 #include "unit.h"
 
+#include <dlfcn.h>
 #include <stdbool.h>
 
 #include "io/loop.h"
@@ -125,12 +126,52 @@ static void test_a_start_that_does_not_return_is_named_as_well(void **state)
         wait_hang(fixture, false);
 }
 
+static bool is_library_gone(void *data UNUSED)
+{
+        void *library = dlopen(scenario_library(), RTLD_LAZY | RTLD_NOLOAD);
+
+        if (library)
+                dlclose(library);
+        return !library;
+}
+
+/* No event of the loop tells it. */
+static void wait_library_gone(struct fixture *fixture)
+{
+        for (unsigned int ms = 0; ms < PATIENCE_MS && !is_library_gone(NULL); ms += 50)
+                (void)loop_run_until(&fixture->loop, is_library_gone, NULL, 50);
+        assert_true(is_library_gone(NULL));
+}
+
+static bool is_done_twice(void *data)
+{
+        return ((struct fixture *)data)->n_done == 2;
+}
+
+/* A GPU that somebody has opened cannot be reset. */
+static void test_nvml_is_closed_when_nothing_is_asked_and_opened_for_the_next_job(void **state)
+{
+        struct fixture *fixture = *state;
+
+        scenario_write(GPU(""));
+        nvml_queue_add(fixture->queue, &fixture->job);
+        assert_true(loop_run_until(&fixture->loop, is_done, fixture, PATIENCE_MS));
+        assert_false(is_library_gone(NULL));
+        wait_library_gone(fixture);
+        fixture->code = NVML_ERROR_UNKNOWN;
+        nvml_queue_add(fixture->queue, &fixture->job);
+        assert_true(loop_run_until(&fixture->loop, is_done_twice, fixture, PATIENCE_MS));
+        assert_int_equal(fixture->code, NVML_SUCCESS);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(
                         test_a_call_that_does_not_return_is_named_until_it_does, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_a_start_that_does_not_return_is_named_as_well, setup, teardown),
+                cmocka_unit_test_setup_teardown(
+                        test_nvml_is_closed_when_nothing_is_asked_and_opened_for_the_next_job, setup, teardown),
         };
 
         return cmocka_run_group_tests(tests, scenario_setup, scenario_teardown);

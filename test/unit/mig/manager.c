@@ -327,6 +327,17 @@ static void test_answers_of_what_was_given_up_change_nothing(void **state UNUSED
                 }
 }
 
+static void test_why_a_reset_did_not_do_it_is_part_of_the_reason(void **state UNUSED)
+{
+        struct mig_manager manager = at(MIG_APPLYING);
+
+        snprintf(manager.reason, sizeof(manager.reason), "a process uses it");
+        assert_true(mig_manager_step(&manager, MIG_EVENT_NEEDS_REBOOT));
+        assert_true(mig_manager_step(&manager, MIG_EVENT_RETAKEN));
+        assert_int_equal(manager.state, MIG_STATE_FAILED);
+        assert_string_equal(manager.reason, "the node has to be rebooted to change the MIG mode: a process uses it");
+}
+
 static void assert_results(const struct mig_manager *manager, uint64_t applied, uint64_t refused, uint64_t failed)
 {
         assert_int_equal(manager->results[MIG_RESULT_APPLIED], applied);
@@ -531,6 +542,7 @@ int main(void)
                 cmocka_unit_test(test_what_the_process_before_had_begun_comes_first),
                 cmocka_unit_test(test_a_change_that_hung_is_resumed_before_the_gpus_are_given_back),
                 cmocka_unit_test(test_answers_of_what_was_given_up_change_nothing),
+                cmocka_unit_test(test_why_a_reset_did_not_do_it_is_part_of_the_reason),
                 cmocka_unit_test(test_changes_are_counted_by_what_became_of_them),
                 cmocka_unit_test(test_what_is_resumed_counts_only_if_something_was_begun),
                 cmocka_unit_test(test_states_have_nvidias_words),
