@@ -42,8 +42,10 @@ int main(int argc, char **argv)
         const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
         const char *word = argc > 1 ? argv[1] : NULL;
         const struct command *command = command_find(command_table, name);
+        const struct command *named = word ? command_find(command_table, word) : NULL;
 
-        if (command)
+        /* NVIDIA's plugin knows no words. It is the image's entry point, so that `docker run IMAGE demo` is `warpshare demo`. */
+        if (command && !(named && command->run == command_device_plugin))
                 return command->run(argc, argv);
         if (!word) {
                 print_help(stderr);
@@ -57,8 +59,7 @@ int main(int argc, char **argv)
                 puts("warpshare " WARPSHARE_VERSION);
                 return 0;
         }
-        command = command_find(command_table, word);
-        if (command)
-                return command->run(argc - 1, argv + 1);
+        if (named)
+                return named->run(argc - 1, argv + 1);
         return command_refuse_word("warpshare", command_table, word);
 }

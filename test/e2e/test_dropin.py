@@ -183,6 +183,15 @@ def test_a_wrong_flag_shows_the_usage_and_has_status_1():
     assert done.stderr.endswith("\nnvidia-device-plugin: unknown flag '--frobnicate'; --help lists all\n")
 
 
+def test_a_word_that_is_a_command_of_ours_is_that_command():
+    """The image's entry point is this program: `docker run IMAGE demo`."""
+    for words in (['plan', '--help'], ['mps', 'status', '--help']):
+        done = subprocess.run([LINK, *words], capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.startswith('usage: warpshare ' + ' '.join(words[:-1]))
+    done = subprocess.run([LINK, 'plam'], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and done.stderr.endswith("\nnvidia-device-plugin: unexpected argument 'plam'; --help lists the flags\n")
+
+
 @pytest.mark.parametrize('command', [[LINK, '--version'], [node_module.WARPSHARE, 'nvidia-device-plugin', '--version']])
 def test_the_version_is_in_nvidias_form(command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

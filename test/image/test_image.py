@@ -201,3 +201,11 @@ def test_the_libraries_that_are_loaded_when_needed_are_found(pod):
         'until grep -q $library /proc/$agent/maps; do [ -e /proc/$agent ] || exit 1; sleep 0.1; done; done; '
         'kill $agent; wait $agent && echo both are loaded', mounts={'/kubeconfig': path})
     assert status == 0 and output.endswith('both are loaded\n'), output
+
+
+@needs_containers
+def test_the_entry_point_shows_the_demonstration(pod):
+    """As `docker run --rm IMAGE demo` does."""
+    container = pod.start('nvidia-device-plugin', 'demo')
+    assert container.wait(timeout=300) == 0, container.log()
+    assert 'nvidia.com/gpu:  80' in container.log() and 'Three pods ask for' in container.log()
