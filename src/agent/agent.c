@@ -78,6 +78,7 @@ void agent_stop(struct agent *agent, int status)
         uv_close((uv_handle_t *)&agent->restart, NULL);
         agent->configs = agent_config_close(agent->configs);
         agent->metrics = metrics_http_close(agent->metrics);
+        agent->access = agent_access_close(agent->access);
         uv_timer_start(&agent->deadline, on_agent_deadline, STOP_DEADLINE_MS, 0);
         agent_rollout_close(TAKE_PTR(agent->rollout));
         agent->mig = agent_mig_close(agent->mig);

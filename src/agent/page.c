@@ -136,21 +136,40 @@ static char *find_ailment(void *data)
         return agent->has_heard ? NULL : xstrdup("the GPUs are not known yet: NVML has not answered");
 }
 
+static void *ask_access(
+        const char *authorization, const char *path, metrics_permission_fn *done, void *waiting, void *data)
+{
+        struct agent *agent = data;
+
+        return agent_access_ask(agent->access, authorization, path, done, waiting);
+}
+
+static void cancel_access(void *question, void *data UNUSED)
+{
+        agent_access_cancel(question);
+}
+
 /* If metrics cannot be served, the agent serves GPUs without them. */
 void agent_serve_metrics(struct agent *agent)
 {
+        const struct config *config = agent->settings->config;
         const struct metrics_http_options options = {
                 .loop = &agent->loop,
-                .address = agent->settings->config->metrics_address,
+                .address = config->metrics_address,
                 .metrics = write_metrics,
                 .node = write_node,
                 .ailment = find_ailment,
+                .ask = config->metrics_authorization ? ask_access : NULL,
+                .cancel = cancel_access,
+                .asks_local = config->metrics_authorization == METRICS_ASK_ALL,
                 .data = agent,
         };
         struct error err;
 
         if (!*options.address)
                 return;
+        if (config->metrics_authorization)
+                agent->access = agent_access_new(agent_api_client(agent->api));
         if (metrics_http_new(&agent->metrics, &options, &err) < 0)
                 log_error("metrics cannot be served", LOG_ERR(&err));
         else

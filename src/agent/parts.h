@@ -13,6 +13,7 @@
 #include "agent/mig.h"
 #include "agent/restart.h"
 #include "agent/rollout.h"
+#include "agent/access.h"
 #include "agent/usage.h"
 #include "base/complaint.h"
 #include "cli/keeper.h"
@@ -45,6 +46,7 @@ struct agent {
         struct agent_rollout *rollout;
         struct metrics_http *metrics;        /* NULL: nobody asks for them */
         struct agent_usage *usage;           /* NULL: nothing is sampled */
+        struct agent_access *access;         /* NULL: everybody may read metrics */
         struct agent_pod_labels *pod_labels; /* NULL: metrics have none */
         struct agent_api *api;               /* NULL, as the next three: the API server is not spoken to */
         struct node_watch *node;

@@ -183,6 +183,7 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->system_root = config_copy(merge, arena, "system-root");
         config->metrics_address = config_copy(merge, arena, "metrics-address");
         config->metrics_dcgm = merged_is(merge, "metrics-dcgm", "true");
+        config->metrics_authorization = (enum metrics_asked)choice(merge, "metrics-authorization");
         config->metrics_pod_labels = elements(merge, arena, "metrics-pod-labels");
         config->usage_seconds = usage_seconds[choice(merge, "usage-interval")];
         config->node_name = config_copy(merge, arena, "node-name");

@@ -93,6 +93,9 @@ enum reserve { RESERVE_AUTO, RESERVE_STRICT, RESERVE_NONE };
 enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE };
 
 /* On which objects Kubernetes events are created: none; the node; the node and the pods concerned. */
+/* Who has to show a token to read metrics. */
+enum metrics_asked { METRICS_ASK_NOBODY, METRICS_ASK_REMOTE, METRICS_ASK_ALL };
+
 enum events_about { EVENTS_NONE, EVENTS_NODE, EVENTS_PODS };
 
 /* What DRA offers of a unit where the API server lacks a feature: the unit as a whole, or equal static shares of it (dra/layout.h). */
@@ -287,6 +290,7 @@ struct config {
         bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
         bool metrics_dcgm;                          /* metrics of GPUs under dcgm-exporter's names, too */
+        enum metrics_asked metrics_authorization;   /* whom the API server has to let read metrics */
         const char *const *metrics_pod_labels;      /* keys, NULL-terminated: labels of pods that metrics repeat */
         const char *const *metrics_pod_label_names; /* there, in the same order */
         unsigned int usage_seconds;                 /* between readings of who uses what; 0: none */

@@ -45,8 +45,9 @@ struct http_request {
         struct http_server *server;
         struct MHD_Connection *connection;
         enum request_state state;
-        uint64_t until; /* on the loop's clock */
-        uint8_t peer[16];
+        uint64_t until;   /* on the loop's clock */
+        uint8_t peer[16]; /* of IPv4 the first four */
+        bool is_four;
         const char *path;
         unsigned int status;
         struct MHD_Response *response; /* ANSWERED and not sent yet */
@@ -117,6 +118,16 @@ const char *http_request_argument(const struct http_request *request, const char
 const char *http_request_header(const struct http_request *request, const char *name)
 {
         return mhd.lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+bool http_request_is_local(const struct http_request *request)
+{
+        static const uint8_t six[16] = {[15] = 1};
+        static const uint8_t mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+
+        if (request->is_four)
+                return request->peer[0] == 127;
+        return memcmp(request->peer, six, sizeof(six)) == 0 || memcmp(request->peer, mapped, sizeof(mapped)) == 0;
 }
 
 void http_request_on_gone(struct http_request *request, void (*on_gone)(void *data), void *data)
@@ -302,7 +313,8 @@ static void read_peer(struct http_request *request)
                 mhd.get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
         const struct sockaddr *address = info->client_addr;
 
-        if (address->sa_family == AF_INET)
+        request->is_four = address->sa_family == AF_INET;
+        if (request->is_four)
                 memcpy(request->peer, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
         else if (address->sa_family == AF_INET6)
                 memcpy(request->peer, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);

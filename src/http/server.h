@@ -75,6 +75,9 @@ const char *http_request_argument(const struct http_request *request, const char
 /* The first header of that name, in any case; NULL: there is none. */
 const char *http_request_header(const struct http_request *request, const char *name);
 
+/* True: its client is on this machine, in the server's network namespace, and connected to a loopback address. */
+bool http_request_is_local(const struct http_request *request);
+
 /* Called once at most, if the request ends without an answer; may not close the server. */
 void http_request_on_gone(struct http_request *request, void (*on_gone)(void *data), void *data);
 

@@ -44,15 +44,77 @@ static void answer_health(struct metrics_http *http, struct http_request *reques
         http_request_answer_plain(request, ailment ? 503 : 200, text);
 }
 
+/* ---- who may read ---- */
+
+struct reader {
+        struct metrics_http *http;
+        struct http_request *request;
+        void *question; /* NULL: it is being asked */
+        void (*answer)(struct metrics_http *http, struct http_request *request);
+};
+
+static void refuse(struct http_request *request, enum metrics_permission permission, const char *why)
+{
+        static const unsigned int statuses[] = {
+                [METRICS_NOBODY] = 401, [METRICS_DENIED] = 403, [METRICS_UNDECIDED] = 503};
+        static const struct http_header challenge[] = {{"WWW-Authenticate", "Bearer"}, {0}};
+        char *text = xasprintf("%s\n", why);
+
+        http_request_answer(request, &(struct http_answer){.status = statuses[permission],
+                                             .type = "text/plain; charset=utf-8",
+                                             .text = http_text_new(text, strlen(text)),
+                                             .headers = permission == METRICS_NOBODY ? challenge : NULL});
+}
+
+static void on_permission(enum metrics_permission permission, const char *why, void *waiting)
+{
+        struct reader *reader = waiting;
+
+        if (permission == METRICS_ALLOWED)
+                reader->answer(reader->http, reader->request);
+        else
+                refuse(reader->request, permission, why);
+        free(reader);
+}
+
+static void on_reader_gone(void *data)
+{
+        struct reader *reader = data;
+
+        reader->http->options.cancel(reader->question, reader->http->options.data);
+        free(reader);
+}
+
+/* Answers by |answer| if the client may read |path|. */
+static void answer_if_allowed(struct metrics_http *http, struct http_request *request, const char *path,
+        void (*answer)(struct metrics_http *http, struct http_request *request))
+{
+        struct reader *reader;
+        void *question;
+
+        if (!http->options.ask || (!http->options.asks_local && http_request_is_local(request))) {
+                answer(http, request);
+                return;
+        }
+        reader = xcalloc(1, sizeof(*reader));
+        *reader = (struct reader){.http = http, .request = request, .answer = answer};
+        question = http->options.ask(
+                http_request_header(request, "Authorization"), path, on_permission, reader, http->options.data);
+        if (!question)
+                return; /* it is answered, and |reader| is gone */
+        reader->question = question;
+        http_request_on_gone(request, on_reader_gone, reader);
+}
+
 static void on_metrics_request(struct http_request *request, void *data)
 {
         struct metrics_http *http = data;
         const char *path = http_request_path(request);
 
         if (strcmp(path, "/metrics") == 0)
-                answer_metrics(http, request);
+                answer_if_allowed(http, request, path, answer_metrics);
         else if (strcmp(path, "/node") == 0 && http->options.node)
-                answer_node(http, request);
+                answer_if_allowed(http, request, path, answer_node);
         else if (strcmp(path, "/healthz") == 0)
                 answer_health(http, request);
         else if (strcmp(path, "/livez") == 0)

@@ -16,6 +16,15 @@
 
 struct metrics_http;
 
+enum metrics_permission {
+        METRICS_ALLOWED,
+        METRICS_NOBODY,    /* 401: no token, or one that is nobody's */
+        METRICS_DENIED,    /* 403: whoever it is, may not read that */
+        METRICS_UNDECIDED, /* 503: it cannot be found out now */
+};
+/* |why|: a sentence for the client, unless it is allowed. */
+typedef void metrics_permission_fn(enum metrics_permission permission, const char *why, void *waiting);
+
 struct metrics_http_options {
         uv_loop_t *loop;
         const char *address; /* "127.0.0.1:9400", "[::1]:9400"; ":9400": every address; port 0: the kernel chooses */
@@ -23,8 +32,17 @@ struct metrics_http_options {
         /* The page of the node, JSON, which is freed; NULL: there is none. What is asked for by `?history=1` and `?processes=1` */
         char *(*node)(bool has_history, bool has_processes, void *data);
         char *(*ailment)(void *data); /* why all is not well, one sentence, which is freed; NULL: well */
-        void *data;                   /* no callback may close */
-        uint64_t deadline_ms;         /* 0: HTTP_DEADLINE_MS */
+        /*
+         * May the sender of this header Authorization (NULL: none was sent) read |path|? Asked for /metrics and /node, of local clients
+         * (http_request_is_local()) only where |asks_local|. |done| is called once, at once or later, or cancel() ends the question: what ask() returned; NULL if |done|
+         * was called already. ask NULL: everybody may.
+         */
+        void *(*ask)(
+                const char *authorization, const char *path, metrics_permission_fn *done, void *waiting, void *data);
+        void (*cancel)(void *question, void *data);
+        bool asks_local;
+        void *data;           /* no callback may close */
+        uint64_t deadline_ms; /* 0: HTTP_DEADLINE_MS */
 };
 
 int metrics_http_new(struct metrics_http **ret, const struct metrics_http_options *options, struct error *err) MUST_USE;

@@ -33,6 +33,7 @@ from cryptography.x509.oid import NameOID
 
 import resourceclaims
 import resourceslices
+import reviews
 from apistore import Refused, Store, merge, now
 
 CLIENT = 'system:node:client'  # the user of the client certificate
@@ -475,6 +476,7 @@ class ApiServer:
         self.minor, self.gates_off = 36, set()  # serve_dra()
         self.on_evicted = lambda namespace, name: None  # a pod of that name is to end
         self.tokens = {}
+        self.reviews = reviews.Reviews()
         self.expired = set()  # serial numbers of client certificates
         self.bookmark_interval = 60.0
         self.connections = set()
@@ -760,6 +762,8 @@ class ApiServer:
             return 200, self.list(request)
         if request.verb == 'get':
             return 200, told(self.store.find(request.collection, request.name), request)
+        if request.verb == 'create' and request.resource in ('tokenreviews', 'subjectaccessreviews'):
+            return 201, self.reviews.answer(request)
         if request.resource == 'resourceclaims' and request.subresource == 'status' and request.verb in ('update', 'patch'):
             self.admit_claim_status(request)
         if request.verb == 'create' and request.subresource == 'eviction':

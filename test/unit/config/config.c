@@ -489,6 +489,7 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                 "    \"cdiDisableHooks\": [],\n"
                 "    \"metricsAddress\": \"\",\n"
                 "    \"metricsDcgm\": false,\n"
+                "    \"metricsAuthorization\": \"off\",\n"
                 "    \"metricsPodLabels\": [],\n"
                 "    \"usageSeconds\": 5,\n"
                 "    \"nodeName\": \"\",\n"

@@ -28,6 +28,37 @@ static char *write_node(bool has_history, bool has_processes, void *data UNUSED)
         return xasprintf("{\"history\":%d,\"processes\":%d}\n", has_history, has_processes);
 }
 
+/* ---- who may read ---- */
+
+static bool asks_all;
+static struct question {
+        char authorization[64];
+        char path[16];
+        metrics_permission_fn *done; /* NULL: none is open */
+        void *waiting;
+} question;
+static unsigned int cancelled;
+
+static void *ask_permission(
+        const char *authorization, const char *path, metrics_permission_fn *done, void *waiting, void *data UNUSED)
+{
+        if (!authorization) {
+                done(METRICS_NOBODY, "a token is needed", waiting);
+                return NULL;
+        }
+        question = (struct question){.done = done, .waiting = waiting};
+        snprintf(question.authorization, sizeof(question.authorization), "%s", authorization);
+        snprintf(question.path, sizeof(question.path), "%s", path);
+        return &question;
+}
+
+static void cancel_question(void *open, void *data UNUSED)
+{
+        assert_ptr_equal(open, &question);
+        question.done = NULL;
+        cancelled++;
+}
+
 static int try(const char *address, uint64_t deadline_ms, struct error *err)
 {
         const struct metrics_http_options options = {
@@ -36,6 +67,9 @@ static int try(const char *address, uint64_t deadline_ms, struct error *err)
                 .metrics = write_page,
                 .node = write_node,
                 .ailment = find_ailment,
+                .ask = ask_permission, /* not of local clients, as these are */
+                .cancel = cancel_question,
+                .asks_local = asks_all,
                 .deadline_ms = deadline_ms,
         };
 
@@ -57,6 +91,9 @@ static int set_up(void **state UNUSED)
         strbuf_puts(&page, "# a page\n");
         ailment = NULL;
         asked = 0;
+        asks_all = false;
+        question = (struct question){.done = NULL};
+        cancelled = 0;
         return 0;
 }
 
@@ -124,6 +161,90 @@ static void test_the_page_of_the_node_has_what_is_asked_for(void **state UNUSED)
                 assert_begins(answer, "HTTP/1.1 200 OK\r\n");
                 assert_has(answer, "\r\nContent-Type: application/json\r\n");
                 assert_string_equal(body(answer), table[i].page);
+        }
+}
+
+static void test_without_a_token_only_health_is_answered(void **state UNUSED)
+{
+        static const char *const refused[] = {"/metrics", "/node"};
+        static const char *const open[] = {"/healthz", "/livez"};
+
+        asks_all = true;
+        start("127.0.0.1:0", 0);
+        for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+                _free_ char *request = xasprintf("GET %s HTTP/1.1\r\nHost: x\r\n\r\n", refused[i]);
+                _free_ char *answer = ask(request);
+
+                assert_begins(answer, "HTTP/1.1 401 Unauthorized\r\n");
+                assert_has(answer, "\r\nWWW-Authenticate: Bearer\r\n");
+                assert_string_equal(body(answer), "a token is needed\n");
+        }
+        assert_int_equal(asked, 0);
+        for (size_t i = 0; i < ARRAY_SIZE(open); i++) {
+                _free_ char *request = xasprintf("GET %s HTTP/1.1\r\nHost: x\r\n\r\n", open[i]);
+                _free_ char *answer = ask(request);
+
+                assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+        }
+}
+
+static void test_a_page_waits_until_it_is_known_whether_it_may_be_read(void **state UNUSED)
+{
+        static const struct {
+                enum metrics_permission permission;
+                const char *why;
+                const char *status;
+                const char *text;
+        } table[] = {
+                {METRICS_ALLOWED, NULL, "HTTP/1.1 200 OK\r\n", "# a page\n"},
+                {METRICS_NOBODY, "nobody", "HTTP/1.1 401 Unauthorized\r\n", "nobody\n"},
+                {METRICS_DENIED, "no right", "HTTP/1.1 403 Forbidden\r\n", "no right\n"},
+                {METRICS_UNDECIDED, "not now", "HTTP/1.1 503 Service Unavailable\r\n", "not now\n"},
+        };
+
+        asks_all = true;
+        start("127.0.0.1:0", 0);
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct timespec begin;
+                int fd = dial("127.0.0.1");
+                _free_ char *answer = NULL;
+
+                clock_gettime(CLOCK_MONOTONIC, &begin);
+                say(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\nauthorization: Bearer abc\r\n\r\n");
+                while (!question.done)
+                        turn(&begin);
+                assert_string_equal(question.authorization, "Bearer abc");
+                assert_string_equal(question.path, "/metrics");
+                assert_int_equal(asked, 0);
+                question.done(table[i].permission, table[i].why, question.waiting);
+                question.done = NULL;
+                answer = hear(fd);
+                assert_begins(answer, table[i].status);
+                assert_string_equal(body(answer), table[i].text);
+                asked = 0;
+        }
+        assert_int_equal(cancelled, 0);
+}
+
+static void test_a_question_ends_with_its_client_and_with_the_server(void **state UNUSED)
+{
+        struct timespec begin;
+        int fd;
+
+        asks_all = true;
+        start("127.0.0.1:0", 50);
+        for (unsigned int i = 0; i < 2; i++) {
+                clock_gettime(CLOCK_MONOTONIC, &begin);
+                fd = dial("127.0.0.1");
+                say(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer abc\r\n\r\n");
+                while (!question.done)
+                        turn(&begin);
+                if (i == 1)
+                        http = metrics_http_close(http);
+                while (question.done)
+                        turn(&begin);
+                assert_int_equal(cancelled, i + 1);
+                close(fd);
         }
 }
 
@@ -456,6 +577,11 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_head_is_a_page_without_its_text, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_anything_else_is_refused, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_junk_ends_with_its_connection, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_without_a_token_only_health_is_answered, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_page_waits_until_it_is_known_whether_it_may_be_read, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_question_ends_with_its_client_and_with_the_server, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_head_without_an_end_is_refused, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_connection_has_one_request, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_client_that_writes_slowly_is_let_go, set_up, tear_down),

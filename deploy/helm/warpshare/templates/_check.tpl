@@ -27,6 +27,10 @@
 {{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}
 {{- fail "metrics.podMonitor and metrics.serviceMonitor are both enabled: every metric would be there twice" }}
 {{- end }}
+{{- $authorization := .Values.metrics.authorization }}
+{{- if and $authorization.enabled .Values.metrics.podMonitor.enabled (not (and $authorization.credentials.name $authorization.credentials.key)) }}
+{{- fail "metrics.authorization with metrics.podMonitor needs metrics.authorization.credentials: {name: SECRET, key: token}, the token that Prometheus shows; or use metrics.serviceMonitor, which shows Prometheus' own" }}
+{{- end }}
 {{- $config := .Values.config }}
 {{- if and $config.map $config.name }}
 {{- fail "config.map and config.name are both set: one of them" }}

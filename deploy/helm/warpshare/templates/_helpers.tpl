@@ -175,6 +175,7 @@ true
 {{- $on := list "always" (printf "events: %s" .Values.events) -}}
 {{- if include "warpshare.configMap" . }}{{ $on = append $on "configuration" }}{{ end -}}
 {{- if include "warpshare.readsPods" . }}{{ $on = append $on "declared" }}{{ end -}}
+{{- if and .Values.metrics.enabled .Values.metrics.authorization.enabled }}{{ $on = append $on "authorization" }}{{ end -}}
 {{- if and .Values.metrics.enabled .Values.metrics.podLabels }}{{ $on = append $on "podLabels" }}{{ end -}}
 {{- if .Values.node.condition }}{{ $on = append $on "condition" }}{{ end -}}
 {{- if .Values.node.taint }}{{ $on = append $on "taint" }}{{ end -}}
