@@ -75,6 +75,7 @@ void agent_stop(struct agent *agent, int status)
         agent->leaves_threads = agent->leaves_threads || gpu_monitor_hangs(agent->monitor, hangs) > 0;
         signals_close(&agent->signals);
         uv_close((uv_handle_t *)&agent->retry, NULL);
+        uv_close((uv_handle_t *)&agent->cdi_retry, NULL);
         uv_close((uv_handle_t *)&agent->restart, NULL);
         agent->configs = agent_config_close(agent->configs);
         agent->metrics = metrics_http_close(agent->metrics);
@@ -367,6 +368,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         uv_loop_init(&agent.loop);
         init_timer(&agent, &agent.deadline);
         init_timer(&agent, &agent.retry);
+        init_timer(&agent, &agent.cdi_retry);
         init_timer(&agent, &agent.restart);
         /* Signals come first: an early SIGHUP waits until the agent can handle it, instead of ending the process. */
         if (signals_listen(&agent.signals, &agent.loop, on_agent_signal, &agent, &err) < 0 ||

@@ -44,6 +44,11 @@ int generation_publish(struct generation *generation, enum log_level warnings, s
         return 0;
 }
 
+int generation_publish_again(struct generation *generation, struct error *err)
+{
+        return cdi_publish_again(generation->plan, err);
+}
+
 struct generation *generation_free(struct generation *generation)
 {
         if (!generation)

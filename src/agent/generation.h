@@ -31,6 +31,9 @@ int generation_new(struct generation **ret, struct settings *settings, struct in
 /* Writes the CDI specifications of the plan, once. Only the agent that serves does that, before kubelet sees the plan. */
 int generation_publish(struct generation *generation, enum log_level warnings, struct error *err) MUST_USE;
 
+/* Tries once more to write what the plan is served without (plan->lacks_cdi). */
+int generation_publish_again(struct generation *generation, struct error *err) MUST_USE;
+
 struct generation *generation_free(struct generation *generation); /* accepts NULL, returns NULL */
 
 /*

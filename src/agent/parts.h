@@ -65,6 +65,8 @@ struct agent {
         struct complaint bad_mig;
         uv_timer_t retry;
         uint64_t retry_ms; /* the last pause; 0: nothing is refused */
+        uv_timer_t cdi_retry;
+        uint64_t cdi_retry_ms; /* the same; 0: the plan in force is not served without its CDI specifications */
         struct signals signals;
         uv_timer_t deadline;
         bool stopping;
@@ -94,6 +96,8 @@ void agent_serve(struct agent *agent, struct rollout *next);
 /* Also one of which no plan could be made; NULL: none yet. */
 const struct inventory *agent_newest_inventory(const struct agent *agent);
 void agent_on_retry(uv_timer_t *timer);
+/* Whether the plan in force has its CDI specifications, or they are to be tried again. */
+void agent_check_cdi(struct agent *agent);
 void agent_on_handover(void *data);
 void agent_on_holdings_changed(void *data);
 void agent_on_held(void *data);

@@ -135,6 +135,28 @@ static bool must_leave(const struct agent *agent)
                agent_config_is_settled(agent->configs);
 }
 
+static void on_cdi_retry(uv_timer_t *timer)
+{
+        struct agent *agent = timer->data;
+        struct error ignored; /* told when the plan came in force */
+
+        if (!plugins_is_serving(agent->plugins) || generation_publish_again(agent->current, &ignored) < 0)
+                agent_check_cdi(agent);
+        else
+                gpu_monitor_rescan(agent->monitor); /* a plan that counts on them */
+}
+
+void agent_check_cdi(struct agent *agent)
+{
+        if (!agent->current->plan->lacks_cdi) {
+                agent->cdi_retry_ms = 0;
+                uv_timer_stop(&agent->cdi_retry);
+                return;
+        }
+        agent->cdi_retry_ms = agent->cdi_retry_ms ? MIN(agent->cdi_retry_ms * 2, AGENT_RETRY_MAX_MS) : AGENT_RETRY_MS;
+        uv_timer_start(&agent->cdi_retry, on_cdi_retry, agent->cdi_retry_ms, 0);
+}
+
 void agent_on_retry(uv_timer_t *timer)
 {
         struct agent *agent = timer->data;
@@ -230,6 +252,7 @@ static void put_in_force(struct agent *agent, struct generation *next)
         agent_config_in_force(agent->configs);
         agent->retry_ms = 0;
         uv_timer_stop(&agent->retry);
+        agent_check_cdi(agent);
 }
 
 /* ---- kubelet's list of which container holds what ---- */

@@ -36,8 +36,12 @@ static void publish_current(struct agent *agent)
 {
         struct error err;
 
-        if (!agent->current || generation_publish(agent->current, LOG_WARN, &err) == 0)
+        if (!agent->current)
                 return;
+        if (generation_publish(agent->current, LOG_WARN, &err) == 0) {
+                agent_check_cdi(agent);
+                return;
+        }
         complain(&agent->bad_plan, "the CDI specifications of the plan cannot be written, will try again", &err);
         agent->retry_ms = AGENT_RETRY_MS;
         uv_timer_start(&agent->retry, agent_on_retry, agent->retry_ms, 0);

@@ -42,5 +42,11 @@
  */
 int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
 
+/*
+ * Tries once more for a plan that is served without its specifications (plan->lacks_cdi). After a success the same configuration is to be
+ * planned anew: this plan's answers stay as they are.
+ */
+int cdi_publish_again(struct plan *plan, struct error *err) MUST_USE;
+
 /* The qualified name of the CDI device of |unit|: "k8s.device-plugin.nvidia.com/gpu=<UUID or index>". */
 const char *cdi_unit_id(struct arena *arena, const struct config *config, const struct unit *unit);

@@ -168,6 +168,7 @@ static int continue_without_cdi(struct plan *plan, config_warn_fn *warn, void *w
                                 ? ", and what annotations of pods declare is ignored"
                                 : "");
         plan->adds_cdi = false;
+        plan->lacks_cdi = true;
         if (warn)
                 warn(arena_printf(&arena, "no CDI specification can be written, so %s: %s", what, err->text),
                         warn_data);
@@ -181,6 +182,14 @@ int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct
         if ((!is_asked_for && !plan->claimable) || publish_all(plan, warn, warn_data, err) == 0)
                 return 0;
         return plan->adds_cdi || !is_asked_for ? continue_without_cdi(plan, warn, warn_data, err) : -1;
+}
+
+int cdi_publish_again(struct plan *plan, struct error *err)
+{
+        if (publish_all(plan, NULL, NULL, err) < 0)
+                return -1;
+        plan->lacks_cdi = false;
+        return 0;
 }
 
 const char *cdi_unit_id(struct arena *arena, const struct config *config, const struct unit *unit)

@@ -125,6 +125,7 @@ struct plan {
         size_t n_resources;
         const struct resource *claimable; /* the units that DRA claims can have: share/claimable.h; NULL: DRA is off */
         bool has_cdi_units;               /* each unit has a CDI device; set by who publishes the specifications */
+        bool lacks_cdi; /* the specifications could not be published, and the plan is served without them; set as that */
 };
 
 /* DEVICE_LIST_*: how containers get their devices. */

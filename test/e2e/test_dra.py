@@ -399,6 +399,26 @@ def test_where_pods_cannot_be_read_the_log_says_what_such_a_container_gets(node)
     node.agent.wait_log('a pod uses several DRA claims by MPS; a container that names two of them has the limits of one')
 
 
+def test_claims_are_prepared_as_soon_as_the_cdi_folder_can_be_written(node):
+    """A disk that is full while the agent starts, say."""
+    prepare_machine(node)
+    os.rmdir(node.cdi_folder)
+    with open(node.cdi_folder, 'w', encoding='ascii'):
+        pass
+    node.start_mps()
+    node.dra.start()
+    start_agent(node)
+    node.wait_devices('gpu-0', 'gpu-0-shared')
+    node.dra.wait_driver(DRIVER)
+    whole = node.claim('whole', class_=WHOLE)
+    pod = node.admit(whole)
+    with pytest.raises(Failed, match='the CDI specification of the GPUs could not be written'):
+        node.prepare(pod, whole)
+    os.unlink(node.cdi_folder)
+    node.run_pod(pod, whole)
+    assert node.agent.count('no CDI specification can be written') == 1
+
+
 def test_without_warpshare_mps_a_share_is_refused_with_the_reason(node):
     prepare_machine(node)
     node.dra.start()
