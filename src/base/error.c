@@ -23,6 +23,10 @@ static enum error_kind kind_of_errno(int errnum)
                 return ERROR_INVALID;
         case ETIMEDOUT:
                 return ERROR_TIMEOUT;
+        case EMFILE:
+        case ENFILE:
+        case ENOMEM:
+                return ERROR_EXHAUSTED;
         case ENOTSUP:
         case ENOSYS:
                 return ERROR_UNSUPPORTED;

@@ -215,6 +215,8 @@ int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *o
         if (rc < 0) {
                 child->is_reported = child->is_reaped = true;
                 close_what_is_over(child);
+                if (rc == UV_EAGAIN) /* a limit of processes */
+                        return error_set(err, ERROR_EXHAUSTED, "run '%s': %s", options->argv[0], uv_strerror(rc));
                 return error_errno(err, -rc, "run '%s'", options->argv[0]);
         }
         uv_poll_start(&child->poll, UV_READABLE, on_child_readable);

@@ -1,5 +1,6 @@
 """What goes wrong under MPS: each fault is told with the pods that it concerns, stays on its unit, and goes by itself."""
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -162,6 +163,23 @@ def test_warpshare_mps_that_is_killed_leaves_clients_alone_and_comes_back_to_the
     assert ready['pid'] == stage.daemon['pid'] and ready['adopted']
     assert node.daemon(stage.other)['pid'] == stage.untouched
     assert client.allocate(1) == 1 and stage.neighbour.allocate(1) == 1
+
+
+def test_a_supervisor_that_has_no_descriptor_left_takes_no_daemon_for_dead(stage):
+    """It cannot ask them anything. That says nothing about them, and to end them would end their clients."""
+    node, client = stage.node, stage.client()
+    pid = node.supervisor.pid
+    _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir('/proc/%d/fd' % pid)), most))
+    node.supervisor.wait_log('Too many open files')
+    node.stays(lambda: client.is_alive() and node.kubelet.allocatable(GPU) == 20, 'the daemons serve', 5.0)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+    assert node.daemon(stage.faulty)['pid'] == stage.daemon['pid']
+    assert client.allocate(1) == 1
+    stage.check_other()
+    kill(stage.server())  # it looks again
+    assert client.wait() == 5
+    stage.client()
 
 
 def test_a_control_program_that_is_missing_is_named_and_used_when_it_is_there(node):  # noqa: F811

@@ -22,6 +22,7 @@
 #define NO_DAEMON "Cannot find MPS control daemon process"
 #define NOT_SENT "Cannot send command to MPS control daemon process"
 #define REFUSED_PAUSE_MS UINT64_C(20)
+#define EXHAUSTED_PAUSE_MS UINT64_C(500)
 /*
  * This question always has an answer: a number with one decimal. It is sent after a command that may have no answer,
  * and its own answer proves that the daemon accepted both.
@@ -386,6 +387,11 @@ static void on_control_turn(uv_timer_t *turn)
                 question->since = MAX(uv_now(turn->loop), 1);
         if (control_start(control, question, &err) < 0) {
                 _free_ char *words = words_of(question);
+
+                if (err.kind == ERROR_EXHAUSTED && uv_now(turn->loop) - question->since < control->timeout_ms) {
+                        uv_timer_start(turn, on_control_turn, EXHAUSTED_PAUSE_MS, 0);
+                        return;
+                }
 
                 error_raise_prefix(&err, "'%s'", words);
                 control_finish(control, &err, NULL);

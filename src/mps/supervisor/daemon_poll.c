@@ -45,9 +45,13 @@ static bool is_changed(struct mps_run *run)
 
 bool run_is_silent(struct mps_run *run, const struct error *err)
 {
+        if (err->kind == ERROR_EXHAUSTED) { /* nobody was asked: what this process lacks says nothing of the daemon */
+                log_warn("MPS daemon cannot be asked, will try again", LOG_STR("name", run->name), LOG_ERR(err));
+                return true;
+        }
         if (run->closed_peers) /* the daemon works: connections blocked it, one after the other */
                 return true;
-        if (run->launch && !identity_is_alive(mps_launch_pid(run->launch), mps_launch_start_time(run->launch)))
+        if (run->launch && identity_has_ended(mps_launch_pid(run->launch), mps_launch_start_time(run->launch)))
                 return false;
         if (is_lost(run))
                 return false;

@@ -20,13 +20,19 @@
 #define STAT_MAX ((size_t)4096)
 #define CAPABILITY_SYS_ADMIN 21
 
-static bool read_proc(pid_t pid, const char *name, size_t limit, struct strbuf *content)
+static bool try_proc(pid_t pid, const char *name, size_t limit, struct strbuf *content, struct error *err)
 {
         char path[128];
-        struct error err;
 
         snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-        return pid > 0 && file_read(path, limit, content, &err) == 0;
+        return pid > 0 && file_read(path, limit, content, err) == 0;
+}
+
+static bool read_proc(pid_t pid, const char *name, size_t limit, struct strbuf *content)
+{
+        struct error err;
+
+        return try_proc(pid, name, limit, content, &err);
 }
 
 /* False: there is no such process. */
@@ -49,6 +55,16 @@ uint64_t identity_start_time(pid_t pid)
 bool identity_is_alive(pid_t pid, uint64_t start_time)
 {
         return start_time && identity_start_time(pid) == start_time;
+}
+
+bool identity_has_ended(pid_t pid, uint64_t start_time)
+{
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+        struct error err = {0};
+
+        if (!try_proc(pid, "stat", STAT_MAX, &content, &err) && err.kind == ERROR_EXHAUSTED)
+                return false;
+        return !identity_is_alive(pid, start_time);
 }
 
 pid_t identity_of_lock(const char *pipe_directory)

@@ -13,6 +13,9 @@ uint64_t identity_start_time(pid_t pid);
 /* The process is alive, and |start_time| is its start time. */
 bool identity_is_alive(pid_t pid, uint64_t start_time);
 
+/* That is certain: false as well while no descriptor is left to look at it. */
+bool identity_has_ended(pid_t pid, uint64_t start_time);
+
 /*
  * The PID that holds the lock on |pipe_directory|; 0: none. NVIDIA's control daemon locks the file control_lock in it
  * (fcntl, seen with 535 and 550), and the kernel says who holds it. That need not be a control daemon: every process
