@@ -29,15 +29,19 @@ def share(replicas, root='/run/nvidia/mps', **more):
             'sharing': {'mps': {'resources': [{'name': GPU, 'replicas': replicas}], **more}}}
 
 
+# The beginning of a command that waits for a line: a container's process is in its cgroup before its program runs.
+HELD_BACK = ['sh', '-c', 'read -r go && exec "$0" "$@"']
+
+
 class Client:
-    """A CUDA program of a container. What it says can be waited for."""
+    """A CUDA program of a container, which runs from go() on. What it says can be waited for."""
 
     def __init__(self, node, environment, arguments, shm=None):
         self._node = node
         self._lines = queue.Queue()
         self.said = ''
         self.process = subprocess.Popen(
-            [*with_shm(shm), os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments], stdin=subprocess.PIPE,
+            [*HELD_BACK, *with_shm(shm), os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env=environment)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -50,6 +54,9 @@ class Client:
     @property
     def pid(self):
         return self.process.pid
+
+    def go(self):
+        self.order('go')
 
     def hears(self, pattern):
         """Waits until it says a line like that."""
@@ -201,6 +208,7 @@ class MpsNode(Node):
         client.pod = pod
         self.clients.append(client)
         self._put_in_container(client.pid, pod)
+        client.go()
         return client
 
     def _put_in_container(self, pid, pod):
