@@ -26,18 +26,19 @@ REPLICAS = (10, 20)
 PODS_MAX = 14
 
 # How often what is chosen, of what can be chosen at all.
-WORK = {'pod': 30, 'share': 20, 'whole': 3, 'end': 30, 'program': 15, 'pause': 15}
+WORK = {'pod': 30, 'share': 20, 'whole': 3, 'end': 30, 'program': 15, 'config': 2, 'pause': 15}
 # Each hit: how often, and its words.
 HITS = {
-    'agent kill': 5, 'agent stop': 2, 'agent upgrade': 3, 'supervisor kill': 2, 'supervisor stop': 1, 'kubelet restart': 3,
-    'daemon kill': 2, 'daemon hang': 1, 'server kill': 2, 'program kill': 3, 'program fault': 1, 'xid ignored': 2, 'configuration read': 3,
+    'agent kill': 5, 'agent stop': 2, 'agent upgrade': 3, 'agent freeze': 1, 'supervisor kill': 2, 'supervisor stop': 1, 'supervisor freeze': 1,
+    'kubelet restart': 2, 'kubelet away': 1, 'daemon kill': 2, 'daemon hang': 1, 'server kill': 2, 'program kill': 3, 'program fault': 1,
+    'xid ignored': 2, 'xid critical': 1, 'configuration read': 3,
     'api gone': 3, 'api drop': 3, 'api end': 1, 'api freeze': 2, 'api 429': 3, 'api 500': 3, 'api hang': 2, 'api rubbish': 2, 'api rotate': 2,
     'api cut': 2,
 }
-HITS_OF_GPU = {'daemon kill', 'daemon hang', 'server kill', 'xid ignored'}
+HITS_OF_GPU = {'daemon kill', 'daemon hang', 'server kill', 'xid ignored', 'xid critical'}
 HITS_OF_POD = {'program kill', 'program fault'}
-# Each fault that lasts: how often.
-FAULTS = {'lost': 4, 'failing': 3, 'hanging': 1}
+# Each fault that lasts: how often, and its words; one of a GPU has only one, and its number comes after it.
+FAULTS = {'lost': 4, 'absent': 2, 'failing': 3, 'hanging': 1, 'api away': 2, 'disk full': 2, 'files agent': 1, 'files supervisor': 1}
 FAULTS_MAX = 2
 # The NVML calls that fail or hang.
 CALLS = ('nvmlDeviceGetMemoryInfo', 'nvmlDeviceGetComputeRunningProcesses', 'nvmlDeviceGetTemperature', 'nvmlDeviceGetUtilizationRates')
@@ -105,6 +106,8 @@ class Course:
             return step(verb, self.pods.pop(self.chance.randrange(len(self.pods))))
         if verb == 'program':
             return step(verb, self.chance.choice(self.pods))
+        if verb == 'config':
+            return step(verb, self.chance.choice(REPLICAS))
         return step(verb, self.chance.choice((20, 100, 300, 1000)))
 
     def hit(self):
@@ -119,10 +122,12 @@ class Course:
         if self.faults and (len(self.faults) == FAULTS_MAX or self.chance.random() < 0.6):
             return step('mend', *self.faults.pop(self.chance.randrange(len(self.faults))))
         what = choose(self.chance, self.lasting)
-        words = (what, self.chance.choice(GPUS))
+        words = tuple(what.split())
+        if len(words) == 1:
+            words += (str(self.chance.choice(GPUS)),)
         if what in ('failing', 'hanging'):
             words += (self.chance.choice(CALLS),)
-        if any(words[:2] == other[:2] for other in self.faults):
+        if any(words[1] == other[1] for other in self.faults):
             return self.work()
         self.faults.append(words)
         return step('fault', *words)
@@ -143,7 +148,5 @@ class Course:
             if self.chance.random() < 0.4:
                 self.pods.clear()
                 yield step('empty')
-                if self.chance.random() < 0.5:
-                    yield step('config', self.chance.choice(REPLICAS))
             else:
                 yield step('settle')
