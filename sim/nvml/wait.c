@@ -17,12 +17,12 @@
 #define LOOK_MS 1000
 
 /* The directory is watched, not the file: a file that is replaced is another file. */
-static void watch_directory(struct nvmlEventSet_st *set, const char *path)
+static void watch_directory(struct nvmlEventSet_st *set, const char *path, char **ret_name)
 {
         _free_ char *directory = xstrdup(path);
         char *slash = strrchr(directory, '/');
 
-        set->file = xstrdup(slash ? slash + 1 : path);
+        *ret_name = xstrdup(slash ? slash + 1 : path);
         if (slash)
                 slash[slash == directory] = '\0';
         inotify_add_watch(set->changes, slash ? directory : ".",
@@ -48,7 +48,9 @@ nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *ret)
                 event_set_close(set);
                 return NVML_ERROR_UNKNOWN;
         }
-        watch_directory(set, call.world->path);
+        watch_directory(set, call.world->path, &set->file);
+        if (call.world->scenario->geometry_file)
+                watch_directory(set, call.world->scenario->geometry_file, &set->geometry);
         *ret = set;
         return NVML_SUCCESS;
 }
@@ -134,7 +136,8 @@ static bool scenario_changed(const struct nvmlEventSet_st *set)
                 for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof(*event) + event->len)) {
                         event = (const struct inotify_event *)(const void *)(buffer + at);
                         /* An event without a name: the queue overflowed, or it is about the directory itself. */
-                        changed = changed || event->len == 0 || strcmp(event->name, set->file) == 0;
+                        changed = changed || event->len == 0 || strcmp(event->name, set->file) == 0 ||
+                                  (set->geometry && strcmp(event->name, set->geometry) == 0);
                 }
         }
         return changed;

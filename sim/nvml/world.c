@@ -187,6 +187,7 @@ int world_end_change(struct world *world, int lock, struct error *err)
 {
         _close_ int held UNUSED = lock;
 
+        world_queue_mig_events(world);
         return lock < 0 ? 0 : world_write_geometry(world, err);
 }
 
@@ -234,6 +235,7 @@ void world_refresh(struct world *world)
                 world->problem = problem;
                 forget_file(world);
         }
+        world_queue_mig_events(world);
         world_read_processes(world);
 }
 

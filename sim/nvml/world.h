@@ -55,6 +55,7 @@ struct gpu {
         bool persistence;
         bool mig_current;
         bool mig_pending;
+        uint64_t told_geometry; /* a hash of the MIG mode and layout that event sets have heard of; 0: of none yet */
         unsigned int created;   /* how many MIG devices programs have created so far: each gets a new UUID */
         struct mig_layout *mig; /* replaced as a whole when the file changes it; never NULL */
 };
@@ -72,9 +73,10 @@ struct nvmlEventSet_st {
         struct list link; /* in world->event_sets */
         unsigned int references;
         bool closed;
-        int wake;    /* eventfd: an event was queued, or the set was closed */
-        int changes; /* inotify on the scenario's directory */
-        char *file;  /* the scenario's name in it */
+        int wake;       /* eventfd: an event was queued, or the set was closed */
+        int changes;    /* inotify on the scenario's directory, and on that of the geometry file */
+        char *file;     /* the scenario's name in it */
+        char *geometry; /* the geometry file's; NULL: none */
         struct list events;
         struct {
                 struct gpu *gpu;
@@ -169,5 +171,7 @@ void world_reset_gpu(struct world *world, struct gpu *gpu, bool reboot);
 
 /* Puts the events that |now| has and |before| had not into the event sets (world_events.c). */
 void world_queue_events(struct world *world, const struct scenario *before, const struct scenario *now);
+/* Puts an event into the event sets for each GPU whose MIG mode or layout has changed, whoever did it, as the driver tells all programs. */
+void world_queue_mig_events(struct world *world);
 void event_set_unref(struct nvmlEventSet_st *set);
 void event_set_close(struct nvmlEventSet_st *set);

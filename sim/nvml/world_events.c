@@ -45,6 +45,55 @@ void world_queue_events(struct world *world, const struct scenario *before, cons
         }
 }
 
+/* FNV-1a, 64 bits. */
+static void hash(uint64_t *sum, const void *bytes, size_t size)
+{
+        for (size_t i = 0; i < size; i++)
+                *sum = (*sum ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
+}
+
+static uint64_t geometry_of(const struct world *world, const struct gpu *gpu)
+{
+        uint64_t sum = UINT64_C(14695981039346656037);
+
+        hash(&sum, &gpu->mig_current, sizeof(gpu->mig_current));
+        for (size_t i = 0; i < MIG_INSTANCES_MAX; i++) {
+                const struct mig_instance *place = &gpu->mig->instances[i];
+
+                if (!place->profile)
+                        continue;
+                hash(&sum, &place->profile->id, sizeof(place->profile->id));
+                hash(&sum, &place->start, sizeof(place->start));
+        }
+        LIST_FOR_EACH(link, &world->computes) {
+                const struct nvmlComputeInstance_st *compute = container_of(link, struct nvmlComputeInstance_st, link);
+
+                if (compute->alive && compute->handle.gpu == gpu)
+                        hash(&sum, compute->uuid, strlen(compute->uuid));
+        }
+        return sum;
+}
+
+void world_queue_mig_events(struct world *world)
+{
+        LIST_FOR_EACH(gpu_link, &world->gpus) {
+                struct gpu *gpu = container_of(gpu_link, struct gpu, link);
+                const struct scenario_event what = {.gpu = gpu->position,
+                        .type = NVML_EVENT_TYPE_MIG_CONFIG_CHANGE,
+                        .gi = NVML_NO_INSTANCE,
+                        .ci = NVML_NO_INSTANCE};
+                uint64_t before = gpu->told_geometry;
+
+                if (!gpu->config || !gpu->config->model->memory_slices)
+                        continue;
+                gpu->told_geometry = geometry_of(world, gpu);
+                if (before == 0 || before == gpu->told_geometry)
+                        continue;
+                LIST_FOR_EACH(link, &world->event_sets)
+                        queue_in_set(container_of(link, struct nvmlEventSet_st, link), gpu, &what);
+        }
+}
+
 void event_set_unref(struct nvmlEventSet_st *set)
 {
         if (--set->references)
@@ -60,6 +109,7 @@ void event_set_unref(struct nvmlEventSet_st *set)
         if (set->changes >= 0)
                 close(set->changes);
         free(set->file);
+        free(set->geometry);
         free(set);
 }
 

@@ -196,6 +196,33 @@ static void test_one_process_sees_what_another_made(void **state)
         assert_string_not_equal(uuid, same);
 }
 
+/* As the driver tells every program that has registered for it. */
+static void test_every_process_hears_of_a_change_of_mig(void **state)
+{
+        struct sim *sim = *state;
+        nvmlEventSet_t set = NULL;
+        nvmlEventData_t event;
+        pid_t maker;
+
+        start_shared(sim, "gpus: [{model: A100-40GB, mig: {enabled: true}}, {model: V100-32GB}]");
+        assert_nvml(NVML_SUCCESS, sim->nvmlEventSetCreate(&set));
+        assert_nvml(
+                NVML_SUCCESS, sim->nvmlDeviceRegisterEvents(sim_gpu(sim, 0), NVML_EVENT_TYPE_MIG_CONFIG_CHANGE, set));
+        assert_nvml(NVML_ERROR_TIMEOUT, sim->nvmlEventSetWait_v2(set, &event, 1));
+        maker = begin_process(sim, make_large);
+        assert_nvml(NVML_SUCCESS, sim->nvmlEventSetWait_v2(set, &event, 10000));
+        assert_int_equal(end_process(maker), NVML_SUCCESS);
+        assert_int_equal(event.eventType, NVML_EVENT_TYPE_MIG_CONFIG_CHANGE);
+        assert_ptr_equal(event.device, sim_gpu(sim, 0));
+        assert_int_equal(event.gpuInstanceId, NVML_NO_INSTANCE);
+        while (sim->nvmlEventSetWait_v2(set, &event, 1) ==
+                NVML_SUCCESS) /* the GPU instance, and its compute instance */
+                ;
+        assert_nvml(NVML_SUCCESS, make_large(sim, sim_gpu(sim, 0)));
+        assert_nvml(NVML_SUCCESS, sim->nvmlEventSetWait_v2(set, &event, 0));
+        assert_nvml(NVML_SUCCESS, sim->nvmlEventSetFree(set));
+}
+
 static nvmlReturn_t destroy_first(struct sim *sim, nvmlDevice_t gpu)
 {
         nvmlComputeInstance_t compute;
@@ -364,6 +391,7 @@ int main(void)
                 SIM_TEST(test_a_process_keeps_its_instance),
                 SIM_TEST(test_a_mig_device_that_is_made_again_has_another_uuid),
                 SIM_TEST(test_one_process_sees_what_another_made),
+                SIM_TEST(test_every_process_hears_of_a_change_of_mig),
                 SIM_TEST(test_a_handle_ends_with_what_another_process_destroyed),
                 SIM_TEST(test_a_mig_device_has_one_index_in_all_processes),
                 SIM_TEST(test_processes_that_create_at_once_share_no_placement),
