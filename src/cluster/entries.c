@@ -70,15 +70,21 @@ void cluster_on_node(enum kube_change change, json_t *object, struct cluster *cl
 
 /* ---- the agent of a node ---- */
 
+/* |reason| may be of a peer: it is shown in terminals, and put into JSON. */
 static void set_state(struct cluster_entry *entry, enum cluster_agent_state state, const char *reason)
 {
+        char *copy = reason ? xstrdup(reason) : NULL;
+
+        for (char *c = copy; c && *c; c++)
+                if ((unsigned char)*c < ' ' || *c == 0x7f)
+                        *c = ' ';
+        if (copy)
+                text_make_utf8(copy);
         if (entry->view.state != state || !entry->view.since)
                 entry->view.since = (int64_t)time(NULL);
         entry->view.state = state;
-        if (!text_is_same(entry->reason, reason)) {
-                free(entry->reason);
-                entry->view.reason = entry->reason = reason ? xstrdup(reason) : NULL;
-        }
+        free(entry->reason);
+        entry->view.reason = entry->reason = copy;
         entry_changed(entry);
 }
 
@@ -253,10 +259,6 @@ static bool note_failure(struct cluster_entry *entry, const struct kube_answer *
                         "it answers with status %u: %.200s", answer->status, answer->text ? answer->text : "");
         else
                 reason = xstrdup(answer->error->text);
-        for (char *c = reason; *c; c++)
-                if ((unsigned char)*c < ' ' || *c == 0x7f)
-                        *c = ' ';
-        text_make_utf8(reason);
         set_state(entry, CLUSTER_AGENT_SILENT, reason);
         return false;
 }
