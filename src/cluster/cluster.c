@@ -139,7 +139,8 @@ const struct cluster_view *cluster_view(struct cluster *cluster)
         view->is_cut = cluster->pods.count == CLUSTER_PODS;
         view->is_complete = is_complete(cluster);
         view->nodes_trouble = trouble_of(cluster, CLUSTER_WATCH_NODES);
-        view->agents_trouble = trouble_of(cluster, CLUSTER_WATCH_AGENTS);
+        view->agents_trouble =
+                cluster->strangers.kind == ERROR_NONE ? trouble_of(cluster, CLUSTER_WATCH_AGENTS) : &cluster->strangers;
         view->pods_trouble = trouble_of(cluster, CLUSTER_WATCH_PODS);
         return view;
 }

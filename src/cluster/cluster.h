@@ -7,6 +7,9 @@
  * "list" and "watch" of nodes and pods, and "get" of pods/proxy in the agents' namespace, and no way to the nodes. What is denied is
  * missing in the view and named there (|nodes_trouble|, |agents_trouble|, |pods_trouble|, or the node's |reason|).
  *
+ * Labels are free: who may make pods anywhere could let one speak for a node. Where pods of several namespaces have the labels of agents, none is
+ * asked until |agent_namespace| says which is right; |agents_trouble| says so.
+ *
  * At most CLUSTER_PARALLEL questions are on their way; each has a deadline and a cap on its answer. An agent that does not answer keeps its
  * last page, with its age, and is asked again after a wait that grows to CLUSTER_WAIT_LIMIT_MS.
  *
@@ -64,7 +67,7 @@ struct cluster_view {
 
 struct cluster_options {
         struct kube_client *client;  /* borrowed; must outlive the cluster */
-        const char *agent_namespace; /* NULL: the agents' pods are in any namespace */
+        const char *agent_namespace; /* NULL: the agents' pods are in any namespace, but all in the same */
         const char *agent_selector;  /* NULL: CLUSTER_AGENT_SELECTOR */
         const char *pod_namespace;   /* of pods that wait or were refused; NULL: any */
         const char *node;            /* only this node and its agent; NULL: all */

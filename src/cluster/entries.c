@@ -128,14 +128,18 @@ static void forget_page(struct cluster_entry *entry)
 /* After a change of the node's agents: whom to ask from now on. */
 static void choose_agent(struct cluster_entry *entry)
 {
-        const struct cluster_agent *agent = best_agent(entry);
+        const struct error *strangers = &entry->cluster->strangers;
+        const struct cluster_agent *agent = strangers->kind == ERROR_NONE ? best_agent(entry) : NULL;
         char *path;
 
         entry->view.agent = agent;
         if (!agent) {
                 ask_nobody(entry);
                 forget_page(entry);
-                set_state(entry, CLUSTER_AGENT_NONE, NULL);
+                if (list_is_empty(&entry->agents))
+                        set_state(entry, CLUSTER_AGENT_NONE, NULL);
+                else
+                        set_state(entry, CLUSTER_AGENT_SILENT, strangers->text);
                 return;
         }
         if (agent->trouble) {
@@ -209,6 +213,35 @@ static void add_agent(struct cluster *cluster, struct cluster_agent_pod *pod)
                 cluster_agent_pod_free(old);
 }
 
+static int namespace_length(const struct cluster_agent_pod *pod)
+{
+        return (int)strcspn(pod->key, "/");
+}
+
+/*
+ * Whoever may make a pod anywhere can give it the labels of an agent. So pods of several namespaces are not believed, and none is asked. The keys
+ * are sorted and begin with the namespace.
+ */
+static void look_for_strangers(struct cluster *cluster)
+{
+        const enum error_kind before = cluster->strangers.kind;
+        const struct cluster_agent_pod *first, *last;
+
+        cluster->strangers.kind = ERROR_NONE;
+        if (cluster->agents.count > 0) {
+                first = cluster->agents.items[0];
+                last = cluster->agents.items[cluster->agents.count - 1];
+                if (namespace_length(first) != namespace_length(last) ||
+                        strncmp(first->key, last->key, (size_t)namespace_length(first)) != 0)
+                        error_raise(&cluster->strangers, ERROR_DENIED,
+                                "pods in the namespaces '%.*s' and '%.*s' have the labels of agents: name the agents' "
+                                "namespace (--agent-namespace)",
+                                namespace_length(first), first->key, namespace_length(last), last->key);
+        }
+        for (size_t i = 0; cluster->strangers.kind != before && i < cluster->nodes.count; i++)
+                choose_agent(cluster->nodes.items[i]);
+}
+
 void cluster_on_agent(enum kube_change change, json_t *object, struct cluster *cluster)
 {
         struct cluster_agent_pod *pod;
@@ -227,6 +260,7 @@ void cluster_on_agent(enum kube_change change, json_t *object, struct cluster *c
                 remove_agent(cluster, key);
                 cluster_agent_pod_free(pod);
         }
+        look_for_strangers(cluster);
 }
 
 /* ---- what agents answer ---- */

@@ -21,6 +21,7 @@ struct cluster {
         struct cluster_watch watches[N_CLUSTER_WATCHES];
         struct sorted nodes;
         struct sorted agents;
+        struct error strangers; /* the agents' pods are in several namespaces; kind ERROR_NONE: they are not */
         struct sorted pods;
         struct poll poll;
         uv_timer_t tell; /* on_change is due */

@@ -101,8 +101,8 @@ class Fleet:
             self.ports[node] = server.server_address[1]
         self.put_agent(node, name or f'agent-{node}', self.ports[node], **status)
 
-    def put_agent(self, node, name, port, phase='Running', state=None, ready=True):
-        self.api.put(AGENTS, {'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': name, 'labels': dict(LABELS)}, 'spec': {
+    def put_agent(self, node, name, port, phase='Running', state=None, ready=True, collection=AGENTS):
+        self.api.put(collection, {'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': name, 'labels': dict(LABELS)}, 'spec': {
             'nodeName': node, 'containers': [{'name': 'agent', 'image': 'warpshare:0.1.0', 'ports': [
                 {'name': 'metrics', 'containerPort': port}]}]}, 'status': {
                 'phase': phase, 'podIP': '127.0.0.1', 'containerStatuses': [

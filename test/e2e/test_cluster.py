@@ -134,6 +134,24 @@ def test_a_node_that_is_to_be_asked_soon_is_not_asked_in_its_turn(fleet, drive):
     assert len(fleet.asked) == 3
 
 
+def test_a_pod_that_looks_like_an_agent_in_another_namespace_is_not_believed(fleet, drive):
+    """Labels are free: whoever may make pods could say what the admin sees of a node."""
+    for name in ('n1', 'n2'):
+        fleet.add_node(name)
+        fleet.pages[name] = page(name, gpu('0'))
+    driver = drive(interval_ms=200)
+    driver.until(lambda view: complete(view) and set(states(view).values()) == {'answers'})
+    fleet.put_agent('n1', 'impostor', 1, collection=PODS)
+    view = driver.until(lambda view: set(states(view).values()) == {'silent'})
+    why = "pods in the namespaces 'team-a' and 'warpshare' have the labels of agents: name the agents' namespace (--agent-namespace)"
+    assert view['agents_trouble'] == why
+    assert [(n['reason'], n['page']) for n in view['nodes']] == [(why, None)] * 2
+    assert set(states(drive(agent_namespace='warpshare').until(complete)).values()) == {'answers'}
+    fleet.api.delete(PODS, 'impostor')
+    view = driver.until(lambda view: set(states(view).values()) == {'answers'})
+    assert view['agents_trouble'] is None
+
+
 TOO_LONG = b'{"version": 1, "node": "n1", "x": "' + b'x' * (5 << 20) + b'"}'
 
 
