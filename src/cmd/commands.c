@@ -3,6 +3,8 @@
 const struct command command_table[] = {
         {"agent", "advertise this node's GPUs to kubelet and hand out shares of them", command_agent,
                 &command_agent_line, NULL},
+        {"dashboard", "serve a page of the whole cluster: who uses what of which GPU", command_dashboard,
+                &command_dashboard_line, NULL},
         {"demo", "show all of it on simulated GPUs, without a GPU and without a cluster", command_demo,
                 &command_demo_line, NULL},
         {"doctor", "say what is wrong on this node, what that means and what to do about it", command_doctor,

@@ -12,6 +12,7 @@ extern const struct command command_main;
 
 int command_agent(int argc, char **argv);
 int command_config_manager(int argc, char **argv);
+int command_dashboard(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_device_plugin(int argc, char **argv);
 int command_doctor(int argc, char **argv);
@@ -31,6 +32,7 @@ int command_uninstall(int argc, char **argv);
 
 extern const struct command_line command_agent_line;
 extern const struct command_line command_config_manager_line;
+extern const struct command_line command_dashboard_line;
 extern const struct command_line command_demo_line;
 extern const struct command_line command_device_plugin_line;
 extern const struct command_line command_doctor_line;

@@ -38,6 +38,12 @@ def page(node, *gpus, events=(), **more):
             'events': list(events), **more}
 
 
+def without_history(value):
+    if isinstance(value, dict):
+        return {key: without_history(one) for key, one in value.items() if key not in ('history', 'memoryHistory')}
+    return [without_history(one) for one in value] if isinstance(value, list) else value
+
+
 class AgentHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     disable_nagle_algorithm = True
@@ -49,8 +55,12 @@ class AgentHandler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.fleet.asked.append(self.path)
         node = next((name for name, port in self.fleet.ports.items() if port == self.server.server_address[1]), None)
-        path = self.path.partition('?')[0]
+        path, _, query = self.path.partition('?')
         answer = self.fleet.others.get((node, path)) or (self.fleet.pages.get(node) if path == '/node' else None)
+        if callable(answer):
+            answer = answer(query)
+        if isinstance(answer, dict) and 'history=1' not in query:
+            answer = without_history(answer)  # as the agent
         with self.fleet.lock:
             self.fleet.now += 1
             self.fleet.peak = max(self.fleet.peak, self.fleet.now)
@@ -71,7 +81,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Fleet:
-    """|pages|: node → what /node answers there, an object or (status, body); |others|: (node, path) → the same for other pages."""
+    """|pages|: node → what /node answers there, an object or (status, body), or a function that makes one of the query; |others|: (node, path) → the same for other pages."""
 
     def __init__(self, api):
         self.api, self.pages, self.others, self.ports, self.servers = api, {}, {}, {}, []

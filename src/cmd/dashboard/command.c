@@ -1,0 +1,183 @@
+/*
+ * warpshare dashboard: the page of the cluster, as long as it runs.
+ */
+#include <inttypes.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command_line.h"
+#include "cluster/cluster.h"
+#include "cmd/commands.h"
+#include "dashboard/server.h"
+#include "io/signals.h"
+#include "kube/access.h"
+#include "kube/client.h"
+
+enum { ADDRESS, AUTHORIZATION, AGENT_NAMESPACE, AGENT_SELECTOR, INTERVAL };
+
+static const char *const authorizations[] = {"token", "proxy", NULL}; /* in the order of enum dashboard_access */
+
+static const struct option own[] = {
+        [ADDRESS] = {.flag = "address",
+                .environment = {"WARPSHARE_DASHBOARD_ADDRESS"},
+                .type = OPTION_STRING,
+                .fallback = "127.0.0.1:8080",
+                .argument = "IP:PORT",
+                .help = "where it listens; :8080 is every address"},
+        [AUTHORIZATION] = {.flag = "authorization",
+                .environment = {"WARPSHARE_DASHBOARD_AUTHORIZATION"},
+                .type = OPTION_CHOICE,
+                .choices = authorizations,
+                .fallback = "token",
+                .argument = "WORD",
+                .help = "who may see the cluster: token: whom the API server allows to list nodes; proxy: everybody who "
+                        "reaches the port, so that a proxy in front of it has to let in the right ones"},
+        [AGENT_NAMESPACE] = {.flag = "agent-namespace",
+                .environment = {"WARPSHARE_AGENT_NAMESPACE"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "NAME",
+                .help = "the namespace of the agents' pods; empty: any"},
+        [AGENT_SELECTOR] = {.flag = "agent-selector",
+                .environment = {"WARPSHARE_AGENT_SELECTOR"},
+                .type = OPTION_STRING,
+                .fallback = CLUSTER_AGENT_SELECTOR,
+                .argument = "LABELS",
+                .help = "the labels of the agents' pods"},
+        [INTERVAL] = {.flag = "interval",
+                .environment = {"WARPSHARE_DASHBOARD_INTERVAL"},
+                .type = OPTION_STRING,
+                .fallback = "15",
+                .argument = "SECONDS",
+                .help = "between two questions to the same agent, 1 to 3600"},
+};
+
+static const char *const shared[] = {"kubeconfig", "log-level", "log-format", NULL};
+
+const struct command_line command_dashboard_line = {
+        .shared = shared,
+        .own = own,
+        .n_own = ARRAY_SIZE(own),
+        .program = "warpshare dashboard",
+        .help = "usage: warpshare dashboard [OPTION...]\n"
+                "\n"
+                "Serves a page of the whole cluster: all nodes and GPUs as a map of shares, with who was granted how much,\n"
+                "what is used of it, what is reserved, which GPUs are unhealthy and what happened. It reads the API server\n"
+                "(nodes, pods, and the agents' pages through its proxy) and changes nothing. SIGTERM ends it.\n"
+                "\n",
+};
+
+struct dashboard_process {
+        uv_loop_t loop;
+        struct signals signals;
+        struct kube_client *client;
+        struct cluster *cluster;
+        struct kube_access *rights;
+        struct dashboard *dashboard;
+        bool has_trouble; /* which is in the log */
+};
+
+static void process_stop(struct dashboard_process *process)
+{
+        signals_close(&process->signals);
+        process->dashboard = dashboard_close(process->dashboard);
+        process->rights = kube_access_close(process->rights);
+        process->cluster = cluster_close(process->cluster);
+        process->client = kube_client_close(process->client, NULL, NULL);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+        if (number == SIGHUP)
+                return;
+        log_info("ends", LOG_STR("signal", strsignal(number)));
+        process_stop(handle->data);
+}
+
+/* Once for each trouble, and once when it is over. */
+static void on_cluster_change(void *data)
+{
+        struct dashboard_process *process = data;
+        const struct cluster_view *view = cluster_view(process->cluster);
+        const struct error *trouble = view->nodes_trouble    ? view->nodes_trouble
+                                      : view->agents_trouble ? view->agents_trouble
+                                                             : view->pods_trouble;
+
+        if (!trouble == !process->has_trouble)
+                return;
+        process->has_trouble = trouble;
+        if (trouble)
+                log_warn("the cluster is not known as a whole", LOG_ERR(trouble));
+        else
+                log_info("the cluster is known as a whole", LOG_UINT("nodes", view->n_nodes));
+}
+
+static int process_start(struct dashboard_process *process, const struct option_set *set, const char *const *values,
+        uint64_t seconds, struct error *err)
+{
+        const enum dashboard_access access =
+                (enum dashboard_access)option_position(&own[AUTHORIZATION], values[AUTHORIZATION]);
+        struct cluster_options cluster = CLUSTER_OPTIONS_INIT;
+        struct dashboard_options options = {.loop = &process->loop, .address = values[ADDRESS], .access = access};
+
+        if (signals_listen(&process->signals, &process->loop, on_signal, process, err) < 0)
+                return -1;
+        if (kube_client_open(&process->client, &process->loop, command_line_get(set, "kubeconfig"), err) != 0)
+                return -1;
+        cluster.client = process->client;
+        cluster.agent_namespace = *values[AGENT_NAMESPACE] ? values[AGENT_NAMESPACE] : NULL;
+        cluster.agent_selector = values[AGENT_SELECTOR];
+        cluster.interval_ms = 1000 * seconds;
+        cluster.on_change = on_cluster_change;
+        cluster.data = process;
+        process->cluster = cluster_start(&cluster);
+        process->rights = access == DASHBOARD_TOKEN ? kube_access_new(process->client) : NULL;
+        options.cluster = process->cluster;
+        options.client = process->client;
+        options.rights = process->rights;
+        if (getrandom(&options.boot, sizeof(options.boot), 0) != sizeof(options.boot))
+                options.boot = uv_hrtime();
+        if (dashboard_new(&process->dashboard, &options, err) < 0)
+                return -1;
+        log_info("dashboard", LOG_STR("address", values[ADDRESS]), LOG_UINT("port", dashboard_port(process->dashboard)),
+                LOG_STR("authorization", values[AUTHORIZATION]));
+        return 0;
+}
+
+int command_dashboard(int argc, char **argv)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *values[ARRAY_SIZE(own)];
+        struct dashboard_process process = {0};
+        struct option_set set;
+        uint64_t seconds;
+        struct error err;
+        int status;
+
+        signals_hold();           /* blocked until the loop handles them */
+        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
+                                   * process */
+        mallopt(M_ARENA_MAX, 1);  /* the thread that loads libcurl needs none of its own */
+        if (!command_line_read(&command_dashboard_line, &set, values, &arena, argc, argv, &status))
+                return status;
+        if (!text_to_uint(values[INTERVAL], 3600, &seconds) || seconds == 0) {
+                error_raise(&err, ERROR_INVALID, "--interval: '%s' is no number of seconds from 1 to 3600",
+                        values[INTERVAL]);
+                return command_line_refuse(&command_dashboard_line, &err);
+        }
+        command_line_setup_log(&set, NULL);
+        uv_loop_init(&process.loop);
+        status = 0;
+        if (process_start(&process, &set, values, seconds, &err) < 0) {
+                status = command_line_fail(&command_dashboard_line, &err);
+                process_stop(&process);
+        }
+        uv_run(&process.loop, UV_RUN_DEFAULT);
+        uv_loop_close(&process.loop);
+        return status;
+}

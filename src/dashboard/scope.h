@@ -1,0 +1,17 @@
+/*
+ * What a viewer of the dashboard may see. Whoever may list nodes sees nodes, GPUs, and how large shares are and how much of them is used;
+ * whose they are, only in the namespaces in which the viewer may list pods. Events may name any pod, so they are for those who see all.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct dashboard_scope {
+        bool sees_all;
+        const char *const *namespaces; /* otherwise: those, in the order of strcmp() */
+        size_t n_namespaces;
+};
+
+/* |namespace| NULL: it is not known whose it is. */
+bool dashboard_scope_sees(const struct dashboard_scope *scope, const char *namespace);

@@ -1,0 +1,294 @@
+"""The dashboard as a program: what it answers, to whom. The page in a browser is browser/page's."""
+import os
+import socket
+import subprocess
+import time
+
+import pytest
+
+from apiserver import PATIENCE, ApiServer
+from dashboard import Dashboard
+from fleet import Fleet, gpu, page, pod, share
+
+API = ['overview', 'events', 'search?q=train', 'nodes/n1', 'gpus/GPU-00000000-0000-0000-0000-000000000000', 'pods/team-a/train']
+
+
+@pytest.fixture(name='api')
+def make_api(tmp_path):
+    with ApiServer(tmp_path / 'api') as server:
+        yield server
+
+
+@pytest.fixture(name='fleet')
+def make_fleet(api):
+    with Fleet(api) as fleet:
+        fleet.add_node('n1')
+        fleet.pages['n1'] = page('n1', gpu('0', [share('team-a', 'train', replicas=3), share('team-b', 'serve', replicas=4)]),
+                                 events=[{'time': 1, 'kind': 'Warning', 'reason': 'Fault', 'text': 'by team-b/serve'}])
+        yield fleet
+
+
+@pytest.fixture(name='start')
+def make_start(api):
+    running = []
+
+    def start(*options, **more):
+        running.append(Dashboard(api, *options, **more))
+        return running[-1]
+
+    yield start
+    for dashboard in running:
+        dashboard.close()
+
+
+@pytest.fixture(name='open_')
+def make_open(start, fleet):  # pylint: disable=unused-argument
+    """For everybody."""
+    dashboard = start('--authorization', 'proxy')
+    dashboard.until_complete()
+    return dashboard
+
+
+@pytest.fixture(name='closed')
+def make_closed(api, start, fleet):  # pylint: disable=unused-argument
+    """For those whom the cluster lets in."""
+    dashboard = start()
+    dashboard.until_complete(api.reviews.add('admin', ('list', 'nodes'), ('list', 'pods')))
+    return dashboard
+
+
+# ---- who is let in ----
+
+def test_without_a_token_there_is_the_page_and_nothing_of_the_cluster(closed):
+    assert closed.ask('/').status == 200
+    for path in API:
+        answer = closed.ask(f'/api/v1/{path}')
+        assert (answer.status, answer.json()) == (401, {'error': 'a token of the cluster is needed: kubectl create token ACCOUNT'})
+
+
+@pytest.mark.parametrize('header', ['Bearer nonsense', 'bearer', 'Basic YTpi', 'Bearer a b', 'Bearer ' + 'x' * 17000])
+def test_a_token_that_the_cluster_does_not_know_is_refused(closed, header):
+    for path in API[:2]:
+        answer = closed.ask(f'/api/v1/{path}', Authorization=header)
+        assert answer.status == 401
+        assert b'n1' not in answer.body
+
+
+def test_a_user_who_may_not_list_nodes_is_refused_and_told_what_is_missing(closed, api):
+    token = api.reviews.add('tom', ('list', 'pods', 'team-a'))
+    answer = closed.ask('/api/v1/overview', token)
+    assert (answer.status, answer.json()) == (403, {
+        'error': 'tom may not list nodes: bind the ClusterRole for viewers of the dashboard to it'})
+
+
+def test_a_user_who_may_list_pods_everywhere_sees_all(closed, api):
+    token = api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))
+    answers = [closed.ask(f'/api/v1/{path}', token) for path in API]
+    assert {answer.status for answer in answers} == {200}
+    overview, events, search, _, gpu_, pod_ = [answer.json() for answer in answers]
+    assert overview['seesAll'] is True
+    assert overview['nodes'][0]['namespaces'] == ['team-a', 'team-b']
+    assert [event['text'] for event in events['events']] == ['by team-b/serve']
+    assert [found['pod'] for found in search['pods']] == ['train']
+    assert [share_['pod'] for share_ in gpu_['gpu']['units'][0]['shares']] == ['train', 'serve']
+    assert pod_['shares'][0]['node'] == 'n1'
+
+
+def test_a_user_of_one_namespace_sees_whose_shares_are_there_and_how_large_the_others_are(closed, api):
+    api.put('/api/v1/namespaces/team-b/pods', pod('secret-b', scheduled=('Unschedulable', 'no')))
+    api.put('/api/v1/namespaces/team-a/pods', pod('later', scheduled=('Unschedulable', 'no')))
+    token = api.reviews.add('tom', ('list', 'nodes'), ('list', 'pods', 'team-a'))
+    closed.until('/api/v1/events', lambda answer: [one['name'] for one in answer['waiting']] == ['later'], token)
+    answers = [closed.ask(f'/api/v1/{path}', token) for path in [*API, 'search?q=team-b', 'search?q=serve']]
+    for answer in answers:
+        assert answer.status == 200
+        assert b'serve' not in answer.body and b'team-b' not in answer.body and b'secret-b' not in answer.body
+    assert answers[0].json()['seesAll'] is False
+    assert answers[0].json()['nodes'][0]['gpus'][0]['units'][0]['shares'] == [[300, 8, 25, 0], [400, 6, 25, None]]
+    assert [s.get('hidden', False) for s in answers[4].json()['gpu']['units'][0]['shares']] == [False, True]
+    for name in ('serve', 'secret-b', 'nobody'):
+        assert closed.ask(f'/api/v1/pods/team-b/{name}', token).status == 404
+
+
+def test_the_cluster_is_asked_once_a_minute_for_a_viewer(closed, api):
+    token = api.reviews.add('tom', ('list', 'nodes'), ('list', 'pods', 'team-a'))
+    before = len(api.asked('create'))
+    for _ in range(5):
+        assert closed.ask('/api/v1/overview', token).status == 200
+    asked = api.asked('create')[before:]
+    assert sorted(request.resource for request in asked) == ['subjectaccessreviews'] * 4 + ['tokenreviews']
+    wishes = [request.body['spec']['resourceAttributes'] for request in asked if request.resource == 'subjectaccessreviews']
+    assert sorted((wish['resource'], wish.get('namespace', '')) for wish in wishes) == [
+        ('nodes', ''), ('pods', ''), ('pods', 'team-a'), ('pods', 'team-b')]
+
+
+def test_a_dashboard_that_may_not_ask_for_reviews_says_so_and_lets_nobody_in(api, start, fleet):  # pylint: disable=unused-argument
+    api.allow([{'apiGroups': [''], 'resources': ['nodes', 'pods', 'pods/proxy'], 'verbs': ['get', 'list', 'watch']}])
+    answer = start().ask('/api/v1/overview', api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods')))
+    assert answer.status == 503
+    assert 'cannot create resource "tokenreviews"' in answer.json()['error']
+
+
+def test_an_api_server_that_does_not_answer_lets_nobody_in(closed, api):
+    api.fault('status', verb='create', resource='tokenreviews', code=500)
+    token = api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))
+    assert closed.ask('/api/v1/overview', token).status == 503
+    assert closed.ask('/api/v1/overview', token).status == 200
+
+
+def test_a_viewer_who_goes_while_the_cluster_is_asked_does_no_harm(closed, api):
+    api.fault('hang', verb='create', resource='tokenreviews', times=3)
+    for _ in range(3):
+        with socket.create_connection(('127.0.0.1', closed.port)) as connection:
+            connection.sendall(b'GET /api/v1/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer gone\r\n\r\n')
+            time.sleep(0.1)
+    assert closed.ask('/api/v1/overview', api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))).status == 200
+
+
+def test_nothing_in_the_log_is_a_token(closed, api):
+    token = api.reviews.add('jane', ('list', 'nodes'))
+    closed.ask('/api/v1/overview', token)
+    closed.ask('/api/v1/overview', 'nonsense-token')
+    assert token not in ''.join(closed.log) and 'nonsense-token' not in ''.join(closed.log)
+
+
+def test_the_rights_that_the_chart_gives_are_enough(api, start, fleet):  # pylint: disable=unused-argument
+    api.allow([{'apiGroups': [''], 'resources': ['nodes', 'pods'], 'verbs': ['list', 'watch']},
+               {'apiGroups': ['authentication.k8s.io'], 'resources': ['tokenreviews'], 'verbs': ['create']},
+               {'apiGroups': ['authorization.k8s.io'], 'resources': ['subjectaccessreviews'], 'verbs': ['create']},
+               {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get'], 'namespace': 'warpshare'}])
+    token = api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))
+    answer = start('--agent-namespace', 'warpshare').until_complete(token)
+    assert (answer['troubles'], [node['state'] for node in answer['nodes']]) == ([], ['answers'])
+
+
+# ---- what every answer has ----
+
+def test_answers_may_not_be_framed_stored_or_mixed_with_what_others_serve(open_):
+    for path in ['/', '/script.js', '/nothing', '/api/v1/overview', '/api/v1/nothing']:
+        headers = open_.ask(path).headers
+        assert headers['content-security-policy'] == (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+            "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
+        assert headers['x-content-type-options'] == 'nosniff'
+        assert headers['x-frame-options'] == 'DENY'
+        assert headers['referrer-policy'] == 'no-referrer'
+        assert headers['cross-origin-resource-policy'] == 'same-origin'
+        assert headers['cache-control'] == ('no-cache' if path in ('/', '/script.js') else 'no-store')
+        assert 'set-cookie' not in headers and 'access-control-allow-origin' not in headers and 'server' not in headers
+
+
+@pytest.mark.parametrize('method', ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
+def test_nothing_but_get_and_head_is_taken(open_, method):
+    for path in ('/', '/api/v1/overview'):
+        assert open_.ask(path, method=method).status == 405
+    head = open_.ask('/api/v1/overview', method='HEAD')
+    assert (head.status, head.body) == (200, b'')
+
+
+@pytest.mark.parametrize('site, status', [('cross-site', 403), ('same-site', 403), ('anything', 403), ('same-origin', 200), ('none', 200)])
+def test_the_page_of_another_site_is_refused(open_, site, status):
+    assert open_.ask('/api/v1/overview', Sec_Fetch_Site=site).status == status
+
+
+def test_files_that_the_browser_has_are_not_sent_again(open_):
+    first = open_.ask('/script.js')
+    again = open_.ask('/script.js', If_None_Match=first.headers['etag'])
+    assert (again.status, again.body) == (304, b'')
+    assert open_.ask('/script.js', If_None_Match='"x"').body == first.body
+
+
+@pytest.mark.parametrize('path', ['/..%2fetc/passwd', '//script.js', '/script.js/', '/api/v1', '/api/v1/', '/api/v1/nodes/', '/api/v1/pods/a',
+                                  '/api/v1/pods/', '/api/v1/gpus/%00', '/api/v1/nodes/..', '/api/v2/overview', '/metrics', '/%ff'])
+def test_paths_that_lead_nowhere_are_not_found(open_, path):
+    answer = open_.ask(path)
+    assert answer.status == 404
+    assert set(answer.json()) == {'error'}
+
+
+# ---- what it shows ----
+
+def test_what_changes_is_sent_and_nothing_else(open_, fleet):
+    fleet.add_node('n2')
+    fleet.pages['n2'] = page('n2', gpu('0'))
+    first = open_.until('/api/v1/overview', lambda answer: [(node['name'], node['state']) for node in answer['nodes']] == [
+        ('n1', 'answers'), ('n2', 'answers')])
+    time.sleep(1.5)  # a round of questions in which nothing changes
+    second = open_.ask(f'/api/v1/overview?since={first["version"]}').json()
+    assert (second['full'], second['nodes'], second['gone']) == (False, [], [])
+    fleet.pages['n2'] = page('n2', gpu('0', [share('team-a', 'new')]))
+    third = open_.until(f'/api/v1/overview?since={first["version"]}', lambda answer: answer['nodes'])
+    assert [node['name'] for node in third['nodes']] == ['n2']
+
+
+def test_an_agent_that_falls_silent_keeps_its_last_page_and_says_why(open_, fleet):
+    fleet.pages['n1'] = (500, 'broken')
+    node = open_.until('/api/v1/overview', lambda answer: answer['nodes'][0]['state'] == 'silent')['nodes'][0]
+    assert '500' in node['reason']
+    assert node['pageTime'] > time.time() - PATIENCE - 60
+    assert len(node['gpus'][0]['units'][0]['shares']) == 2
+
+
+def test_the_last_hour_is_asked_for_when_somebody_looks_at_it(open_, fleet):
+    fleet.pages['n1'] = page('n1', gpu('0', [share('team-a', 'train', history=[0.1, 0.2])]))
+    open_.until('/api/v1/nodes/n1', lambda answer: len(answer['gpus'][0]['units'][0]['shares']) == 1)
+    assert '/node?history=1' not in fleet.asked
+    assert open_.ask(f'/api/v1/{API[4]}').json()['gpu']['units'][0]['shares'][0]['history'] == [0.1, 0.2]
+    assert open_.ask(f'/api/v1/{API[5]}').json()['shares'][0]['share']['history'] == [0.1, 0.2]
+    assert fleet.asked.count('/node?history=1') == 2
+    fleet.pages['n1'] = lambda query: (500, 'broken') if query else page('n1', gpu('0', [share('team-a', 'train')]))
+    answer = open_.ask(f'/api/v1/{API[4]}')
+    assert (answer.status, answer.json()['gpu']['units'][0]['shares'][0].get('history')) == (200, None)
+    fleet.pages['n1'] = lambda query: page('other' if query else 'n1', gpu('0', [share('team-a', 'stranger' if query else 'train')]))
+    assert b'stranger' not in open_.ask(f'/api/v1/{API[4]}').body
+
+
+def test_who_may_not_know_a_share_does_not_see_its_last_hour(closed, api, fleet):
+    fleet.pages['n1'] = page('n1', gpu('0', [share('team-a', 'train', history=[0.1]), share('team-b', 'serve', history=[0.12345])]))
+    answer = closed.ask(f'/api/v1/{API[4]}', api.reviews.add('tom', ('list', 'nodes'), ('list', 'pods', 'team-a')))
+    assert b'0.12345' not in answer.body and b'serve' not in answer.body
+    assert [one.get('history') for one in answer.json()['gpu']['units'][0]['shares']] == [[0.1], None]
+
+
+def test_a_denied_list_is_said_on_the_page_in_the_log_and_by_the_probe(api, start):
+    api.allow([{'apiGroups': [''], 'resources': ['pods', 'pods/proxy'], 'verbs': ['get', 'list', 'watch']}])
+    dashboard = start('--authorization', 'proxy')
+    answer = dashboard.until('/api/v1/overview', lambda answer: answer['troubles'])
+    assert any('nodes is forbidden' in trouble for trouble in answer['troubles'])
+    dashboard.wait_log('the cluster is not known as a whole')
+    assert dashboard.ask('/healthz').status == 503
+    assert dashboard.ask('/livez').status == 200
+
+
+def test_a_probe_of_a_dashboard_that_is_well_is_answered(open_):
+    assert (open_.ask('/healthz').status, open_.ask('/healthz').body) == (200, b'ok\n')
+
+
+def test_many_connections_that_say_nothing_keep_nobody_out(open_):
+    silent = [socket.create_connection(('127.0.0.1', open_.port)) for _ in range(60)]
+    try:
+        assert open_.ask('/api/v1/overview').status == 200
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+# ---- the command ----
+
+def run(*options):
+    done = subprocess.run([os.environ['WARPSHARE'], 'dashboard', *options], capture_output=True, text=True, timeout=PATIENCE, check=False,
+                          env={k: v for k, v in os.environ.items() if not k.startswith('KUBE')})
+    return done.returncode, done.stderr
+
+
+def test_wrong_options_are_named_with_what_is_right(api):
+    assert run('--interval', '0') == (2, "warpshare dashboard: --interval: '0' is no number of seconds from 1 to 3600\n")
+    status, text = run('--authorization', 'none')
+    assert status == 2 and 'token' in text and 'proxy' in text
+    status, text = run('--address', 'localhost:80', '--kubeconfig', str(api.kubeconfig()))
+    assert status == 1 and "'localhost:80' is no IP address with a port" in text
+
+
+def test_without_an_api_server_it_says_how_to_name_one():
+    status, text = run()
+    assert status == 1 and '--kubeconfig' in text
