@@ -67,6 +67,10 @@ VALUES = {
     'alerts': {'metrics': {'rules': {'enabled': True, 'labels': {'release': 'prometheus'}, 'runbooks': 'https://docs.example.com/alerts.md',
                                      'disabled': ['WarpshareChangePending']}}},
     'dashboards': {'metrics': {'dashboards': {'enabled': True, 'labels': {'grafana_dashboard': 'yes'}, 'annotations': {'grafana_folder': 'GPUs'}}}},
+    'dashboard': {'dashboard': {'enabled': True}},
+    'dashboard behind a proxy': {'dashboard': {'enabled': True, 'authorization': 'proxy', 'port': 8081, 'interval': 60, 'networkPolicy': {
+        'enabled': True, 'from': [{'podSelector': {'matchLabels': {'app': 'proxy'}}}]}, 'resources': {}, 'nodeSelector': {'pool': 'system'},
+        'tolerations': [{'operator': 'Exists'}]}, 'imagePullSecrets': [{'name': 'secret'}], 'selectorLabelsOverride': {'app': 'gpu'}},
     'test': {'test': {'resource': 'nvidia.com/gpu.shared'}},
     'simulation': {'simulation': {'enabled': True, 'model': 'H200', 'gpus': 8}, 'config': {'map': {'default': yaml.safe_dump(MPS_CONFIG)}}},
     'log': {'log': {'level': 'debug', 'format': 'json'}},
@@ -125,6 +129,10 @@ def test_kubernetes_and_the_programs_take_what_is_rendered(program, tmp_path, na
         for container in daemons['spec']['template']['spec']['containers']:
             assert container['command'][0] == 'warpshare'
             accepted(container['command'][1:], container, configs[0], tmp_path)
+    for deployment in rendered.all('Deployment'):
+        container, = deployment['spec']['template']['spec']['containers']
+        assert container['command'] == ['warpshare', 'dashboard']
+        accepted(['dashboard'], container, {}, tmp_path)
 
 
 def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
@@ -153,6 +161,9 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
     ({'metrics': {'serviceMonitor': {'enabled': True}}}, 'metrics.serviceMonitor needs metrics.service'),
     ({'metrics': {'service': {'enabled': True}, 'serviceMonitor': {'enabled': True}, 'podMonitor': {'enabled': True}}},
      'metrics.podMonitor and metrics.serviceMonitor'),
+    ({'dashboard': {'enabled': True}, 'metrics': {'enabled': False}}, 'dashboard.enabled needs metrics.enabled'),
+    ({'dashboard': {'authorization': 'none'}}, 'dashboard.authorization'),
+    ({'dashboard': {'enabled': True}, 'metrics': {'authorization': {'enabled': True}}}, 'dashboard.enabled and metrics.authorization.enabled'),
     ({'metrics': {'rules': {'runbooks': 'docs'}}}, 'metrics.rules.runbooks'),
     ({'metrics': {'rules': {'disabled': ['KubePodCrashLooping']}}}, 'metrics.rules.disabled'),
     ({'metrics': {'rules': {'enabled': True, 'disabled': ['WarpshareChangePendin']}}}, 'there is no alert WarpshareChangePendin'),
@@ -282,6 +293,51 @@ def test_the_mig_manager_has_what_it_takes_and_only_then(program):
     variables, mounts, _, _ = seen({'mig': {'manager': True}})
     assert 'WARPSHARE_MIG_CONFIG_FILE' not in variables and 'WARPSHARE_MIG_DEFAULT' not in variables and mounts == {
         'mig': '/var/lib/warpshare/mig'}
+
+
+READS = {'apiGroups': [''], 'resources': ['nodes', 'pods'], 'verbs': ['list', 'watch']}
+REVIEWS = [{'apiGroups': ['authentication.k8s.io'], 'resources': ['tokenreviews'], 'verbs': ['create']},
+           {'apiGroups': ['authorization.k8s.io'], 'resources': ['subjectaccessreviews'], 'verbs': ['create']}]
+PROXIED = {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get']}
+
+
+@pytest.mark.parametrize('authorization, reviews', [('token', REVIEWS), ('proxy', [])])
+def test_the_dashboard_reads_and_asks_who_a_viewer_is_and_no_more(program, authorization, reviews):
+    """That this is enough: e2e/dashboard."""
+    rendered = chart.render(program, {'dashboard': {'enabled': True, 'authorization': authorization}}, namespace='gpus')
+    assert rendered.one('ClusterRole', 'warpshare-dashboard')['rules'] == [READS, *reviews]
+    assert rendered.one('Role', 'warpshare-dashboard')['rules'] == [PROXIED]
+    for kind, namespace in (('ClusterRoleBinding', None), ('RoleBinding', 'gpus')):
+        binding = rendered.one(kind, 'warpshare-dashboard')
+        assert binding['metadata'].get('namespace') == namespace
+        assert binding['subjects'] == [{'kind': 'ServiceAccount', 'name': 'warpshare-dashboard', 'namespace': 'gpus'}]
+    viewers = [one['rules'] for one in rendered.all('ClusterRole') if one['metadata']['name'] == 'warpshare-dashboard-viewer']
+    assert viewers == ([[{'apiGroups': [''], 'resources': ['nodes'], 'verbs': ['get', 'list']}]] if authorization == 'token' else [])
+    assert not [one for one in chart.render(program).objects if 'dashboard' in one['metadata']['name']]
+
+
+def test_the_dashboard_is_nobody_and_writes_nowhere(program):
+    spec = chart.render(program, {'dashboard': {'enabled': True}}).one('Deployment', 'warpshare-dashboard')['spec']['template']['spec']
+    assert spec['securityContext'] == {'runAsNonRoot': True, 'runAsUser': 65534, 'runAsGroup': 65534, 'seccompProfile': {'type': 'RuntimeDefault'}}
+    container, = spec['containers']
+    assert container['securityContext'] == {'allowPrivilegeEscalation': False, 'readOnlyRootFilesystem': True, 'capabilities': {'drop': ['ALL']}}
+    assert 'volumes' not in spec and 'volumeMounts' not in container and not spec.get('hostNetwork')
+
+
+@pytest.mark.parametrize('values, selector', [
+    ({}, 'app.kubernetes.io/component=agent,app.kubernetes.io/instance=warpshare,app.kubernetes.io/name=warpshare'),
+    ({'selectorLabelsOverride': {'app': 'gpu'}}, 'app=gpu,app.kubernetes.io/component=agent')])
+def test_the_dashboard_finds_the_agents_of_this_release(program, values, selector):
+    rendered = chart.render(program, {'dashboard': {'enabled': True}, 'namespaceOverride': 'elsewhere', **values})
+    container, = rendered.one('Deployment', 'warpshare-dashboard')['spec']['template']['spec']['containers']
+    assert environment(container)['WARPSHARE_AGENT_SELECTOR'] == selector
+    assert environment(container)['WARPSHARE_AGENT_NAMESPACE'] == 'elsewhere'
+    labels = rendered.one('DaemonSet', 'warpshare-agent')['spec']['template']['metadata']['labels']
+    assert all(labels[key] == value for key, value in (word.split('=') for word in selector.split(',')))
+    service = rendered.one('Service', 'warpshare-dashboard')['spec']
+    deployed = rendered.one('Deployment', 'warpshare-dashboard')['spec']['template']['metadata']['labels']
+    assert service['selector'].items() <= deployed.items() and service['selector'] != rendered.one(
+        'DaemonSet', 'warpshare-agent')['spec']['selector']['matchLabels']
 
 
 def test_no_node_may_be_written_by_default(program):

@@ -31,6 +31,12 @@
 {{- if and $authorization.enabled .Values.metrics.podMonitor.enabled (not (and $authorization.credentials.name $authorization.credentials.key)) }}
 {{- fail "metrics.authorization with metrics.podMonitor needs metrics.authorization.credentials: {name: SECRET, key: token}, the token that Prometheus shows; or use metrics.serviceMonitor, which shows Prometheus' own" }}
 {{- end }}
+{{- if and .Values.dashboard.enabled (not .Values.metrics.enabled) }}
+{{- fail "dashboard.enabled needs metrics.enabled: the agents' pages are on that port" }}
+{{- end }}
+{{- if and .Values.dashboard.enabled $authorization.enabled }}
+{{- fail "dashboard.enabled and metrics.authorization.enabled: the dashboard reads the agents' pages through the API server, which takes its token away; choose one" }}
+{{- end }}
 {{- $config := .Values.config }}
 {{- if and $config.map $config.name }}
 {{- fail "config.map and config.name are both set: one of them" }}

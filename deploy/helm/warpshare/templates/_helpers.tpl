@@ -33,6 +33,13 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
+{{/* The agents' pods, as --agent-selector has them. */}}
+{{- define "warpshare.agentSelector" -}}
+{{- $words := list }}
+{{- range $key, $value := include "warpshare.selector" (list . "agent") | fromYaml }}{{ $words = append $words (printf "%s=%s" $key $value) }}{{ end -}}
+{{- join "," $words -}}
+{{- end }}
+
 {{- define "warpshare.metadata" -}}
 {{- $root := index . 0 -}}
 name: {{ include "warpshare.fullname" $root }}{{ with index . 1 }}-{{ . }}{{ end }}
