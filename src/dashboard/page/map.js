@@ -2,7 +2,7 @@
 // cluster of thousands of GPUs is there at once.
 
 import {el, link, plural, shortModel} from './dom.js';
-import {nodes} from './api.js';
+import {cluster, nodes} from './api.js';
 import {byName, colourNamespaces, colourOf, colouredNamespaces, found, freeOf, isIll, isNodeFound, isShareDim, stateOf, sum, trouble, unitState} from './model.js';
 import {hideTip, showTip} from './tip.js';
 
@@ -150,7 +150,10 @@ function arrange() {
   if (elements.length !== list.children.length || elements.some((element, i) => list.children[i] !== element))
     list.replaceChildren(...elements);
   list.dataset.size = choices.size;
-  document.getElementById('none').hidden = shown.length > 0;
+  const none = document.getElementById('none');
+  none.hidden = shown.length > 0;
+  none.textContent = found.query ? 'Nothing of that name.' : nodes.size > 0 ? 'No such nodes.' : !cluster.isComplete ? 'Asking the API server …' :
+    'No nodes with GPUs: none runs an agent, or has a resource or a label of NVIDIA\'s.';
   document.getElementById('shown').textContent = shown.length === nodes.size ? '' : `${plural(shown.length, 'node')} of ${nodes.size} shown`;
 }
 
@@ -242,6 +245,6 @@ export function drawMap(main) {
       choice('size', 'Size', [['large', 'large'], ['small', 'small']]),
       el('span', {id: 'shown', class: 'quiet', role: 'status'})),
     el('div', {id: 'legend', class: 'legend', 'aria-label': 'Legend'}), list,
-    el('p', {id: 'none', class: 'empty', hidden: true}, found.query ? 'Nothing of that name.' : 'No nodes with GPUs.'));
+    el('p', {id: 'none', class: 'empty', hidden: true}));
   updateMap();
 }
