@@ -286,7 +286,7 @@ static bool note_failure(struct cluster_entry *entry, const struct kube_answer *
         }
         if (is_of_agent(answer) && (answer->status == 401 || answer->status == 403))
                 reason = xasprintf(
-                        "it refuses what comes through the API server (%u): its pages want a token of their own",
+                        "it refuses what comes through the API server (%u), which passes no token on: --metrics-authorization",
                         answer->status);
         else if (is_of_agent(answer))
                 reason = xasprintf(

@@ -116,6 +116,19 @@ def test_programs_get_json_and_csv(two_nodes, kubectl):
     assert table[0]['energy_estimated_joules'] == ''  # not known
 
 
+def test_what_is_watched_is_shown_again_until_nobody_reads_it(api, fleet, two_nodes, tmp_path, kubectl):
+    kubectl('nodes', '-w', '--interval=0', status=2, says="--interval: '0' is no number of seconds from 1 to 3600")
+    with subprocess.Popen([tmp_path / 'kubectl-warpshare', 'top', '-w', '--interval', '1', '-o', 'json', '--kubeconfig', api.kubeconfig()],
+                          stdout=subprocess.PIPE, text=True) as program:
+        first = json.loads(program.stdout.readline())
+        assert len(first['nodes']) == 3
+        fleet.pages['node-b'] = page('node-b')
+        while next(n for n in json.loads(program.stdout.readline())['nodes'] if n['name'] == 'node-b')['page']['gpus']:
+            pass
+        program.stdout.close()
+        assert program.wait(timeout=60) == 0
+
+
 def test_an_agent_that_does_not_answer_is_named_and_the_rest_is_shown(fleet, two_nodes, kubectl):
     fleet.pages['node-b'] = (404, '404 page not found\n')
     text = kubectl('nodes', says='the agent of node-b: it serves no page /node (404): its version is too old')

@@ -1,16 +1,31 @@
 /* kubectl warpshare nodes, top and shares. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/text.h"
 #include "cmd/cluster/command.h"
 #include "cmd/cluster/session.h"
 #include "cmd/cluster/show.h"
+#include "io/loop.h"
 
 #define MOST_NODES 64U /* on the command line */
 
 static const char *const sorts[] = {"memory", "sm", "pod", NULL}; /* in the order of enum show_sort */
 
-enum { SORT = SESSION_FLAGS };
+enum { WATCH = SESSION_FLAGS, INTERVAL, SORT };
+
+#define WATCH_ROWS                                                                                                     \
+        [WATCH] = {.flag = "watch",                                                                                    \
+                .aliases = {"w"},                                                                                      \
+                .type = OPTION_BOOL,                                                                                   \
+                .fallback = "false",                                                                                   \
+                .help = "show it again and again, until it is interrupted"},                                           \
+        [INTERVAL] = {.flag = "interval",                                                                              \
+                .type = OPTION_STRING,                                                                                 \
+                .fallback = "5",                                                                                       \
+                .argument = "SECONDS",                                                                                 \
+                .help = "between two times, 1 to 3600"}
 
 #define SORT_ROW                                                                                                       \
         [SORT] = {.flag = "sort-by",                                                                                   \
@@ -20,9 +35,9 @@ enum { SORT = SESSION_FLAGS };
                 .argument = "WORD",                                                                                    \
                 .help = "order of pods: memory or sm in use, the most first, or pod, by name"}
 
-static const struct option nodes_own[] = {SESSION_ROWS(session_outputs)};
-static const struct option top_own[] = {SESSION_ROWS(session_outputs), SORT_ROW};
-static const struct option shares_own[] = {SESSION_ROWS(session_outputs_of_rows), SORT_ROW};
+static const struct option nodes_own[] = {SESSION_ROWS(session_outputs), WATCH_ROWS};
+static const struct option top_own[] = {SESSION_ROWS(session_outputs), WATCH_ROWS, SORT_ROW};
+static const struct option shares_own[] = {SESSION_ROWS(session_outputs_of_rows), WATCH_ROWS, SORT_ROW};
 
 const struct command_line kubectl_nodes_line = {
         .shared = command_line_none,
@@ -70,9 +85,10 @@ const struct command_line kubectl_shares_line = {
         .more_help = SESSION_RIGHTS,
 };
 
-static void print_json(json_t *json)
+/* Again and again, each time is a line. */
+static void print_json(json_t *json, bool is_line)
 {
-        json_dumpf(json, stdout, JSON_INDENT(2));
+        json_dumpf(json, stdout, is_line ? JSON_COMPACT : JSON_INDENT(2));
         putchar('\n');
         json_decref(json);
 }
@@ -100,10 +116,11 @@ enum list { LIST_NODES, LIST_TOP, LIST_SHARES };
 static void print_list(
         enum list list, const struct cluster_view *view, const struct show *show, const char *const *values)
 {
+        const bool is_watch = strcmp(values[WATCH], "true") == 0;
         struct strbuf text = STRBUF_INIT;
 
         if (session_wants(values, "json")) {
-                print_json(show_json(view, show));
+                print_json(show_json(view, show), is_watch);
                 return;
         }
         if (session_wants(values, "csv"))
@@ -114,23 +131,50 @@ static void print_list(
                 show_gpus(&text, view, show);
         else
                 show_shares(&text, view, show);
+        if (is_watch && isatty(STDOUT_FILENO))
+                fputs("\033[H\033[2J", stdout);
         fputs(text.data, stdout);
+        if (is_watch && !isatty(STDOUT_FILENO))
+                putchar('\n');
         strbuf_done(&text);
+}
+
+static bool has_ended(void *data UNUSED)
+{
+        return ferror(stdout);
+}
+
+/* Until it is interrupted, or nobody reads it any more. */
+static void watch_list(enum list list, struct session *session, const struct show *show, const char *const *values,
+        uint64_t interval_ms)
+{
+        while (fflush(stdout) == 0) {
+                loop_run_until(&session->loop, has_ended, NULL, interval_ms);
+                print_list(list, cluster_view(session->cluster), show, values);
+        }
 }
 
 static int run_list(enum list list, const struct command_line *line, int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct cluster_options options = CLUSTER_OPTIONS_INIT;
-        const char *values[SESSION_FLAGS + 1];
+        const char *values[SORT + 1];
         const struct cluster_view *view;
         struct session session;
         struct option_set set;
+        uint64_t seconds;
         struct show show;
+        struct error err;
         int status;
 
-        if (!command_line_read(line, &set, values, &arena, argc, argv, &status) ||
-                !session_open(&session, line, values, &status))
+        if (!command_line_read(line, &set, values, &arena, argc, argv, &status))
+                return status;
+        if (!text_to_uint(values[INTERVAL], 3600, &seconds) || seconds == 0) {
+                error_raise(&err, ERROR_INVALID, "--interval: '%.40s' is no number of seconds from 1 to 3600",
+                        values[INTERVAL]);
+                return command_line_refuse(line, &err);
+        }
+        if (!session_open(&session, line, values, &status))
                 return status;
         show = (struct show){.names = set.words,
                 .n_names = set.n_words,
@@ -143,6 +187,7 @@ static int run_list(enum list list, const struct command_line *line, int argc, c
                 .has_headers = strcmp(values[FLAG_NO_HEADERS], "true") != 0,
                 .has_colours = command_line_wants_colours()};
         options.has_pods = false;
+        options.interval_ms = strcmp(values[WATCH], "true") == 0 ? seconds * 1000 : 0;
         options.node = set.n_words == 1 ? set.words[0] : NULL;
         view = session_look(&session, line, values, options);
         status = say_unknown(line, view, &show);
@@ -150,6 +195,8 @@ static int run_list(enum list list, const struct command_line *line, int argc, c
                 status = EXIT_FAILED;
         else
                 print_list(list, view, &show, values);
+        if (options.interval_ms > 0 && status == 0)
+                watch_list(list, &session, &show, values, options.interval_ms);
         session_close(&session);
         return status;
 }
