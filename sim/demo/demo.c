@@ -180,6 +180,12 @@ static void show_mig(struct demo *demo)
         demo_show_mig(demo);
 }
 
+static void show_top(struct demo *demo)
+{
+        demo_heading(demo, "11. Who was granted how much of which GPU, and uses it: on a screen, or once");
+        demo_show_top(demo);
+}
+
 static void on_interrupt(uv_signal_t *handle, int number UNUSED)
 {
         ((struct demo *)handle->data)->interrupted = true;
@@ -211,6 +217,7 @@ static const struct {
         {DEMO_ANY_PARTS, show_any_parts},
         {DEMO_CLAIMS, show_claims},
         {DEMO_MIG, show_mig},
+        {DEMO_ANY_PARTS, show_top},
 };
 
 int main(int argc, char **argv)

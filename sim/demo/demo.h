@@ -81,5 +81,7 @@ void demo_show_declared_pods(struct demo *demo);
 void demo_show_mig(struct demo *demo);
 /* Shows shares of one GPU by DRA, and a claim for the whole GPU, which waits until they have ended. */
 void demo_show_claims(struct demo *demo);
+/* Shows what `warpshare top` says of the node, with three pods. */
+void demo_show_top(struct demo *demo);
 void demo_show_daemons(struct demo *demo);
 bool demo_has_daemons(void *demo); /* all are ready for the configuration in force, or the agent has ended */

@@ -53,6 +53,9 @@ def test_the_demonstration_shows_what_it_promises():
     assert re.findall(r'^    nvidia\.com/(mig-1g\.10gb|mig-2g\.20gb|mig-3g\.40gb): +(\d+)$', done.stdout, re.MULTILINE) == [
         ('mig-1g.10gb', '2'), ('mig-2g.20gb', '1'), ('mig-3g.40gb', '1'), ('mig-1g.10gb', '7'), ('mig-2g.20gb', '0'), ('mig-3g.40gb', '0')]
     assert re.search(r'^    now  │1g\.10gb │1g\.10gb │-2g\.20gb +│-3g\.40gb +│\n    then │1g\.10gb │1g\.10gb │(\+1g\.10gb│){5} +│$', done.stdout, re.MULTILINE)
+    end = done.stdout[done.stdout.index('$ warpshare top --once'):]
+    for pod, replicas, memory in (('training', 7, '22.1'), ('notebook', 3, '9.5'), ('inference', 2, '6.3')):
+        assert re.search(r'default/%s +main +%d +0 MiB +%s GiB .* %d0 %%' % (pod, replicas, re.escape(memory), replicas), end), end
     assert 'All as it should be.' in done.stdout
     assert 'Not as it should be' not in done.stdout
     assert ESCAPE not in done.stdout
