@@ -209,3 +209,12 @@ def test_the_entry_point_shows_the_demonstration(pod):
     container = pod.start('nvidia-device-plugin', 'demo')
     assert container.wait(timeout=300) == 0, container.log()
     assert 'nvidia.com/gpu:  80' in container.log() and 'Three pods ask for' in container.log()
+
+
+@needs_containers
+def test_the_screen_of_top_has_its_library_and_its_terminals(pod):
+    status, output = pod.run('/bin/sh', '-c', 'LD_PRELOAD=libncursesw.so.6 warpshare --version')
+    assert status == 0 and 'cannot be preloaded' not in output, output
+    for terminal in 'linux', 'screen-256color', 'tmux-256color', 'vt100', 'xterm', 'xterm-256color':
+        path = os.path.join(ROOTFS, 'lib/terminfo', terminal[0], terminal)
+        assert os.path.getsize(os.path.realpath(path)) > 500, terminal
