@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/metrics.h"
+#include "agent/node_page.h"
 #include "bench/figure.h"
 
 #define GPUS 8U
@@ -64,7 +65,7 @@ static void make_node(struct names *names)
                         .index = names->indices[i],
                         .memory = UINT64_C(80) << 30,
                         .replicas = 48};
-                names->gpus_known[i] = (struct gpu){.uuid = names->gpus[i], .index = i};
+                names->gpus_known[i] = (struct gpu){.uuid = names->gpus[i], .name = "", .index = i};
                 names->healthy[i] = true;
                 names->daemon_units[i] = names->gpus[i];
                 names->servers[i] = (struct mps_server){.pid = (pid_t)(100 + i), .status = "ACTIVE"};
@@ -80,7 +81,8 @@ static void make_node(struct names *names)
         names->resource = (struct resource){
                 .name = "nvidia.com/gpu.shared", .strategy = SHARING_MPS, .units = names->units, .n_units = GPUS};
         names->mps = (struct mps_status){.daemons = names->daemons, .n_daemons = GPUS};
-        names->inventory = (struct inventory){.gpus = names->gpus_known, .n_gpus = GPUS};
+        names->inventory =
+                (struct inventory){.driver_version = "580.105.08", .gpus = names->gpus_known, .n_gpus = GPUS};
         mps_faults_follow(&names->faults, &names->mps);
 }
 
@@ -190,6 +192,38 @@ static void measure_page(const struct names *names, bool is_mps, const char *nam
         free(figure.samples);
 }
 
+/* GET /node, without its HTTP. */
+static void measure_node_page(const struct names *names, bool has_history, const char *name, const char *size_name)
+{
+        struct figure figure = {.name = name, .unit = "ms"};
+        struct usage *usage = usage_new();
+        size_t size = 0;
+
+        for (unsigned int i = 1; i <= USAGE_RING_MINUTES; i++)
+                usage_add(usage, make_samples(names, ALL, false, i * UINT64_C(60000)), NULL, 0);
+        for (unsigned int i = 0; i < TIMES; i++) {
+                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+                struct agent_usage_view view = {.usage = usage, .samples = usage_samples(usage)};
+                const struct agent_node_facts facts = {
+                        .inventory = &names->inventory, .usage = &view, .has_history = has_history};
+                const int64_t started = clock_ns();
+                struct node_page page;
+                char *text;
+
+                view.n_shares = usage_shares(usage, &arena, &view.shares);
+                view.n_rows = usage_rows(names->owners, ALL, view.shares, view.n_shares, &arena, &view.rows);
+                agent_node_page_make(&page, &arena, &facts);
+                text = node_page_write(&page, false);
+                figure_add(&figure, (double)(clock_ns() - started) / 1e6);
+                size = strlen(text);
+                free(text);
+        }
+        usage_free(usage);
+        figure_print(&figure);
+        figure_print_one(size_name, "KiB", (double)size / 1024);
+        free(figure.samples);
+}
+
 static void measure_memory(const struct names *names)
 {
         const size_t before = mallinfo2().uordblks;
@@ -212,6 +246,8 @@ int main(void)
         measure_page(names, true, "usage_page_mps", "usage_size_mps");
         make_time_sliced(names);
         measure_page(names, false, "usage_page", "usage_size");
+        measure_node_page(names, false, "node_page", "node_page_size");
+        measure_node_page(names, true, "node_page_hour", "node_page_size_hour");
         mps_faults_done(&names->faults);
         free(names);
         return 0;
