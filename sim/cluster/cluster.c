@@ -316,3 +316,28 @@ const json_t *cluster_put(struct cluster *cluster, const char *collection, json_
         tell_watchers(cluster);
         return written;
 }
+
+void cluster_wipe_slices(struct cluster *cluster, const char *node, const char *driver)
+{
+        json_t *slices = cluster_objects(cluster, CLUSTER_SLICES);
+        const char *name;
+        json_t *slice;
+        void *next;
+
+        json_object_foreach_safe(slices, next, name, slice)
+        {
+                const json_t *spec = json_object_get(slice, "spec");
+                const char *its_node = json_string_value(json_object_get(spec, "nodeName"));
+                const char *its_driver = json_string_value(json_object_get(spec, "driver"));
+                _free_ char *path = xasprintf(CLUSTER_SLICES "/%s", name);
+                json_t *answer;
+
+                if (!its_node || !its_driver || strcmp(its_node, node) != 0 ||
+                        (driver && strcmp(its_driver, driver) != 0))
+                        continue;
+                (void)store_serve(&cluster->store,
+                        &(struct store_request){.method = "DELETE", .path = path, .query = ""}, &answer);
+                json_decref(answer);
+        }
+        tell_watchers(cluster);
+}

@@ -41,6 +41,9 @@ json_t *cluster_objects(const struct cluster *cluster, const char *collection);
  */
 const json_t *cluster_put(struct cluster *cluster, const char *collection, json_t *object);
 
+/* As kubelet does: deletes the ResourceSlices of that node, of this driver or of all (NULL). */
+void cluster_wipe_slices(struct cluster *cluster, const char *node, const char *driver);
+
 /*
  * The scheduler, pure: the status.allocation for a claim with one request for one device, for the caller to release. |slices|
  * ({name: object}) are searched for devices of |node| in the order of their names; what |claims| ({name: object}) have is

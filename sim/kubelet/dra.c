@@ -29,9 +29,19 @@ struct instance {
         struct dra_health *health; /* once it is registered */
 };
 
+/* A driver that has registered once. */
+struct known {
+        struct list link;
+        char *driver;
+        uint64_t connected_ms; /* when there was a connection last */
+        bool is_wiped;
+};
+
 struct kubelet_dra {
+        struct kubelet_dra_options options; /* its registry is the next */
         uv_loop_t *loop;
         char *registry;
+        struct list known;
         struct dirwatch *watch;
         struct list instances; /* the newest last */
         struct list calls;
@@ -160,6 +170,54 @@ static void drop_outdated(struct kubelet_dra *dra)
         }
 }
 
+/* ---- slices of drivers that are away ---- */
+
+static struct known *known_of(struct kubelet_dra *dra, const char *driver)
+{
+        struct known *known;
+
+        LIST_FOR_EACH(link, &dra->known) {
+                known = container_of(link, struct known, link);
+                if (strcmp(known->driver, driver) == 0)
+                        return known;
+        }
+        known = xcalloc(1, sizeof(*known));
+        known->driver = xstrdup(driver);
+        list_append(&dra->known, &known->link);
+        return known;
+}
+
+static void known_free(struct known *known)
+{
+        list_remove(&known->link);
+        free(known->driver);
+        free(known);
+}
+
+static void wipe_slices(struct kubelet_dra *dra)
+{
+        const uint64_t now = uv_now(dra->loop);
+
+        LIST_FOR_EACH(link, &dra->instances) {
+                const struct instance *instance = container_of(link, struct instance, link);
+
+                if (instance->is_registered && dra_health_is_connected(instance->health)) {
+                        struct known *known = known_of(dra, instance->driver);
+
+                        known->connected_ms = now;
+                        known->is_wiped = false;
+                }
+        }
+        LIST_FOR_EACH(link, &dra->known) {
+                struct known *known = container_of(link, struct known, link);
+
+                if (known->is_wiped || now - known->connected_ms < dra->options.wipe_ms)
+                        continue;
+                known->is_wiped = true;
+                dra->options.wipe(known->driver, dra->options.data);
+        }
+}
+
 static void scan_registry(void *data)
 {
         struct kubelet_dra *dra = data;
@@ -178,6 +236,8 @@ static void scan_registry(void *data)
         }
         if (folder)
                 closedir(folder);
+        if (dra->options.wipe)
+                wipe_slices(dra);
 }
 
 static const struct instance *find(const struct kubelet_dra *dra, const char *driver)
@@ -308,18 +368,23 @@ static void start_call(struct kubelet_dra *dra, const char *driver, const char *
 
 /* ---- public ---- */
 
-int kubelet_dra_new(struct kubelet_dra **ret, uv_loop_t *loop, const char *registry, struct error *err)
+int kubelet_dra_new(struct kubelet_dra **ret, const struct kubelet_dra_options *options, struct error *err)
 {
         struct kubelet_dra *dra = xcalloc(1, sizeof(*dra));
 
-        dra->loop = loop;
-        dra->registry = xstrdup(registry);
+        dra->options = *options;
+        dra->options.wipe_ms = options->wipe_ms ? options->wipe_ms : KUBELET_DRA_WIPE_MS;
+        dra->loop = options->loop;
+        dra->registry = xstrdup(options->registry);
+        list_init(&dra->known);
         list_init(&dra->instances);
         list_init(&dra->calls);
-        if (dirwatch_new(&dra->watch, loop, registry, POLL_MS, scan_registry, dra, err) < 0) {
+        if (dirwatch_new(&dra->watch, dra->loop, dra->registry, POLL_MS, scan_registry, dra, err) < 0) {
                 kubelet_dra_close(dra);
                 return -1;
         }
+        if (options->wipe)
+                options->wipe(NULL, options->data);
         scan_registry(dra);
         *ret = dra;
         return 0;
@@ -334,6 +399,8 @@ struct kubelet_dra *kubelet_dra_close(struct kubelet_dra *dra)
                 rpc_client_close(TAKE_PTR(container_of(dra->calls.next, struct call, link)->client));
         while (!list_is_empty(&dra->instances))
                 instance_free(container_of(dra->instances.next, struct instance, link));
+        while (!list_is_empty(&dra->known))
+                known_free(container_of(dra->known.next, struct known, link));
         free(dra->registry);
         free(dra);
         return NULL;

@@ -4,7 +4,8 @@
  * service for claims. It knows no pods: its caller has to prepare a claim for the first pod and unprepare it after the last.
  *
  * As kubelet does, it uses the instance of a driver that registered last, and the first of the driver's versions that it
- * speaks.
+ * speaks. It has the ResourceSlices of its node deleted: all when it starts, and those of a driver that it has had no connection to
+ * for 30 seconds.
  *
  * One thread, the loop's.
  */
@@ -18,8 +19,18 @@
 
 struct kubelet_dra;
 
-/* |registry|: "/var/lib/kubelet/plugins_registry"; it may not exist yet. */
-int kubelet_dra_new(struct kubelet_dra **ret, uv_loop_t *loop, const char *registry, struct error *err) MUST_USE;
+#define KUBELET_DRA_WIPE_MS UINT64_C(30000)
+
+struct kubelet_dra_options {
+        uv_loop_t *loop;
+        const char *registry; /* "/var/lib/kubelet/plugins_registry"; it may not exist yet */
+        uint64_t wipe_ms;     /* 0: KUBELET_DRA_WIPE_MS */
+        /* The ResourceSlices of the node are to be deleted: of this driver, or of all (NULL). May be NULL. */
+        void (*wipe)(const char *driver, void *data);
+        void *data;
+};
+
+int kubelet_dra_new(struct kubelet_dra **ret, const struct kubelet_dra_options *options, struct error *err) MUST_USE;
 
 /* Calls without an answer are answered with an error before this returns. Accepts NULL, returns NULL. */
 struct kubelet_dra *kubelet_dra_close(struct kubelet_dra *dra);

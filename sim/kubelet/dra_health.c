@@ -133,6 +133,11 @@ struct dra_health *dra_health_close(struct dra_health *health)
         return NULL;
 }
 
+bool dra_health_is_connected(const struct dra_health *health)
+{
+        return health && health->client;
+}
+
 enum kubelet_dra_health dra_health_of(const struct dra_health *health, const char *device)
 {
         const struct device *found = health ? find(health, device) : NULL;

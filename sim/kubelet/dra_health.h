@@ -17,5 +17,8 @@ struct dra_health *dra_health_new(uv_loop_t *loop, const char *endpoint);
 /* The memory goes when the loop has closed the timer. Accepts NULL, returns NULL. */
 struct dra_health *dra_health_close(struct dra_health *health);
 
+/* The driver has not closed the connection, nor died. */
+bool dra_health_is_connected(const struct dra_health *health);
+
 /* KUBELET_DRA_UNKNOWN where |health| is NULL. */
 enum kubelet_dra_health dra_health_of(const struct dra_health *health, const char *device);

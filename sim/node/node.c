@@ -149,6 +149,11 @@ static char *kubeconfig_path(const struct sim_node *node)
         return xasprintf("%s/kubeconfig", node->folder);
 }
 
+static void wipe_slices(const char *driver, void *data)
+{
+        cluster_wipe_slices(((struct sim_node *)data)->cluster, SIM_NODE_NAME, driver);
+}
+
 static int start_cluster(struct sim_node *node, struct error *err)
 {
         _free_ char *path = kubeconfig_path(node);
@@ -163,7 +168,10 @@ static int start_cluster(struct sim_node *node, struct error *err)
         text = cluster_kubeconfig(node->cluster);
         if (file_write(path, text, strlen(text), err) < 0 || file_make_folder(registry, err) < 0)
                 return -1;
-        return kubelet_dra_new(&node->dra, node->loop, registry, err);
+        return kubelet_dra_new(&node->dra,
+                &(struct kubelet_dra_options){
+                        .loop = node->loop, .registry = registry, .wipe = wipe_slices, .data = node},
+                err);
 }
 
 static int start_agent(struct sim_node *node, struct sim_process *process, struct error *err)

@@ -180,6 +180,24 @@ static void test_slices_are_published_and_put_back(void **state)
         assert_true(loop_run_until(&f->loop, is_restored, f, PATIENCE_MS));
 }
 
+static void test_slices_that_kubelet_wipes_are_put_back(void **state)
+{
+        struct fixture *f = *state;
+        size_t count;
+
+        start_publisher(f);
+        assert_true(is_restored(f));
+        count = json_object_size(cluster_objects(f->cluster, CLUSTER_SLICES));
+        cluster_wipe_slices(f->cluster, "another-node", NULL);
+        cluster_wipe_slices(f->cluster, NODE, "another.driver");
+        assert_int_equal(json_object_size(cluster_objects(f->cluster, CLUSTER_SLICES)), count);
+        f->is_published = false;
+        cluster_wipe_slices(f->cluster, NODE, NULL);
+        assert_int_equal(json_object_size(cluster_objects(f->cluster, CLUSTER_SLICES)), 0);
+        assert_true(loop_run_until(&f->loop, is_restored, f, PATIENCE_MS));
+        assert_int_equal(json_object_size(cluster_objects(f->cluster, CLUSTER_SLICES)), count);
+}
+
 /* "gpu-0-shared memory=10Gi …", or "" where nothing fits. The claim is kept. */
 static char *claim(struct fixture *f, const char *name, const char *class_name, json_t *capacity)
 {
@@ -256,6 +274,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_objects_are_made_changed_and_removed, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_slices_are_published_and_put_back, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_slices_that_kubelet_wipes_are_put_back, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_three_shares_of_one_gpu_and_not_the_whole_gpu_meanwhile, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_the_whole_gpu_and_no_share_meanwhile, set_up, tear_down),

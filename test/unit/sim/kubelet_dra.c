@@ -36,6 +36,7 @@ struct fixture {
         struct kubelet_dra *dra;
         bool is_answered;
         char said[256];
+        char wiped[256]; /* "all DRIVER " */
 };
 
 static void hear(struct driver *driver, const char *what, struct dra_work *work, const struct dra_service_claim *claim)
@@ -97,6 +98,14 @@ static void stop_driver(struct driver *driver)
         dra_registration_close(TAKE_PTR(driver->registration), 0, on_driver_closed, driver);
 }
 
+static void on_wipe(const char *driver, void *data)
+{
+        struct fixture *f = data;
+        size_t length = strlen(f->wiped);
+
+        snprintf(f->wiped + length, sizeof(f->wiped) - length, "%s ", driver ? driver : "all");
+}
+
 static int set_up(void **state)
 {
         struct fixture *f = xcalloc(1, sizeof(*f));
@@ -109,7 +118,12 @@ static int set_up(void **state)
         snprintf(f->registry, sizeof(f->registry), "%s/registry", f->folder);
         snprintf(f->plugins, sizeof(f->plugins), "%s/plugins", f->folder);
         assert_int_equal(mkdir(f->registry, 0755), 0);
-        assert_ok(kubelet_dra_new(&f->dra, &f->loop, f->registry, &err), &err);
+        assert_ok(
+                kubelet_dra_new(&f->dra,
+                        &(struct kubelet_dra_options){
+                                .loop = &f->loop, .registry = f->registry, .wipe_ms = 1500, .wipe = on_wipe, .data = f},
+                        &err),
+                &err);
         *state = f;
         return 0;
 }
@@ -248,6 +262,27 @@ static void test_the_health_of_devices_is_heard_until_the_driver_goes(void **sta
         assert_true(loop_run_until(&f->loop, is_unknown, f, PATIENCE_MS));
 }
 
+static bool is_wiped(void *data)
+{
+        return strcmp(((struct fixture *)data)->wiped, "all " DRIVER " ") == 0;
+}
+
+/* Its slices; what other drivers have at the start was there before this kubelet. */
+static void test_slices_are_wiped_at_the_start_and_when_a_driver_is_away(void **state)
+{
+        struct fixture *f = *state;
+
+        assert_string_equal(f->wiped, "all ");
+        start_driver(f, 0);
+        assert_true(loop_run_until(&f->loop, has_driver, f, PATIENCE_MS));
+        assert_false(loop_run_until(&f->loop, is_wiped, f, 4000));
+        stop_driver(&f->drivers[0]);
+        assert_true(loop_run_until(&f->loop, is_wiped, f, PATIENCE_MS));
+        start_driver(f, 1);
+        assert_true(loop_run_until(&f->loop, has_driver, f, PATIENCE_MS));
+        assert_string_equal(f->wiped, "all " DRIVER " ");
+}
+
 static void test_a_call_that_is_not_answered_ends_with_it(void **state)
 {
         struct fixture *f = *state;
@@ -271,6 +306,8 @@ int main(void)
                         test_of_two_instances_the_one_that_came_last_is_called, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_the_health_of_devices_is_heard_until_the_driver_goes, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_slices_are_wiped_at_the_start_and_when_a_driver_is_away, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_call_that_is_not_answered_ends_with_it, set_up, tear_down),
         };
 
