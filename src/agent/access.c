@@ -43,7 +43,8 @@ static void on_verdict(const struct kube_verdict *verdict, void *data)
                 question->done(METRICS_UNDECIDED, "the API server does not say who may read this", question->waiting);
         else if (!verdict->allowed[0])
                 question->done(METRICS_DENIED,
-                        "you may not read this: it needs the right to get this path, a nonResourceURL", question->waiting);
+                        "you may not read this: it needs the right to get this path, a nonResourceURL",
+                        question->waiting);
         else
                 question->done(METRICS_ALLOWED, NULL, question->waiting);
         free(question);
