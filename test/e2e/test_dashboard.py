@@ -9,6 +9,7 @@ import pytest
 from apiserver import PATIENCE, ApiServer
 from dashboard import Dashboard
 from fleet import Fleet, gpu, page, pod, share
+from node import GPU, sharing, v100s
 
 API = ['overview', 'events', 'search?q=train', 'nodes/n1', 'gpus/GPU-00000000-0000-0000-0000-000000000000', 'pods/team-a/train']
 
@@ -271,6 +272,36 @@ def test_many_connections_that_say_nothing_keep_nobody_out(open_):
     finally:
         for connection in silent:
             connection.close()
+
+
+# ---- the other side is the real one ----
+
+def test_a_real_agent_shows_its_shares_and_a_gpu_that_is_lost(api, start, node):
+    machine = os.path.join(node.folder, 'machine')
+    os.makedirs(os.path.join(machine, 'proc/4711'))
+    kubelet = node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--system-root', machine)
+    node.wait_counts(16)
+    port = int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+    kubelet.admit('train', GPU, 1)
+    with open(os.path.join(machine, 'proc/4711/cgroup'), 'w', encoding='ascii') as file:
+        file.write(f'0::/kubepods/burstable/pod{kubelet.pods["train"].uid}/{1:064}\n')
+    gpus = v100s()
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    with Fleet(api) as fleet:
+        fleet.add_node('n1', agent=False)
+        fleet.put_agent('n1', 'agent-n1', port)
+        dashboard = start('--authorization', 'proxy')
+        dashboard.until('/api/v1/search?q=default/train', lambda answer: answer['pods'])
+        shares = dashboard.until('/api/v1/pods/default/train', lambda answer: any(
+            row['share'].get('memoryUsed') == 3 << 30 for row in answer['shares']))['shares']
+        assert {(row['node'], row['unit']['sharing'], row['unit']['replicas']) for row in shares} == {('n1', 'time-slicing', 4)}
+        gpus[3]['lost'] = True
+        node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
+        ill = dashboard.until('/api/v1/overview', lambda answer: [
+            unit['ill'] for gpu_ in answer['nodes'][0]['gpus'] for unit in gpu_['units'] if 'ill' in unit])
+        reasons = [unit['ill'] for gpu_ in ill['nodes'][0]['gpus'] for unit in gpu_['units'] if 'ill' in unit]
+        assert len(reasons) == 1 and '79' in reasons[0]
 
 
 # ---- the command ----
