@@ -10,7 +10,6 @@
 
 #define DRIVER "gpu.warpshare.dev"
 #define DEVICE_NAME_SIZE 64 /* a DNS label */
-#define PATIENCE_MS UINT64_C(60000)
 #define RETRY_MS UINT64_C(100)
 
 struct claim {
@@ -159,7 +158,7 @@ static bool never(void *data UNUSED)
 static bool run(struct demo *demo, struct claim *claim)
 {
         const struct kubelet_dra_claim wanted = asked(demo, claim);
-        uint64_t deadline = uv_hrtime() + PATIENCE_MS * 1000000;
+        uint64_t deadline = uv_hrtime() + DEMO_PATIENCE_MS * 1000000;
 
         claim->pod.name = claim->name;
         claim->pod.demo = demo;
@@ -234,7 +233,7 @@ void demo_show_claims(struct demo *demo)
         };
         struct claim whole = {.name = "whole", .device_class = DRIVER};
 
-        if (!sim_node_wait(&demo->node, is_offered, demo, PATIENCE_MS) || !demo->node.agent->runs) {
+        if (!sim_node_wait(&demo->node, is_offered, demo, DEMO_PATIENCE_MS) || !demo->node.agent->runs) {
                 demo_fail(demo, "two devices should be offered");
                 return;
         }

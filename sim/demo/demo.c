@@ -77,13 +77,13 @@ static void kill_daemon(struct demo *demo)
         collect_pids(demo, before);
         demo->lost_gpu = demo->busiest;
         kill(before[killed], SIGKILL);
-        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), 5000);
-        sim_node_wait(&demo->node, has_fault, demo, 5000);
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1));
+        sim_node_wait(&demo->node, has_fault, demo, DEMO_PATIENCE_MS);
         printf("\n  %swarpshare mps says:%s %s\n\n", demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN),
                 demo->fault ? demo->fault : "nothing");
         demo->lost_gpu = NULL;
-        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 10000);
-        sim_node_wait(&demo->node, demo_has_daemons, demo, 5000);
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS));
+        sim_node_wait(&demo->node, demo_has_daemons, demo, DEMO_PATIENCE_MS);
         collect_pids(demo, after);
         for (size_t i = 0; i < DEMO_GPUS; i++)
                 changed += before[i] != after[i];
@@ -100,7 +100,7 @@ static void show_equal_parts(struct demo *demo)
                 demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
         demo_heading(demo, "1. Each GPU in 20 equal parts: the node has 80, and a pod may have one");
         demo_show_daemons(demo);
-        demo_show_counts(demo, demo->offered, 5000);
+        demo_show_counts(demo, demo->offered);
         if (demo->wrong)
                 return;
         putchar('\n');
@@ -124,7 +124,7 @@ static void show_declared(struct demo *demo)
 {
         demo_heading(
                 demo, "3. Replicas say how many containers fit, and each says what it needs (provisioning: declared)");
-        if (demo_wait_count(demo, DEMO_RESOURCE, demo->offered, 5000))
+        if (demo_wait_count(demo, DEMO_RESOURCE, demo->offered))
                 demo_show_declared_pods(demo);
         else
                 demo_fail(demo, "kubelet should count %zu", demo->offered);
@@ -134,7 +134,7 @@ static void show_any_parts(struct demo *demo)
 {
         demo_heading(demo, "4. The same GPUs with another configuration: 10 parts each, and a pod may have several");
         demo_show_daemons(demo);
-        demo_show_counts(demo, demo->offered, 5000);
+        demo_show_counts(demo, demo->offered);
         if (demo->wrong)
                 return;
         printf("\n"
@@ -156,12 +156,12 @@ static void show_any_parts(struct demo *demo)
         demo_heading(demo, "7. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");
         demo->lost_gpu = demo_uuids[FAILING_GPU];
         demo_set_lost(demo, FAILING_GPU);
-        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), 5000);
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1));
 
         demo_heading(demo, "8. The GPU answers again: three good probes, and its replicas are back by themselves");
         demo->lost_gpu = NULL;
         demo_set_lost(demo, -1);
-        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), 30000);
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS));
 }
 
 static void show_claims(struct demo *demo)

@@ -10,6 +10,7 @@
 #include "mps/client/link.h"
 #include "sim/node/node.h"
 
+#define DEMO_PATIENCE_MS UINT64_C(60000) /* a machine may be busy, or emulated */
 #define DEMO_RESOURCE "nvidia.com/gpu"
 #define DEMO_GPUS 4U
 #define DEMO_DRIVER "550.163.01"
@@ -68,9 +69,9 @@ void demo_stop(struct demo *demo);
 void demo_set_lost(struct demo *demo, int gpu);
 
 /* Waits until |wanted| devices of a resource are allocatable; false: the timeout has passed, or the agent has ended. */
-bool demo_wait_count(struct demo *demo, const char *resource, size_t wanted, uint64_t timeout_ms);
+bool demo_wait_count(struct demo *demo, const char *resource, size_t wanted);
 /* The same for DEMO_RESOURCE; shows capacity and allocatable, and how long it took. */
-void demo_show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms);
+void demo_show_counts(struct demo *demo, size_t wanted);
 /* Shows capacity and allocatable of each GPU's own resource. */
 void demo_show_counts_of_each(struct demo *demo, size_t wanted);
 void demo_show_table_head(const struct demo *demo, const char *what);

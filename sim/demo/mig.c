@@ -12,7 +12,6 @@
 #define LABEL "nvidia.com/mig.config"
 #define STATE "nvidia.com/mig.config.state"
 #define SMALL "nvidia.com/mig-1g.10gb"
-#define PATIENCE_MS UINT64_C(60000)
 
 struct offer {
         const char *resource;
@@ -53,7 +52,7 @@ static void show_plan(struct demo *demo, const char *config)
         struct drawing drawing = {0};
         const struct child_options options = {.argv = argv,
                 .environment = environment,
-                .timeout_ms = PATIENCE_MS,
+                .timeout_ms = DEMO_PATIENCE_MS,
                 .on_end = on_planned,
                 .data = &drawing};
         struct child *child;
@@ -107,12 +106,12 @@ static bool is_success(void *data)
 
 static void show_offers(struct demo *demo, const struct offer *offers, size_t n_offers)
 {
-        if (!sim_node_wait(&demo->node, is_success, demo, PATIENCE_MS))
+        if (!sim_node_wait(&demo->node, is_success, demo, DEMO_PATIENCE_MS))
                 demo_fail(demo, "the configuration should be there; its state is '%s'", label_of(demo, STATE));
         printf("  " STATE ": %s%s%s\n  Allocatable:\n", demo_style(demo, DEMO_GREEN), label_of(demo, STATE),
                 demo_style(demo, DEMO_PLAIN));
         for (size_t i = 0; i < n_offers; i++) {
-                const bool is_there = demo_wait_count(demo, offers[i].resource, offers[i].count, PATIENCE_MS);
+                const bool is_there = demo_wait_count(demo, offers[i].resource, offers[i].count);
 
                 printf("    %s:  %s%zu%s\n", offers[i].resource, demo_style(demo, is_there ? DEMO_GREEN : DEMO_RED),
                         kubelet_allocatable(demo->node.kubelet, offers[i].resource), demo_style(demo, DEMO_PLAIN));
@@ -130,7 +129,7 @@ void demo_show_mig(struct demo *demo)
 
         struct demo_pod notebook = {.name = "notebook", .requests = {{SMALL, 1}}, .n_requests = 1};
 
-        if (!demo_wait_count(demo, DEMO_RESOURCE, 1, PATIENCE_MS)) {
+        if (!demo_wait_count(demo, DEMO_RESOURCE, 1)) {
                 demo_fail(demo, "kubelet should count one GPU");
                 return;
         }

@@ -160,7 +160,7 @@ void demo_stop(struct demo *demo)
 {
         if (demo->link) {
                 mps_link_close(demo->link, on_link_closed, demo);
-                sim_node_wait(&demo->node, is_link_closed, demo, 5000);
+                sim_node_wait(&demo->node, is_link_closed, demo, DEMO_PATIENCE_MS);
         }
         sim_node_stop(&demo->node);
         demo->node = (struct sim_node){0};

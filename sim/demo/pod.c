@@ -6,8 +6,6 @@
 #include "base/alloc.h"
 #include "io/child.h"
 
-#define PATIENCE_MS UINT64_C(60000)
-
 /* ---- kubelet and the container runtime ---- */
 
 static void on_answer(const V1beta1__ContainerAllocateResponse *options, const char *error, void *data)
@@ -30,7 +28,7 @@ bool demo_pod_run(struct demo *demo, struct demo_pod *pod)
 {
         pod->demo = demo;
         kubelet_run(demo->node.kubelet, pod->name, pod->requests, pod->n_requests, on_answer, pod);
-        if (!sim_node_wait(&demo->node, is_answered, pod, PATIENCE_MS))
+        if (!sim_node_wait(&demo->node, is_answered, pod, DEMO_PATIENCE_MS))
                 demo_fail(demo, "kubelet got no answer for %s", pod->name);
         else if (!pod->container.variables)
                 demo_fail(demo, "%s does not run: %s", pod->name, pod->err.text);
@@ -91,7 +89,7 @@ struct demo_limits demo_pod_connect(struct demo *demo, const struct demo_pod *po
         const struct child_options options = {
                 .argv = (const char *const[]){program, "--brief", NULL},
                 .environment = make_environment(&arena, &pod->container),
-                .timeout_ms = PATIENCE_MS,
+                .timeout_ms = DEMO_PATIENCE_MS,
                 .on_end = on_end,
                 .data = &connection,
         };

@@ -57,11 +57,11 @@ static bool is_allocatable(void *data)
                !count->demo->node.agent->runs;
 }
 
-bool demo_wait_count(struct demo *demo, const char *resource, size_t wanted, uint64_t timeout_ms)
+bool demo_wait_count(struct demo *demo, const char *resource, size_t wanted)
 {
         struct count count = {demo, resource, wanted};
 
-        return sim_node_wait(&demo->node, is_allocatable, &count, timeout_ms) && demo->node.agent->runs;
+        return sim_node_wait(&demo->node, is_allocatable, &count, DEMO_PATIENCE_MS) && demo->node.agent->runs;
 }
 
 /* A row for each GPU and a cell for each replica; the devices come GPU by GPU. */
@@ -138,14 +138,14 @@ static void draw(const struct demo *demo)
         fflush(stdout);
 }
 
-void demo_show_counts(struct demo *demo, size_t wanted, uint64_t timeout_ms)
+void demo_show_counts(struct demo *demo, size_t wanted)
 {
         uint64_t started = uv_hrtime();
         size_t capacity;
         size_t allocatable;
         double took_ms;
 
-        demo_wait_count(demo, DEMO_RESOURCE, wanted, timeout_ms);
+        demo_wait_count(demo, DEMO_RESOURCE, wanted);
         took_ms = (double)(uv_hrtime() - started) / 1e6;
         capacity = kubelet_capacity(demo->node.kubelet, DEMO_RESOURCE);
         allocatable = kubelet_allocatable(demo->node.kubelet, DEMO_RESOURCE);
@@ -167,7 +167,7 @@ void demo_show_counts_of_each(struct demo *demo, size_t wanted)
                 demo_style(demo, DEMO_PLAIN));
         for (unsigned int i = 0; i < DEMO_GPUS; i++) {
                 _free_ char *resource = xasprintf(DEMO_RESOURCE "%u", i);
-                bool is_there = demo_wait_count(demo, resource, wanted, 5000);
+                bool is_there = demo_wait_count(demo, resource, wanted);
 
                 printf("    %s:  %s%zu%s\n", resource, demo_style(demo, is_there ? DEMO_GREEN : DEMO_RED),
                         kubelet_allocatable(demo->node.kubelet, resource), demo_style(demo, DEMO_PLAIN));
@@ -294,7 +294,7 @@ void demo_show_daemons(struct demo *demo)
 {
         printf("  %s%-13s   %-8s %8s  %8s  %10s   %s%s\n", demo_style(demo, DEMO_DIM), "MPS DAEMON", "STATE", "PID",
                 "AT MOST", "", "TIER", demo_style(demo, DEMO_PLAIN));
-        if (!sim_node_wait(&demo->node, demo_has_daemons, demo, 5000) || !demo->node.agent->runs) {
+        if (!sim_node_wait(&demo->node, demo_has_daemons, demo, DEMO_PATIENCE_MS) || !demo->node.agent->runs) {
                 demo_fail(demo, "%u MPS daemons should be ready", DEMO_GPUS);
                 return;
         }
