@@ -19,7 +19,7 @@ class Figures:
 
 
 # What may come on top of what was there when the process was first at rest.
-GROWTH = Figures(memory=2048, descriptors=8, threads=3, wakeups=10)
+GROWTH = Figures(memory=2048, descriptors=8, threads=3, wakeups=25)
 
 
 def read_status(path, key):

@@ -274,12 +274,21 @@ class Scene:
         self.faults[(what, where)] = call
         if where.isdigit():
             self._touch(uuid_of(int(where)), is_deadly=what in GONE)
+            if what == 'absent':  # the driver lets go of a GPU that nobody uses
+                self._end_programs(uuid_of(int(where)))
             if what == 'lost':
                 self.events.append({'gpu': int(where), 'xid': LOST_XID})
             self._write_gpus()
         else:
             self._touch(where)
             getattr(self, '_begin_' + what)(where)
+
+    def _end_programs(self, unit):
+        for pod in list(self.pods.values()):
+            share, program = pod.share, pod.first()
+            if share and share.unit == unit and program:
+                program.is_expected_to_end = True
+                self._signal(program.client.pid, signal.SIGKILL)
 
     def _do_mend(self, what, where, *_):
         if self.faults.pop((what, where), self) is self:
@@ -493,8 +502,8 @@ class Scene:
                 self._ports[process] = int(port.group(1))
             if REPORT.match(line):
                 self.wrong('report', line.strip())
-            if 'event=MPSLimitViolated' in line and 'violation=unknown' in line and self.is_excused(*PROCESSES):
-                continue  # nobody may know yet whose a process is
+            if 'event=MPSLimitViolated' in line and re.search('violation=(unknown|claim) ', line) and self.is_excused(*PROCESSES):
+                continue  # nobody may know yet whose a process is, or what is known of it is old
             if 'event=MPSLimitViolated' in line or 'event=MPSClientTerminated' in line:
                 self.wrong('violation', line.strip())
         return lines
