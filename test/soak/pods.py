@@ -115,11 +115,12 @@ class SoakPod:
         program = Program(self._client(*options), is_brief=not is_first)
         with self._changed:
             self.programs.append(program)
-        program.is_connected = self._check(program, share, is_first)
-        if not is_first or not program.is_connected:
-            with self._changed:
-                self.programs.remove(program)
-            self._finish(program)
+        if self._check(program, share, is_first) and is_first:
+            program.is_connected = True  # from here on take_dead() may take it
+            return
+        with self._changed:
+            self.programs.remove(program)
+        self._finish(program)
 
     def _check(self, program, share, is_first):
         try:

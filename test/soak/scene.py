@@ -35,6 +35,7 @@ OVERLAP = 1.0  # seconds that two agents of an upgrade run beside each other
 PROCESSES = ('agent', 'supervisor', 'kubelet', 'away')  # away: the API server
 IGNORED_XID, CRITICAL_XID, LOST_XID = 13, 48, 79
 GONE = ('lost', 'absent')  # faults of a GPU that is not there any more
+JUST_KILLED = 10.0  # seconds
 FROZEN = 3.0  # seconds
 KUBELET_AWAY = 2.0  # seconds
 DISK = 32  # MiB of each file system that may be full
@@ -66,6 +67,7 @@ class Scene:
         self.found = collections.OrderedDict()  # what is wrong → text
         self.agents_made = 0
         self.kills = 0  # of agents that their parent starts again
+        self._killed = 0.0  # when the last of them was
         self.restarts = 0  # of which the log says so
         self._dooms = {}  # unit → when something deadly happened to it
         self._touched = {}  # unit or process → when something happened to it
@@ -356,6 +358,7 @@ class Scene:
             pid = child_of(self.agent.pid)
             if pid:
                 self.kills += 1
+                self._killed = time.monotonic()
                 self._signal(pid, signal.SIGKILL)
             return
         if how == 'freeze':
@@ -374,7 +377,9 @@ class Scene:
         """An agent, by its parent."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGTERM)
-        process.wait()
+        status = process.wait()
+        if status == 128 + signal.SIGKILL and time.monotonic() < self._killed + JUST_KILLED:
+            process.expected_status = status  # the parent had no agent again yet, and says how the last one ended
         self.read_log(process)
         for fault in process.finish('agent'):
             self.wrong('end', fault)
