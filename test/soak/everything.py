@@ -7,6 +7,7 @@ Environment as for the tests in test/e2e. Status: 0 all held, 1 something did no
 """
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -55,7 +56,8 @@ class Run:
     def __init__(self, folder, is_quiet=False):
         self.folder = folder
         self.story = Story(folder, is_quiet)
-        self.scene = Scene(tempfile.mkdtemp(prefix='ws-soak-', dir='/tmp'), self.story.say)
+        self._api_folder = tempfile.mkdtemp(prefix='ws-soak-', dir='/tmp')
+        self.scene = Scene(self._api_folder, self.story.say)
         self.watch = figures.Watch()
         self.slowest = 0.0
         self.settled = 0
@@ -211,6 +213,7 @@ class Run:
                 self.scene.wrong('end', fault)
         except Exception as error:  # pylint: disable=broad-except
             self.scene.wrong('rig', 'the end: %s' % error)
+        shutil.rmtree(self._api_folder, ignore_errors=True)
 
 
 def run_again(steps, folder):
