@@ -149,10 +149,18 @@ static void cancel_access(void *question, void *data UNUSED)
         agent_access_cancel(question);
 }
 
+static void on_tls_trouble(const struct error *error, void *data UNUSED)
+{
+        log_warn("the new certificate for metrics cannot be used, the one before is", LOG_ERR(error));
+}
+
 /* If metrics cannot be served, the agent serves GPUs without them. */
 void agent_serve_metrics(struct agent *agent)
 {
         const struct config *config = agent->settings->config;
+        const struct http_server_tls tls = {
+                .certificate = *config->metrics_tls_certificate ? config->metrics_tls_certificate : NULL,
+                .key = *config->metrics_tls_key ? config->metrics_tls_key : NULL};
         const struct metrics_http_options options = {
                 .loop = &agent->loop,
                 .address = config->metrics_address,
@@ -161,6 +169,8 @@ void agent_serve_metrics(struct agent *agent)
                 .ailment = find_ailment,
                 .ask = config->metrics_authorization ? ask_access : NULL,
                 .cancel = cancel_access,
+                .tls = config->metrics_tls ? &tls : NULL,
+                .on_tls_trouble = on_tls_trouble,
                 .asks_local = config->metrics_authorization == METRICS_ASK_ALL,
                 .data = agent,
         };

@@ -151,6 +151,16 @@ static int check_node_taint_and_condition(const struct config *config, struct ar
         return 0;
 }
 
+static int check_tls(const struct config *config, struct error *err)
+{
+        if (!*config->metrics_tls_certificate != !*config->metrics_tls_key)
+                return error_set(err, ERROR_INVALID,
+                        "--metrics-tls-certificate and --metrics-tls-key belong together: give both, or neither and one is made");
+        if (*config->metrics_tls_certificate && !config->metrics_tls)
+                return error_set(err, ERROR_INVALID, "--metrics-tls-certificate is for --metrics-tls");
+        return 0;
+}
+
 static int name_pod_labels(struct config *config, struct arena *arena, struct error *err)
 {
         if (pod_labels_name(&config->metrics_pod_label_names, arena, config->metrics_pod_labels, err) < 0)
@@ -183,6 +193,9 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->system_root = config_copy(merge, arena, "system-root");
         config->metrics_address = config_copy(merge, arena, "metrics-address");
         config->metrics_dcgm = merged_is(merge, "metrics-dcgm", "true");
+        config->metrics_tls = merged_is(merge, "metrics-tls", "true");
+        config->metrics_tls_certificate = config_copy(merge, arena, "metrics-tls-certificate");
+        config->metrics_tls_key = config_copy(merge, arena, "metrics-tls-key");
         config->metrics_authorization = (enum metrics_asked)choice(merge, "metrics-authorization");
         config->metrics_pod_labels = elements(merge, arena, "metrics-pod-labels");
         config->usage_seconds = usage_seconds[choice(merge, "usage-interval")];
@@ -247,7 +260,8 @@ int config_build_text(const struct option_set *options, const struct config_text
         if (set_dra(config, &merge, arena, err) < 0)
                 return -1;
         if (check_mps_root(options, config, arena, warn, warn_data, err) < 0 ||
-                check_node_taint_and_condition(config, arena, err) < 0 || name_pod_labels(config, arena, err) < 0)
+                check_node_taint_and_condition(config, arena, err) < 0 || name_pod_labels(config, arena, err) < 0 ||
+                check_tls(config, err) < 0)
                 return -1;
         *ret = config;
         return 0;

@@ -289,11 +289,14 @@ struct config {
         bool counts_remaps;      /* health.pendingRowRemap is "unhealthy" */
         bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
         bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
-        bool metrics_dcgm;                          /* metrics of GPUs under dcgm-exporter's names, too */
-        enum metrics_asked metrics_authorization;   /* whom the API server has to let read metrics */
+        bool metrics_dcgm; /* metrics of GPUs under dcgm-exporter's names, too */
+        bool metrics_tls;
+        enum metrics_asked metrics_authorization; /* whom the API server has to let read metrics */
+        unsigned int usage_seconds;               /* between readings of who uses what; 0: none */
+        const char *metrics_tls_certificate;      /* "", both: one is made */
+        const char *metrics_tls_key;
         const char *const *metrics_pod_labels;      /* keys, NULL-terminated: labels of pods that metrics repeat */
         const char *const *metrics_pod_label_names; /* there, in the same order */
-        unsigned int usage_seconds;                 /* between readings of who uses what; 0: none */
 
         struct config_discovery discovery_flags;
         struct config_dra dra;

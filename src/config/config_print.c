@@ -280,6 +280,9 @@ static json_t *print_process(const struct config *config)
         json_object_set_new(process, "cdiDisableHooks", words(config->cdi_disable_hooks));
         json_object_set_new(process, "metricsAddress", text(config->metrics_address));
         json_object_set_new(process, "metricsDcgm", json_boolean(config->metrics_dcgm));
+        json_object_set_new(process, "metricsTls", json_boolean(config->metrics_tls));
+        json_object_set_new(process, "metricsTlsCertificate", text(config->metrics_tls_certificate));
+        json_object_set_new(process, "metricsTlsKey", text(config->metrics_tls_key));
         json_object_set_new(process, "metricsAuthorization", text(metrics_asked_words[config->metrics_authorization]));
         json_object_set_new(process, "metricsPodLabels", words(config->metrics_pod_labels));
         json_object_set_new(process, "usageSeconds", json_integer(config->usage_seconds));

@@ -11,6 +11,7 @@
 #define MICROHTTPD_LIBRARY "libmicrohttpd.so.12"
 
 #define MICROHTTPD_FUNCTIONS(CALL)                                                                                     \
+        CALL(add_connection)                                                                                           \
         CALL(add_response_header)                                                                                      \
         CALL(create_response_from_buffer_with_free_callback_cls)                                                       \
         CALL(destroy_response)                                                                                         \

@@ -12,11 +12,13 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/list.h"
 #include "http/address.h"
 #include "http/library.h"
+#include "http/tls.h"
 
 static struct microhttpd mhd; /* filled by http_server_new() */
 
@@ -24,6 +26,9 @@ struct http_server {
         struct http_server_options options;
         unsigned int port;
         struct MHD_Daemon *daemon;
+        struct http_tls *tls; /* NULL: libmicrohttpd listens itself */
+        int listener;         /* of |tls| */
+        uv_poll_t listening;
         uv_poll_t poll;
         uv_timer_t again;
         uv_timer_t deadline;  /* of the oldest connection */
@@ -381,6 +386,63 @@ static void on_http_readable(uv_poll_t *poll, int status UNUSED, int events UNUS
         http_run(container_of(poll, struct http_server, poll));
 }
 
+/* ---- connections that come by TLS ---- */
+
+union peer {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+};
+
+static bool is_loopback(const union peer *peer)
+{
+        const struct in6_addr *six = &peer->six.sin6_addr;
+
+        if (peer->any.sa_family == AF_INET)
+                return ntohl(peer->four.sin_addr.s_addr) >> 24 == 127;
+        return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
+}
+
+/* libmicrohttpd counts the peer's connections and closes what is too much, as where it accepts itself. */
+static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+        struct http_server *server = container_of(poll, struct http_server, listening);
+        union peer peer = {.any.sa_family = AF_UNSPEC};
+        socklen_t size = sizeof(peer);
+        int fd = accept4(server->listener, &peer.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd < 0)
+                return;
+        fd = http_tls_link(server->tls, fd, is_loopback(&peer));
+        if (fd >= 0)
+                mhd.add_connection(server->daemon, fd, &peer.any, size);
+        http_run(server);
+}
+
+static void on_tls_trouble(const struct error *error, void *data)
+{
+        struct http_server *server = data;
+
+        if (server->options.on_tls_trouble)
+                server->options.on_tls_trouble(error, server->options.data);
+}
+
+static int start_tls(struct http_server *server, int fd, struct error *err)
+{
+        const struct http_server_options *options = &server->options;
+        const struct http_tls_options tls = {.loop = options->loop,
+                .certificate = options->tls->certificate,
+                .key = options->tls->key,
+                .deadline_ms = options->deadline_ms,
+                .on_trouble = on_tls_trouble,
+                .data = server};
+
+        if (http_tls_new(&server->tls, &tls, err) < 0)
+                return -1;
+        server->listener = fd;
+        return 0;
+}
+
 /* ---- start and end ---- */
 
 /* One request that is wrong is no event for the log of a node. */
@@ -392,11 +454,14 @@ static int start_daemon(struct http_server *server, int fd, struct error *err)
 {
         const struct http_server_options *options = &server->options;
 
-        server->daemon = mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_http_request,
-                server, MHD_OPTION_EXTERNAL_LOGGER, ignore, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-                MHD_OPTION_CONNECTION_LIMIT, options->connections + SPARE, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-                options->per_peer, MHD_OPTION_CONNECTION_MEMORY_LIMIT, options->memory, MHD_OPTION_NOTIFY_CONNECTION,
-                on_connection, server, MHD_OPTION_END);
+        if (options->tls && start_tls(server, fd, err) < 0)
+                return -1;
+        server->daemon = mhd.start_daemon(
+                MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (server->tls ? MHD_USE_NO_LISTEN_SOCKET : 0U), 0, NULL, NULL,
+                on_http_request, server, MHD_OPTION_EXTERNAL_LOGGER, ignore, NULL, MHD_OPTION_CONNECTION_LIMIT,
+                options->connections + SPARE, MHD_OPTION_PER_IP_CONNECTION_LIMIT, options->per_peer,
+                MHD_OPTION_CONNECTION_MEMORY_LIMIT, options->memory, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+                server, server->tls ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_END);
         if (!server->daemon)
                 return error_set(err, ERROR_INTERNAL, "libmicrohttpd does not start");
         return 0;
@@ -406,8 +471,11 @@ static void on_http_closed(uv_handle_t *handle)
 {
         struct http_server *server = handle->data;
 
-        if (--server->n_open == 0)
-                free(server);
+        if (--server->n_open > 0)
+                return;
+        if (server->tls)
+                close(server->listener);
+        free(server);
 }
 
 static void close_handle(struct http_server *server, uv_handle_t *handle)
@@ -434,15 +502,20 @@ int http_server_new(struct http_server **ret, const struct http_server_options *
         server->port = http_address_port(fd);
         list_init(&server->requests);
         if (start_daemon(server, fd, err) < 0) {
+                http_tls_close(server->tls);
                 free(server);
                 return -1;
         }
-        fd = -1; /* it is the daemon's */
+        fd = -1; /* it is the daemon's, or |listener| */
         info = mhd.get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
         uv_poll_init(options->loop, &server->poll, info->epoll_fd);
         uv_timer_init(options->loop, &server->again);
         uv_timer_init(options->loop, &server->deadline);
         uv_poll_start(&server->poll, UV_READABLE, on_http_readable);
+        if (server->tls) {
+                uv_poll_init(options->loop, &server->listening, server->listener);
+                uv_poll_start(&server->listening, UV_READABLE, on_connectable);
+        }
         *ret = server;
         return 0;
 }
@@ -468,5 +541,9 @@ struct http_server *http_server_close(struct http_server *server)
                 }
         }
         mhd.stop_daemon(server->daemon);
+        if (server->tls) {
+                close_handle(server, (uv_handle_t *)&server->listening);
+                http_tls_close(server->tls);
+        }
         return NULL;
 }

@@ -47,13 +47,22 @@ struct http_answer {
         const struct http_header *headers; /* more of them; NULL: none. Copied */
 };
 
+/* TLS (http/tls.h). */
+struct http_server_tls {
+        const char *certificate; /* paths, PEM; NULL, both: a certificate is made */
+        const char *key;
+};
+
 struct http_server_options {
         uv_loop_t *loop;
         const char *address; /* "127.0.0.1:9400", "[::1]:9400"; ":9400": every address; port 0: the kernel chooses */
         unsigned int connections;
         unsigned int per_peer;
-        size_t memory;        /* 0: HTTP_MEMORY */
-        uint64_t deadline_ms; /* 0: HTTP_DEADLINE_MS */
+        size_t memory;                     /* 0: HTTP_MEMORY */
+        uint64_t deadline_ms;              /* 0: HTTP_DEADLINE_MS */
+        const struct http_server_tls *tls; /* NULL: none. Copied. Local clients may leave it out */
+        /* New files of |tls| cannot be used, those before are. May be NULL */
+        void (*on_tls_trouble)(const struct error *error, void *data);
         /* Of each GET and HEAD. May answer, may not close the server. */
         void (*on_request)(struct http_request *request, void *data);
         void *data;

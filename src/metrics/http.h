@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "http/server.h"
 
 #define METRICS_HTTP_CONNECTIONS 16U
 #define METRICS_HTTP_PER_PEER 8U
@@ -41,6 +42,8 @@ struct metrics_http_options {
                 const char *authorization, const char *path, metrics_permission_fn *done, void *waiting, void *data);
         void (*cancel)(void *question, void *data);
         bool asks_local;
+        const struct http_server_tls *tls; /* http/server.h; NULL: none */
+        void (*on_tls_trouble)(const struct error *error, void *data);
         void *data;           /* no callback may close */
         uint64_t deadline_ms; /* 0: HTTP_DEADLINE_MS */
 };

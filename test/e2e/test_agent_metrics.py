@@ -1,15 +1,30 @@
 """The metrics of the agent, over HTTP as a client of the Python library reads them."""
+import datetime
 import http.client
+import os
 import re
+import socket
+import ssl
+import time
+
+import pytest
 
 from apiserver import agent_rules
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
 from cluster import cluster  # noqa: F401 -- a fixture
 from node import DEADLINE, GPU, sharing, v100s
 
 
 def get(agent, path, **headers):
     port = int(agent.wait_log(r'metrics.* port=(\d+)').group(1))
-    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=DEADLINE)
+    return fetch(http.client.HTTPConnection('127.0.0.1', port, timeout=DEADLINE), path, headers)
+
+
+def fetch(connection, path, headers):
     connection.request('GET', path, headers=headers)
     response = connection.getresponse()
     text = response.read().decode()
@@ -122,3 +137,97 @@ def test_without_an_api_server_nobody_is_let_in(node):
     node.start_all(sharing('timeSlicing', 20), '--metrics-address=127.0.0.1:0', '--metrics-authorization=all')
     status, text = get(node.agent, '/metrics', Authorization='Bearer x')
     assert (status, text) == (503, 'there is no API server that could say who may read this\n')
+
+
+# ---- TLS ----
+
+def port_of(node):
+    return int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+
+
+def start_tls(node, *arguments):
+    node.start_all(sharing('timeSlicing', 20), '--metrics-address=127.0.0.1:0', '--metrics-tls', *arguments)
+
+
+def over_tls(node, path='/metrics', context=None):
+    """Status, text, and the certificate that was shown."""
+    context = context or ssl._create_unverified_context()  # pylint: disable=protected-access
+    connection = http.client.HTTPSConnection('127.0.0.1', port_of(node), timeout=DEADLINE, context=context)
+    connection.connect()
+    shown = connection.sock.getpeercert(binary_form=True)
+    return (*fetch(connection, path, {}), shown)
+
+
+def write_certificate(folder, name):
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.utcnow()
+    made = x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key()).serial_number(
+        x509.random_serial_number()).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1)).add_extension(
+            x509.SubjectAlternativeName([x509.DNSName(name)]), False).sign(key, hashes.SHA256())
+    for file, content in (('tls.crt', made.public_bytes(serialization.Encoding.PEM)), ('tls.key', key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))):
+        with open(os.path.join(folder, file + '.new'), 'wb') as to:
+            to.write(content)
+        os.rename(os.path.join(folder, file + '.new'), os.path.join(folder, file))
+    return made.public_bytes(serialization.Encoding.DER)
+
+
+def test_metrics_come_over_tls_with_a_certificate_of_its_own(node):
+    start_tls(node)
+    status, text, shown = over_tls(node)
+    assert status == 200 and value(text, 'warpshare_resource_units', resource=GPU) == 4
+    made = x509.load_der_x509_certificate(shown)
+    assert made.subject == made.issuer and made.serial_number > 0
+    assert over_tls(node, '/healthz')[:2] == (200, 'ok\n')
+    assert over_tls(node)[2] == shown, 'the same as long as the agent runs'
+
+
+def test_old_versions_of_tls_are_refused(node):
+    start_tls(node)
+    context = ssl._create_unverified_context()  # pylint: disable=protected-access
+    context.maximum_version = ssl.TLSVersion.TLSv1_1
+    context.set_ciphers('ALL:@SECLEVEL=0')
+    with pytest.raises(ssl.SSLError):
+        over_tls(node, context=context)
+
+
+def test_a_local_client_may_leave_tls_out(node):
+    start_tls(node)
+    assert get(node.agent, '/metrics')[0] == 200
+
+
+def test_a_renewed_certificate_is_used_without_a_restart_and_a_wrong_one_never(node):
+    first = write_certificate(node.folder, 'a.example')
+    start_tls(node, '--metrics-tls-certificate', os.path.join(node.folder, 'tls.crt'), '--metrics-tls-key', os.path.join(node.folder, 'tls.key'))
+    assert over_tls(node)[2] == first
+    with open(os.path.join(node.folder, 'tls.crt'), 'w', encoding='ascii') as file:
+        file.write('nothing\n')
+    node.wait(lambda: over_tls(node)[2] == first and node.agent.count('the new certificate for metrics cannot be used'), 'it is looked at')
+    second = write_certificate(node.folder, 'b.example')
+    node.wait(lambda: over_tls(node)[2] == second, 'the new one is shown')
+
+
+def test_silent_and_slow_clients_of_tls_keep_nobody_out(node):
+    start_tls(node)
+    port = port_of(node)
+    silent = [socket.create_connection(('127.0.0.1', port)) for _ in range(100)]
+    with socket.create_connection(('127.0.0.1', port), source_address=('127.0.0.2', 0)) as junk:
+        junk.sendall(b'\x16\x03\x01\xff\xffjunk')
+        junk.recv(4096)
+    start_time = time.monotonic()
+    context = ssl._create_unverified_context()  # pylint: disable=protected-access
+    connection = http.client.HTTPSConnection('127.0.0.1', port, timeout=DEADLINE, context=context, source_address=('127.0.0.3', 0))
+    assert fetch(connection, '/livez', {}) == (200, 'ok\n') and time.monotonic() - start_time < DEADLINE
+    for one in silent:
+        one.settimeout(DEADLINE)
+        assert one.recv(1) == b'', 'it is let go at its deadline'
+        one.close()
+
+
+def test_a_certificate_that_is_not_there_is_named(node):
+    node.config(sharing('timeSlicing', 20))
+    node.kubelet.start()
+    node.scenario(v100s())
+    node.start('--metrics-address=127.0.0.1:0', '--metrics-tls', '--metrics-tls-certificate=/nowhere/tls.crt', '--metrics-tls-key=/nowhere/tls.key')
+    node.agent.wait_log('metrics cannot be served.*/nowhere/tls.crt')

@@ -8,6 +8,7 @@ from kubernetes.client import models
 # The Prometheus operator's, as far as it is used.
 MONITOR = {'selector': {'matchLabels': dict}, 'namespaceSelector': {'matchNames': list}}
 MONITORED = [{'port': str, 'interval': str, 'honorLabels': bool, 'authorization': {'credentials': {'name': str, 'key': str}}, 'bearerTokenFile': str,
+              'scheme': str, 'tlsConfig': {'insecureSkipVerify': bool, 'serverName': str},
               'relabelings': [{'sourceLabels': list, 'targetLabel': str, 'action': str, 'regex': str}]}]
 RULE = {'alert': str, 'expr': str, 'for': str, 'labels': dict, 'annotations': dict}
 MONITORS = {'PodMonitor': {**MONITOR, 'podMetricsEndpoints': MONITORED}, 'ServiceMonitor': {**MONITOR, 'endpoints': MONITORED},
