@@ -1,6 +1,6 @@
 /*
- * What kubelet would see of the agent, measured from outside: a node is started, one thing measured, the node stopped. bench/run
- * repeats it and knows the budgets.
+ * What kubelet would see of the agent, measured from outside: a node is started, one thing measured, the node stopped.
+ * bench/run repeats it and knows the budgets.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -415,7 +415,10 @@ static int measure_line(struct bench *bench)
         return rc;
 }
 
-/* Each call finds an agent that has written the line of the one before: kubelet does not ask for one container after the other, either. */
+/*
+ * Each call finds an agent that has written the line of the one before: kubelet does not ask for one container after
+ * the other, either.
+ */
 static int measure_log(struct bench *bench)
 {
         bench->pause_ms = LOG_PAUSE_MS;

@@ -1,5 +1,6 @@
 /*
- * The node that is measured on: sim/node.h with as many GPUs and replicas as wanted, and the times at which things happened.
+ * The node that is measured on: sim/node.h with as many GPUs and replicas as wanted, and the times at which things
+ * happened.
  */
 #pragma once
 
@@ -30,8 +31,8 @@ struct node {
 };
 
 /*
- * Returns when kubelet has all devices, or fails after ten seconds. Under MPS the agent is started once more then, so that its start
- * is measured and not that of the MPS daemons.
+ * Returns when kubelet has all devices, or fails after ten seconds. Under MPS the agent is started once more then, so
+ * that its start is measured and not that of the MPS daemons.
  */
 int node_start(struct node *node, uv_loop_t *loop, const struct node_options *options, struct error *err) MUST_USE;
 

@@ -7,10 +7,13 @@
 #include "bench/node.h"
 
 /*
- * |times| rolling updates: another agent stands ready, the one that serves is told to end. Milliseconds from the moment at which kubelet
- * counts no device to that at which it counts all of them.
+ * |times| rolling updates: another agent stands ready, the one that serves is told to end. Milliseconds from the moment
+ * at which kubelet counts no device to that at which it counts all of them.
  */
 int outage_of_updates(struct node *node, unsigned int times, struct figure *figure, struct error *err) MUST_USE;
 
-/* The agent, which has its parent (--restart-after-crash), is killed as often. Milliseconds from before the kill until all devices are back. */
+/*
+ * The agent, which has its parent (--restart-after-crash), is killed as often. Milliseconds from before the kill until
+ * all devices are back.
+ */
 int outage_of_kills(struct node *node, unsigned int times, struct figure *figure, struct error *err) MUST_USE;

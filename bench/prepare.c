@@ -1,7 +1,7 @@
 /*
- * The time from kubelet's request to its answer when it asks for 50 claims at once, and that of one alone: Prepare with the record and the CDI
- * files where they are on a node: on disk, and in memory as /run is. API server, ledger and MPS daemon answer at once; what they take comes on
- * top. Then what 1,000 cycles leave behind.
+ * The time from kubelet's request to its answer when it asks for 50 claims at once, and that of one alone: Prepare with
+ * the record and the CDI files where they are on a node: on disk, and in memory as /run is. API server, ledger and MPS
+ * daemon answer at once; what they take comes on top. Then what 1,000 cycles leave behind.
  * usage: bench-prepare
  */
 #include <stdio.h>

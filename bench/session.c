@@ -1,7 +1,7 @@
 /*
- * One request through the whole of the agent's own code, without a socket: HTTP/2, gRPC, decoding, the policy, encoding. Only
- * what the server does is inside serve(), which does not get inlined: callgrind collects there, and the instructions of one
- * request can be compared between machines.
+ * One request through the whole of the agent's own code, without a socket: HTTP/2, gRPC, decoding, the policy,
+ * encoding. Only what the server does is inside serve(), which does not get inlined: callgrind collects there, and the
+ * instructions of one request can be compared between machines.
  * usage: bench-session allocate|prefer REQUESTS
  */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * The time that ResourceSlices take to make: 16 GPUs, each in all forms and with all of its places for MIG, from the inventory to JSON text.
- * usage: bench-slices
+ * The time that ResourceSlices take to make: 16 GPUs, each in all forms and with all of its places for MIG, from the
+ * inventory to JSON text. usage: bench-slices
  */
 #include "bench/figure.h"
 #include "dra/slices.h"

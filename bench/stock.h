@@ -1,5 +1,6 @@
 /*
- * A made-up plan, for measuring what is pure: so many GPUs of one model with so many replicas each, and every id it has.
+ * A made-up plan, for measuring what is pure: so many GPUs of one model with so many replicas each, and every id it
+ * has.
  */
 #pragma once
 

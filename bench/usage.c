@@ -1,6 +1,6 @@
 /*
- * What accounting costs without a driver: a reading added up, and the whole page of the agent's metrics, for 8 GPUs with 48 shares each. bench/run
- * knows the budgets.
+ * What accounting costs without a driver: a reading added up, and the whole page of the agent's metrics, for 8 GPUs
+ * with 48 shares each. bench/run knows the budgets.
  */
 #include <malloc.h>
 #include <stdio.h>

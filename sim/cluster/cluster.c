@@ -1,6 +1,6 @@
 /*
- * HTTP/1.1 as our own clients use it: requests with Content-Length, one after the other on a connection. The answer to a watch
- * is sent in chunks and does not end.
+ * HTTP/1.1 as our own clients use it: requests with Content-Length, one after the other on a connection. The answer to
+ * a watch is sent in chunks and does not end.
  */
 #include "sim/cluster/cluster.h"
 

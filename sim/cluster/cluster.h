@@ -1,13 +1,13 @@
 /*
- * A stand-in for a cluster's API server and its scheduler, as far as a node with DRA needs them, for the demonstration. It
- * serves HTTP without TLS on 127.0.0.1, every client may do everything, and objects are stored as they are written, by the path
- * of their collection:
+ * A stand-in for a cluster's API server and its scheduler, as far as a node with DRA needs them, for the demonstration.
+ * It serves HTTP without TLS on 127.0.0.1, every client may do everything, and objects are stored as they are written,
+ * by the path of their collection:
  *
  *     /apis/resource.k8s.io/v1/resourceslices      name: object
  *
- * It has get, list, watch, create, replace, patch and delete, versions that grow with each write, and conflicts. Every patch is
- * handled as a merge patch, server-side apply as well; a write to a subresource writes the object. Selectors, limits and
- * timeouts are ignored: there is only one node. It does not validate objects; test/e2e/apiserver.py does.
+ * It has get, list, watch, create, replace, patch and delete, versions that grow with each write, and conflicts. Every
+ * patch is handled as a merge patch, server-side apply as well; a write to a subresource writes the object. Selectors,
+ * limits and timeouts are ignored: there is only one node. It does not validate objects; test/e2e/apiserver.py does.
  *
  * One thread, the loop's.
  */
@@ -36,8 +36,8 @@ struct cluster *cluster_close(struct cluster *cluster);
 json_t *cluster_objects(const struct cluster *cluster, const char *collection);
 
 /*
- * Creates or replaces an object, as another client in the cluster would. Takes the reference to |object|; returns a borrowed
- * one.
+ * Creates or replaces an object, as another client in the cluster would. Takes the reference to |object|; returns a
+ * borrowed one.
  */
 const json_t *cluster_put(struct cluster *cluster, const char *collection, json_t *object);
 
@@ -45,11 +45,12 @@ const json_t *cluster_put(struct cluster *cluster, const char *collection, json_
 void cluster_wipe_slices(struct cluster *cluster, const char *node, const char *driver);
 
 /*
- * The scheduler, pure: the status.allocation for a claim with one request for one device, for the caller to release. |slices|
- * ({name: object}) are searched for devices of |node| in the order of their names; what |claims| ({name: object}) have is
- * taken. NULL: no device fits.
+ * The scheduler, pure: the status.allocation for a claim with one request for one device, for the caller to release.
+ * |slices| ({name: object}) are searched for devices of |node| in the order of their names; what |claims| ({name:
+ * object}) have is taken. NULL: no device fits.
  *
- * As Kubernetes' scheduler does, it takes the first device that fits; it knows capacities, their request policies and shared
- * counters. It has two device classes, gpu.warpshare.dev and shared.gpu.warpshare.dev, each for devices of one type.
+ * As Kubernetes' scheduler does, it takes the first device that fits; it knows capacities, their request policies and
+ * shared counters. It has two device classes, gpu.warpshare.dev and shared.gpu.warpshare.dev, each for devices of one
+ * type.
  */
 json_t *cluster_allocate(const json_t *claim, json_t *slices, json_t *claims, const char *node);

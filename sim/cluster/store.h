@@ -23,7 +23,10 @@ void store_done(struct store *store);
 /* Returns the HTTP status; *ret_answer is for the caller to release. */
 unsigned int store_serve(struct store *store, const struct store_request *request, json_t **ret_answer);
 
-/* Whether a request is a watch; if so, also the collection, for the caller to free, and the version after which it begins. */
+/*
+ * Whether a request is a watch; if so, also the collection, for the caller to free, and the version after which it
+ * begins.
+ */
 bool store_is_watch(const struct store_request *request, char **ret_collection, json_int_t *ret_version);
 
 /* Stores an object without any check; takes the reference to |object|. */

@@ -1,12 +1,13 @@
 /*
- * A simulated libcuda.so.1 with one GPU, for programs that use the part of CUDA in cuda/abi.h. The file that WARPSHARE_CUDA_SIM
- * names describes the GPU (sim/cuda/scenario.h); without that file cuInit finds no device.
+ * A simulated libcuda.so.1 with one GPU, for programs that use the part of CUDA in cuda/abi.h. The file that
+ * WARPSHARE_CUDA_SIM names describes the GPU (sim/cuda/scenario.h); without that file cuInit finds no device.
  *
- * PTX is not executed. A launch fills the buffers as the kernel of that name would (cuda/kernels.h has the kernels and their
- * arguments), and a call that waits for the kernel takes as long as it would take on the SMs that the process may use. Limits
- * are those that the simulated MPS server grants (sim/mps). If the scenario says that MPS is in use and there is no server, the
- * limits are the process's CUDA_MPS_* variables, with SMs rounded down to a multiple of two, as the driver does. Small
- * allocations have memory behind them, large ones are only counted. For programs with one thread, such as the probe.
+ * PTX is not executed. A launch fills the buffers as the kernel of that name would (cuda/kernels.h has the kernels and
+ * their arguments), and a call that waits for the kernel takes as long as it would take on the SMs that the process may
+ * use. Limits are those that the simulated MPS server grants (sim/mps). If the scenario says that MPS is in use and
+ * there is no server, the limits are the process's CUDA_MPS_* variables, with SMs rounded down to a multiple of two, as
+ * the driver does. Small allocations have memory behind them, large ones are only counted. For programs with one
+ * thread, such as the probe.
  */
 #include <errno.h>
 #include <signal.h>
@@ -507,8 +508,8 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 }
 
 /*
- * The first two blocks of each SM start at once, the others when one of those ends. SMs that neighbours hold are free only
- * then.
+ * The first two blocks of each SM start at once, the others when one of those ends. SMs that neighbours hold are free
+ * only then.
  */
 static CUresult run_place(unsigned int blocks, void **arguments)
 {

@@ -10,7 +10,8 @@
  *         neighbourMemory: 0         # MiB that others hold
  *         busyMultiprocessors: 0     # that others hold at every launch
  *         neighbours: 0              # programs that share the GPU by time-slicing where MPS is not in use
- *         mps: auto                  # auto: if a control daemon of sim/mps answers; always; never; unknown: the driver does not say
+ *         mps: auto                  # auto: if a control daemon of sim/mps answers; always; never; unknown: the driver
+ *                                    does not say
  *         limits: kept               # kept: as the CUDA_MPS_* variables say; ignored: more is given than allowed
  *         gflops: 400                # 10^9 operations a second of one SM
  *         bandwidth: 2000            # GB/s

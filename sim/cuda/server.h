@@ -1,6 +1,6 @@
 /*
- * The simulated CUDA as a client of the simulated MPS programs (sim/mps): which limits the server grants, and which errors it
- * reports.
+ * The simulated CUDA as a client of the simulated MPS programs (sim/mps): which limits the server grants, and which
+ * errors it reports.
  */
 #pragma once
 
@@ -14,8 +14,9 @@ struct server {
 };
 
 /*
- * Connects to the control daemon of CUDA_MPS_PIPE_DIRECTORY as NVIDIA's library does in cuInit, and waits for its server as
- * long as it takes. Returns 0, also if no daemon answers and the program runs without MPS; else the number of the CUDA error.
+ * Connects to the control daemon of CUDA_MPS_PIPE_DIRECTORY as NVIDIA's library does in cuInit, and waits for its
+ * server as long as it takes. Returns 0, also if no daemon answers and the program runs without MPS; else the number of
+ * the CUDA error.
  */
 int server_connect(struct server *server);
 

@@ -1,6 +1,6 @@
 /*
- * Shares by DRA: the cluster's scheduler allocates claims, kubelet calls the driver to prepare them, and a program in each
- * container reports its limits.
+ * Shares by DRA: the cluster's scheduler allocates claims, kubelet calls the driver to prepare them, and a program in
+ * each container reports its limits.
  */
 #include <stdio.h>
 #include <string.h>

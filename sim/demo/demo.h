@@ -1,6 +1,6 @@
 /*
- * The parts of the demonstration: the simulated node (node.c), what it shows and compares with the expected figures (show.c,
- * several.c), and the sequence (demo.c). Figures that depend on each other are defined here.
+ * The parts of the demonstration: the simulated node (node.c), what it shows and compares with the expected figures
+ * (show.c, several.c), and the sequence (demo.c). Figures that depend on each other are defined here.
  */
 #pragma once
 
@@ -54,13 +54,14 @@ void demo_heading(const struct demo *demo, const char *text);
 void demo_fail(struct demo *demo, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /*
- * The configurations: one resource with equal shares; a resource for each GPU; containers that declare what they need; one
- * resource with unequal shares; and one GPU, an H100, that is shared by DRA, or divided by MIG as the node's label says.
+ * The configurations: one resource with equal shares; a resource for each GPU; containers that declare what they need;
+ * one resource with unequal shares; and one GPU, an H100, that is shared by DRA, or divided by MIG as the node's label
+ * says.
  */
 enum demo_parts { DEMO_EQUAL_PARTS, DEMO_EACH_GPU, DEMO_DECLARED, DEMO_ANY_PARTS, DEMO_CLAIMS, DEMO_MIG };
 /*
- * |program|: warpshare; |library| and |programs|: those of the simulation. demo_stop() is needed even after a failure, and
- * another demo_start() may follow it.
+ * |program|: warpshare; |library| and |programs|: those of the simulation. demo_stop() is needed even after a failure,
+ * and another demo_start() may follow it.
  */
 int demo_start(struct demo *demo, enum demo_parts parts, const char *program, const char *library, const char *programs,
         struct error *err) MUST_USE;

@@ -52,7 +52,10 @@ static const char *const configurations[] = {
                      "  manager: true\n",
 };
 
-/* A scenario of four GPUs, for the caller to free. |lost|: the position of one that no longer answers, after Xid 79, or -1. */
+/*
+ * A scenario of four GPUs, for the caller to free. |lost|: the position of one that no longer answers, after Xid 79, or
+ * -1.
+ */
 static char *make_scenario(int lost)
 {
         struct strbuf text = STRBUF_INIT;

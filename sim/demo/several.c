@@ -1,5 +1,6 @@
 /*
- * Containers whose limits are known only when they start: one with shares of two GPUs, and those that declare what they need.
+ * Containers whose limits are known only when they start: one with shares of two GPUs, and those that declare what they
+ * need.
  */
 #include <stdio.h>
 #include <string.h>

@@ -114,7 +114,7 @@ void demo_show_top(struct demo *demo)
                 {.name = "inference", .requests = {{DEMO_RESOURCE, 2}}, .n_requests = 1}};
         _free_ char *text = NULL;
 
-        if (!demo_wait_count(demo, DEMO_RESOURCE, demo->offered, PATIENCE_MS)) {
+        if (!demo_wait_count(demo, DEMO_RESOURCE, demo->offered)) {
                 demo_fail(demo, "kubelet should count %zu", demo->offered);
                 return;
         }

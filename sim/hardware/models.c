@@ -8,10 +8,10 @@
 #define P(slices) NVML_GPU_INSTANCE_PROFILE_##slices
 
 /*
- * Names, ids and placements are from the MIG user guide, "Supported MIG profiles", and its listings of `nvidia-smi mig -lgip`
- * and -lgipp. Sizes of A100, A30 and H100 are from the same listings. There is no public listing for H200 and GB200: their
- * sizes are computed as H100's are (the same share of SMs, an eighth of the memory less the reserve). Only RTX PRO has
- * encoders, the last column.
+ * Names, ids and placements are from the MIG user guide, "Supported MIG profiles", and its listings of `nvidia-smi mig
+ * -lgip` and -lgipp. Sizes of A100, A30 and H100 are from the same listings. There is no public listing for H200 and
+ * GB200: their sizes are computed as H100's are (the same share of SMs, an eighth of the memory less the reserve). Only
+ * RTX PRO has encoders, the last column.
  */
 /* clang-format off */
 static const struct mig_profile a30_profiles[] = {

@@ -1,8 +1,8 @@
 /*
  * What NVML reports about the GPU models that a scenario can name: constants of the hardware, in one table.
  *
- * Memory sizes are those that NVML reports (here in MiB), which are less than the name suggests. MIG profiles are those of
- * `nvidia-smi mig -lgip` on the product. It knows nothing of scenarios.
+ * Memory sizes are those that NVML reports (here in MiB), which are less than the name suggests. MIG profiles are those
+ * of `nvidia-smi mig -lgip` on the product. It knows nothing of scenarios.
  */
 #pragma once
 
@@ -59,8 +59,8 @@ const struct model *model_find(const char *key); /* or NULL */
 const struct model *model_at(size_t position);   /* NULL after the last one */
 
 /*
- * True for Hopper and newer (field 184): the MIG mode changes at once, and is lost at a reboot. Ampere needs a reset, and keeps
- * the mode.
+ * True for Hopper and newer (field 184): the MIG mode changes at once, and is lost at a reboot. Ampere needs a reset,
+ * and keeps the mode.
  */
 bool model_sets_mig_mode_without_reset(const struct model *model);
 

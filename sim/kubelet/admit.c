@@ -1,6 +1,7 @@
 /*
- * Admission of a pod of one container. For each resource: choose candidates, call GetPreferredAllocation, call Allocate, record
- * the devices. A struct admission lives from kubelet_run() until the container starts or the pod is rejected.
+ * Admission of a pod of one container. For each resource: choose candidates, call GetPreferredAllocation, call
+ * Allocate, record the devices. A struct admission lives from kubelet_run() until the container starts or the pod is
+ * rejected.
  */
 #include <string.h>
 
@@ -108,7 +109,10 @@ static void on_preferred(struct rpc_call *call UNUSED, const uint8_t *message, s
 
         if (!response)
                 return;
-        /* kubelet ignores preferred devices that are no candidates, and chooses arbitrary candidates if there are too few. */
+        /*
+         * kubelet ignores preferred devices that are no candidates, and chooses arbitrary candidates if there are too
+         * few.
+         */
         for (size_t i = 0; response->n_container_responses && i < response->container_responses[0]->n_deviceids; i++) {
                 const char *id = response->container_responses[0]->deviceids[i];
 

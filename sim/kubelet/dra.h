@@ -1,11 +1,12 @@
 /*
- * A stand-in for kubelet's part in dynamic resource allocation, for the demonstration. It finds the sockets of drivers in the
- * registry, calls GetInfo of each, then NotifyRegistrationStatus, watches the health of its devices, and calls the driver's
- * service for claims. It knows no pods: its caller has to prepare a claim for the first pod and unprepare it after the last.
+ * A stand-in for kubelet's part in dynamic resource allocation, for the demonstration. It finds the sockets of drivers
+ * in the registry, calls GetInfo of each, then NotifyRegistrationStatus, watches the health of its devices, and calls
+ * the driver's service for claims. It knows no pods: its caller has to prepare a claim for the first pod and unprepare
+ * it after the last.
  *
- * As kubelet does, it uses the instance of a driver that registered last, and the first of the driver's versions that it
- * speaks. It has the ResourceSlices of its node deleted: all when it starts, and those of a driver that it has had no connection to
- * for 30 seconds.
+ * As kubelet does, it uses the instance of a driver that registered last, and the first of the driver's versions that
+ * it speaks. It has the ResourceSlices of its node deleted: all when it starts, and those of a driver that it has had
+ * no connection to for 30 seconds.
  *
  * One thread, the loop's.
  */
@@ -48,7 +49,9 @@ struct kubelet_dra_claim {
         const char *name;
 };
 
-/* |cdi_ids|: the CDI devices for the container runtime, none after an Unprepare. |error|: why the call failed, or NULL. */
+/*
+ * |cdi_ids|: the CDI devices for the container runtime, none after an Unprepare. |error|: why the call failed, or NULL.
+ */
 typedef void kubelet_dra_answer_fn(const char *const *cdi_ids, size_t n_cdi_ids, const char *error, void *data);
 
 /* |answered| is called once, perhaps before the function returns. */

@@ -1,7 +1,7 @@
 /*
- * What a DRA driver says of the health of its devices, as kubelet hears it: NodeWatchResources is called whether the driver has announced
- * it or not, and again RETRY_MS after it has ended. What was said counts until the call ends, and for each device as long as the
- * driver said that it does.
+ * What a DRA driver says of the health of its devices, as kubelet hears it: NodeWatchResources is called whether the
+ * driver has announced it or not, and again RETRY_MS after it has ended. What was said counts until the call ends, and
+ * for each device as long as the driver said that it does.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /*
- * Connections (struct peer) and resources (struct endpoint) are separate, as in kubelet: an endpoint names the peer that was
- * registered last, while older peers may still deliver lists. Admission is in admit.c, the start of a container in start.c.
+ * Connections (struct peer) and resources (struct endpoint) are separate, as in kubelet: an endpoint names the peer
+ * that was registered last, while older peers may still deliver lists. Admission is in admit.c, the start of a
+ * container in start.c.
  */
 #include "sim/kubelet/kubelet.h"
 
@@ -146,8 +147,8 @@ static void on_devices(struct rpc_call *call UNUSED, const uint8_t *message, siz
 }
 
 /*
- * What kubelet does when the stream of ListAndWatch has ended: it looks the plugin up by resource name, and disconnects the one
- * that it finds, even if that is a newer one than the plugin whose stream ended.
+ * What kubelet does when the stream of ListAndWatch has ended: it looks the plugin up by resource name, and disconnects
+ * the one that it finds, even if that is a newer one than the plugin whose stream ended.
  */
 static void on_watch_ended(
         struct rpc_call *call UNUSED, enum rpc_status status UNUSED, const char *text UNUSED, void *data)

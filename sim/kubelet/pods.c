@@ -1,4 +1,7 @@
-/* Pods, and v1.PodResourcesLister/List: which devices each pod holds. A pod has one container, and no NUMA node is listed. */
+/*
+ * Pods, and v1.PodResourcesLister/List: which devices each pod holds. A pod has one container, and no NUMA node is
+ * listed.
+ */
 #include <string.h>
 
 #include <podresources.pb-c.h>

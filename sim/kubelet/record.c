@@ -1,7 +1,7 @@
 /*
- * kubelet's checkpoint: its own record of which container holds which devices, in kubelet's format. Here it is written after
- * each Allocate, and without the healthy ids of each resource. kubelet's checksum is over a dump of its Go structs; no other
- * program can check that, so here it is 0.
+ * kubelet's checkpoint: its own record of which container holds which devices, in kubelet's format. Here it is written
+ * after each Allocate, and without the healthy ids of each resource. kubelet's checksum is over a dump of its Go
+ * structs; no other program can check that, so here it is 0.
  */
 #include <jansson.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * The start of a container: PreStartContainer is called for each resource whose plugin asked for that, with the ids that the
- * container has, and the Allocate answers of all its resources are joined.
+ * The start of a container: PreStartContainer is called for each resource whose plugin asked for that, with the ids
+ * that the container has, and the Allocate answers of all its resources are joined.
  */
 #include <string.h>
 
@@ -20,7 +20,10 @@ struct start {
 
 #define MEMBER(message, offset, type) ((type *)(void *)((char *)(message) + (offset)))
 
-/* The key of an entry is its first field: a name of a variable, an annotation or a CDI device, or a path in the container. */
+/*
+ * The key of an entry is its first field: a name of a variable, an annotation or a CDI device, or a path in the
+ * container.
+ */
 static const char *key_of(ProtobufCMessage *entry)
 {
         return *MEMBER(entry, entry->descriptor->fields[0].offset, const char *);
@@ -34,7 +37,9 @@ static bool has_key(ProtobufCMessage *const *entries, size_t count, const char *
         return false;
 }
 
-/* Adds the entries of |more| with new keys. An entry that is there stays: kubelet logs a different one, and drops it. */
+/*
+ * Adds the entries of |more| with new keys. An entry that is there stays: kubelet logs a different one, and drops it.
+ */
 static void join_list(
         struct arena *arena, ProtobufCMessage *all, ProtobufCMessage *more, const ProtobufCFieldDescriptor *field)
 {

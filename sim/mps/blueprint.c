@@ -1,4 +1,6 @@
-/* Servers and namespaces that interface 3 (r615) describes, each with a folder and a socket below the pipe directory. */
+/*
+ * Servers and namespaces that interface 3 (r615) describes, each with a folder and a socket below the pipe directory.
+ */
 #include "sim/mps/daemon.h"
 
 #include <errno.h>

@@ -130,7 +130,8 @@ bool channel_receive(int fd, struct packet *packet)
         ssize_t got;
 
         /*
-         * A peer that closes without having read everything resets the connection; what it sent before can still be received.
+         * A peer that closes without having read everything resets the connection; what it sent before can still be
+         * received.
          */
         do {
                 got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);

@@ -1,6 +1,7 @@
 /*
- * The messages of the simulated MPS programs: texts of at most CHANNEL_MAX bytes over AF_UNIX SOCK_SEQPACKET, one text in each
- * packet. The types of the sockets are those of NVIDIA's programs; the messages are ours, because NVIDIA's protocol is private.
+ * The messages of the simulated MPS programs: texts of at most CHANNEL_MAX bytes over AF_UNIX SOCK_SEQPACKET, one text
+ * in each packet. The types of the sockets are those of NVIDIA's programs; the messages are ours, because NVIDIA's
+ * protocol is private.
  *
  *   front end   → daemon   UI · CMD <line> · END             daemon → front end   TEXT <answer> · EXIT <status>
  *   client      → daemon   CLIENT <key>=<value> …            (the daemon then passes its socket on to the server)

@@ -1,6 +1,6 @@
 /*
- * warpshare-mps-sim-client: what MPS sees of a CUDA program. It connects, allocates memory, prints what it got, one line for
- * each event, and runs until a signal, an order on standard input or an error ends it.
+ * warpshare-mps-sim-client: what MPS sees of a CUDA program. It connects, allocates memory, prints what it got, one
+ * line for each event, and runs until a signal, an order on standard input or an error ends it.
  */
 #include <errno.h>
 #include <getopt.h>

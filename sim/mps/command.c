@@ -1,4 +1,7 @@
-/* The control interface of releases up to r610: an answer for each line. The texts are those of 535.309.01 and 550.163.01. */
+/*
+ * The control interface of releases up to r610: an answer for each line. The texts are those of 535.309.01 and
+ * 550.163.01.
+ */
 #include "sim/mps/daemon.h"
 
 #include <signal.h>
@@ -53,8 +56,8 @@ static bool may_change_server(const struct request *request, const struct instan
 }
 
 /*
- * The ordinal of the device |word|, from r615 on also by UUID; -1: out of range, which is only logged. |value| becomes the
- * value that belongs to it.
+ * The ordinal of the device |word|, from r615 on also by UUID; -1: out of range, which is only logged. |value| becomes
+ * the value that belongs to it.
  */
 static int device(const struct request *request, const char *word, const char **value)
 {

@@ -1,6 +1,7 @@
 /*
- * The control interface of r615: "<module> <verb> [name] [--option=value …]". The lists have the columns that NVIDIA's manual
- * names; the layout of the tables and the texts of the errors are ours, because nobody has recorded those of an r615 daemon.
+ * The control interface of r615: "<module> <verb> [name] [--option=value …]". The lists have the columns that NVIDIA's
+ * manual names; the layout of the tables and the texts of the errors are ours, because nobody has recorded those of an
+ * r615 daemon.
  */
 #include "sim/mps/daemon.h"
 

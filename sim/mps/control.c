@@ -1,6 +1,6 @@
 /*
- * nvidia-cuda-mps-control, simulated: the daemon with -d or -f, else its front end. With an option that the version does not
- * know it is a front end, too, as NVIDIA's program is.
+ * nvidia-cuda-mps-control, simulated: the daemon with -d or -f, else its front end. With an option that the version
+ * does not know it is a front end, too, as NVIDIA's program is.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /*
- * The simulated control daemon: what its parts share. daemon.c has the loop and the connections, daemon_open.c the files,
- * instance.c the server processes, partition.c the static partitions, blueprint.c the servers and namespaces of interface 3,
- * command.c the commands of interface 2 (lines) and command_v3.c those of interface 3 (modules).
+ * The simulated control daemon: what its parts share. daemon.c has the loop and the connections, daemon_open.c the
+ * files, instance.c the server processes, partition.c the static partitions, blueprint.c the servers and namespaces of
+ * interface 3, command.c the commands of interface 2 (lines) and command_v3.c those of interface 3 (modules).
  */
 #pragma once
 
@@ -19,7 +19,8 @@
 struct daemon;
 
 /*
- * A descriptor that is polled. The loop finds a watch again by its descriptor, because each callback may remove other watches.
+ * A descriptor that is polled. The loop finds a watch again by its descriptor, because each callback may remove other
+ * watches.
  */
 struct watch {
         struct list link; /* in daemon->watches */
@@ -31,8 +32,8 @@ struct watch {
 #define NAME_SIZE 65U
 
 /*
- * The other side of a connection: a front end, a client that waits for a server, or a program that has not sent its first
- * message.
+ * The other side of a connection: a front end, a client that waits for a server, or a program that has not sent its
+ * first message.
  */
 struct peer {
         struct list link; /* in daemon->peers, in order of arrival */
@@ -149,8 +150,8 @@ char *daemon_path(const struct daemon *daemon, const char *name);
 /* ---- servers ---- */
 
 /*
- * Starts a server for |wanted_uid| or for the first client that waits, unless another user's server runs; passes on the clients
- * of a server that is ready.
+ * Starts a server for |wanted_uid| or for the first client that waits, unless another user's server runs; passes on the
+ * clients of a server that is ready.
  */
 void daemon_advance(struct daemon *daemon);
 struct instance *daemon_find(const struct daemon *daemon, pid_t pid);
@@ -160,8 +161,8 @@ void daemon_start_server(struct daemon *daemon, const char *name, uid_t uid);
 void instance_adopt(struct daemon *daemon, struct peer *peer);
 void instance_stop(struct instance *instance);
 /*
- * Sends the server the limits of its blueprint, for its next clients. There is no answer to wait for, so this is also done
- * while the server starts; a server that has not connected yet gets them when it connects.
+ * Sends the server the limits of its blueprint, for its next clients. There is no answer to wait for, so this is also
+ * done while the server starts; a server that has not connected yet gets them when it connects.
  */
 void instance_set_limits(const struct daemon *daemon, const struct instance *instance);
 /* False, without an answer: the server is busy, or has just ended. */
@@ -196,7 +197,9 @@ const struct admission *admission_find(const struct daemon *daemon, pid_t pid);
 
 /* ---- commands ---- */
 
-/* Applies the scenario's fault for the command |name|: another answer, or none. True: the command is not carried out. */
+/*
+ * Applies the scenario's fault for the command |name|: another answer, or none. True: the command is not carried out.
+ */
 bool command_apply_fault(const struct daemon *daemon, const char *name, struct strbuf *out);
 
 /* Runs one line of a front end. True: it was a quit, and was accepted. */

@@ -66,8 +66,8 @@ static void open_logs(struct daemon *daemon)
 }
 
 /*
- * NVIDIA's daemon and servers send their log lines through this pipe. The simulated ones do not, so bytes in it come from
- * another program, and NVIDIA's daemon crashes on those.
+ * NVIDIA's daemon and servers send their log lines through this pipe. The simulated ones do not, so bytes in it come
+ * from another program, and NVIDIA's daemon crashes on those.
  */
 static int open_log_pipe(struct daemon *daemon, struct error *err)
 {

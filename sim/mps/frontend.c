@@ -20,9 +20,9 @@ static int connect_daemon(const char *pipe_directory, struct error *err)
 }
 
 /*
- * Returns 0 with an answer. While there is another front end, the daemon disconnects this one. If that is noticed when the line
- * is sent, the result is 1, and the program fails; if it is noticed only when no answer comes, the result is -1, and the
- * program ends with status 0. NVIDIA's program does both, depending on the moment.
+ * Returns 0 with an answer. While there is another front end, the daemon disconnects this one. If that is noticed when
+ * the line is sent, the result is 1, and the program fails; if it is noticed only when no answer comes, the result is
+ * -1, and the program ends with status 0. NVIDIA's program does both, depending on the moment.
  */
 static int ask(int fd, const char *line, bool *quits)
 {
@@ -97,7 +97,10 @@ int frontend_run(const char *pipe_directory)
         return wait_for_end(fd);
 }
 
-/* Runs the command that the arguments are. The exit status is the command's: interface 3 reports it, interface 2 does not. */
+/*
+ * Runs the command that the arguments are. The exit status is the command's: interface 3 reports it, interface 2 does
+ * not.
+ */
 int frontend_run_v3(const char *pipe_directory, int argc, char **argv)
 {
         static struct packet packet;

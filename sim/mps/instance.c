@@ -1,4 +1,7 @@
-/* The server processes of one daemon: with interface 2 at most one serves, for one user; with interface 3 one for each name. */
+/*
+ * The server processes of one daemon: with interface 2 at most one serves, for one user; with interface 3 one for each
+ * name.
+ */
 #include "sim/mps/daemon.h"
 
 #include <fcntl.h>
@@ -190,8 +193,8 @@ void daemon_start_server(struct daemon *daemon, const char *name, uid_t uid)
 }
 
 /*
- * Takes the next step towards a server |name| for |uid|: starts it; or, while it serves another user, orders it to stop after
- * its last client; or, if it is ready, passes |peer| to it. True: |peer| was passed on.
+ * Takes the next step towards a server |name| for |uid|: starts it; or, while it serves another user, orders it to stop
+ * after its last client; or, if it is ready, passes |peer| to it. True: |peer| was passed on.
  */
 static bool advance(struct daemon *daemon, const char *name, uid_t uid, struct peer *peer)
 {
@@ -221,8 +224,8 @@ static struct peer *first_waiting(const struct daemon *daemon, const char *name)
 }
 
 /*
- * Serves all clients that wait for one server. Users take turns in order of arrival, so the first client decides for which user
- * the server runs.
+ * Serves all clients that wait for one server. Users take turns in order of arrival, so the first client decides for
+ * which user the server runs.
  */
 static void advance_queue(struct daemon *daemon, const char *name)
 {

@@ -1,4 +1,6 @@
-/* Static SM partitions (r590): whole chunks of a GPU, given out in order, and free again once the partition is removed. */
+/*
+ * Static SM partitions (r590): whole chunks of a GPU, given out in order, and free again once the partition is removed.
+ */
 #include "sim/mps/daemon.h"
 
 #include <stdio.h>

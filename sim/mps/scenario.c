@@ -239,7 +239,9 @@ static int read_file(struct mps_scenario *scenario, const char *path, struct err
         return 0;
 }
 
-/* With several daemons, each may have a file of its own beside its pipe directory, which is read after the common one. */
+/*
+ * With several daemons, each may have a file of its own beside its pipe directory, which is read after the common one.
+ */
 static int read_own_file(struct mps_scenario *scenario, struct error *err)
 {
         const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");

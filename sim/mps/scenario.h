@@ -1,10 +1,10 @@
 /*
- * What the simulated MPS programs are to do. It is read from the file that WARPSHARE_MPS_SIM names, lines "key: value", then
- * from "<pipe directory>.sim" if there is one. A program reads it again each time it needs it, so an edit is in force at once.
- * docs/simulator.md is the manual of the file.
+ * What the simulated MPS programs are to do. It is read from the file that WARPSHARE_MPS_SIM names, lines "key: value",
+ * then from "<pipe directory>.sim" if there is one. A program reads it again each time it needs it, so an edit is in
+ * force at once. docs/simulator.md is the manual of the file.
  *
- * If the file is wrong when a program starts, the program ends with a message that has the line; if that happens later, the
- * last good file stays in force.
+ * If the file is wrong when a program starts, the program ends with a message that has the line; if that happens later,
+ * the last good file stays in force.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * nvidia-cuda-mps-server, simulated. The control daemon starts it, sends it the defaults, and hands it the sockets of clients.
+ * nvidia-cuda-mps-server, simulated. The control daemon starts it, sends it the defaults, and hands it the sockets of
+ * clients.
  */
 #include "sim/mps/server.h"
 

@@ -1,6 +1,6 @@
 /*
- * The simulated nvidia-cuda-mps-server: what its parts share. server.c talks to the control daemon, server_client.c to the
- * clients, server_answer.c answers what the control daemon asks about them.
+ * The simulated nvidia-cuda-mps-server: what its parts share. server.c talks to the control daemon, server_client.c to
+ * the clients, server_answer.c answers what the control daemon asks about them.
  */
 #pragma once
 
@@ -54,8 +54,8 @@ void client_serve(struct server *server, struct client *client);
 void client_drop(struct server *server, struct client *client);
 
 /*
- * A fault on the GPUs of |gpus|. It is sent to all clients that use one of these GPUs, and to all that share another GPU with
- * such a client, and so on.
+ * A fault on the GPUs of |gpus|. It is sent to all clients that use one of these GPUs, and to all that share another
+ * GPU with such a client, and so on.
  */
 void server_fault(struct server *server, unsigned int gpus);
 unsigned int server_lost_gpus(const struct server *server);

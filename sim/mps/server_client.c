@@ -202,8 +202,8 @@ static bool take_context(struct server *server, struct client *client)
 }
 
 /*
- * Whether the client could share memory with us. A client that does not send its /dev/shm is no program of this simulator, and
- * is accepted.
+ * Whether the client could share memory with us. A client that does not send its /dev/shm is no program of this
+ * simulator, and is accepted.
  */
 static bool shares_segment(const char *hello)
 {

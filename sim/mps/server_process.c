@@ -1,6 +1,6 @@
 /*
- * One file for each process on each GPU, in the folder that the scenario of this simulator and that of the simulated NVML both
- * name.
+ * One file for each process on each GPU, in the folder that the scenario of this simulator and that of the simulated
+ * NVML both name.
  */
 #include "sim/mps/server.h"
 

@@ -15,7 +15,10 @@
 
 /* ---- the folder ---- */
 
-/* Any character device will do. A process without rights may create one with the numbers 0, 0, but not on every file system. */
+/*
+ * Any character device will do. A process without rights may create one with the numbers 0, 0, but not on every file
+ * system.
+ */
 static bool make_device_node(const char *folder, const char *name)
 {
         _free_ char *path = xasprintf("%s/%s", folder, name);
@@ -23,7 +26,9 @@ static bool make_device_node(const char *folder, const char *name)
         return mknod(path, S_IFCHR | 0666, makedev(1, 3)) == 0 || mknod(path, S_IFCHR | 0666, makedev(0, 0)) == 0;
 }
 
-/* Creates the files that the agent needs to write CDI specifications for a driver: device nodes and the CUDA library. */
+/*
+ * Creates the files that the agent needs to write CDI specifications for a driver: device nodes and the CUDA library.
+ */
 static int make_driver(struct sim_node *node, const struct sim_node_options *options, struct error *err)
 {
         _free_ char *devices = xasprintf("%s/dev", node->driver_root);
@@ -50,7 +55,10 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         if (!mkdtemp(template))
                 return error_errno(err, errno, "create '%s'", template);
         node->folder = xstrdup(template);
-        /* It has a folder of its own: the simulator watches that, and must not wake up for every line of the agent's log. */
+        /*
+         * It has a folder of its own: the simulator watches that, and must not wake up for every line of the agent's
+         * log.
+         */
         node->scenario_directory = xasprintf("%s/gpus", node->folder);
         node->scenario = xasprintf("%s/gpus.yaml", node->scenario_directory);
         node->config = xasprintf("%s/config.yaml", node->folder);

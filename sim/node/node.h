@@ -1,8 +1,8 @@
 /*
- * A simulated node, for the demonstration and the benchmarks. It has a folder with a scenario of GPUs, a configuration and
- * kubelet's directory. The kubelet stand-in runs in this process; the agent, the real program, is a child; on request
- * `warpshare mps` is another child, with simulated control daemons. If the node has a driver, device nodes, mounts and CDI
- * devices of containers can be resolved.
+ * A simulated node, for the demonstration and the benchmarks. It has a folder with a scenario of GPUs, a configuration
+ * and kubelet's directory. The kubelet stand-in runs in this process; the agent, the real program, is a child; on
+ * request `warpshare mps` is another child, with simulated control daemons. If the node has a driver, device nodes,
+ * mounts and CDI devices of containers can be resolved.
  */
 #pragma once
 
@@ -74,7 +74,9 @@ int sim_node_start(struct sim_node *node, const struct sim_node_options *options
 /* Ends the agent and starts it again; returns when its process was started. */
 int sim_node_restart_agent(struct sim_node *node, struct error *err) MUST_USE;
 
-/* As in a rolling update: starts another agent beside the one that serves; the new one waits until the other has ended. */
+/*
+ * As in a rolling update: starts another agent beside the one that serves; the new one waits until the other has ended.
+ */
 int sim_node_start_next(struct sim_node *node, struct error *err) MUST_USE;
 
 /* Sends SIGTERM to the agent that serves; from now on |agent| is the next one. */

@@ -4,8 +4,8 @@
 #include "sim/nvml/library.h"
 
 /*
- * One signature fits all of them: in C's calling convention the caller cleans up the arguments. Faults and delays apply here,
- * too.
+ * One signature fits all of them: in C's calling convention the caller cleans up the arguments. Faults and delays apply
+ * here, too.
  */
 #define ABSENT(name)                                                                                                   \
         EXPORTED nvmlReturn_t name(void);                                                                              \

@@ -1,5 +1,6 @@
 /*
- * The other functions that libnvidia-ml of driver 535 exports: programs find the symbol, and each call returns NOT_SUPPORTED.
+ * The other functions that libnvidia-ml of driver 535 exports: programs find the symbol, and each call returns
+ * NOT_SUPPORTED.
  */
 #pragma once
 

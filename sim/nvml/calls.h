@@ -1,6 +1,6 @@
 /*
- * Every NVML function that is simulated: one table, from which the prototypes are made and the names that a scenario may use.
- * The other functions of the real library return NOT_SUPPORTED (absent.h).
+ * Every NVML function that is simulated: one table, from which the prototypes are made and the names that a scenario
+ * may use. The other functions of the real library return NOT_SUPPORTED (absent.h).
  *
  * Where a function exists with and without _v2, the name without suffix is the older ABI, as in the real library.
  */

@@ -1,6 +1,6 @@
 /*
- * Typed values from a YAML tree, strictly: each function reads one member of an object. It leaves the default if the member is
- * missing, and fails with line, path and value if the member is wrong. It knows no key of the scenario.
+ * Typed values from a YAML tree, strictly: each function reads one member of an object. It leaves the default if the
+ * member is missing, and fails with line, path and value if the member is wrong. It knows no key of the scenario.
  */
 #pragma once
 
@@ -57,7 +57,9 @@ int decode_size(const struct decode *decode, const char *key, uint64_t *value, s
 int decode_duration(const struct decode *decode, const char *key, unsigned int *value_ms, struct error *err) MUST_USE;
 bool decode_duration_value(const json_t *value, unsigned int *value_ms);
 
-/* The member |key| as an object or array, NULL if missing; another type is an error. |nested| is filled for an object. */
+/*
+ * The member |key| as an object or array, NULL if missing; another type is an error. |nested| is filled for an object.
+ */
 int decode_member(
         const struct decode *decode, const char *key, struct decode *nested, bool *found, struct error *err) MUST_USE;
 int decode_array(

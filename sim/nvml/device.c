@@ -91,8 +91,8 @@ nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned int *multi
 }
 
 /*
- * The first two versions of the struct are the third one's beginning, up to |pciSubSystemId|; a reserved part follows, and no
- * |busId|.
+ * The first two versions of the struct are the third one's beginning, up to |pciSubSystemId|; a reserved part follows,
+ * and no |busId|.
  */
 static nvmlReturn_t pci_info(const char *name, nvmlDevice_t device, nvmlPciInfo_t *pci, size_t size)
 {

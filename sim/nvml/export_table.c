@@ -2,9 +2,10 @@
  * The private interface that nvidia-smi uses: a table of functions that NVIDIA does not document, found by a GUID.
  *
  * Its entries are known from NVIDIA's own mock (k8s-test-infra, pkg/gpu/mocknvml/bridge/internal.go, 2026) and from the
- * arguments with which nvidia-smi 535 calls them: the first entry is the table's size in bytes, entry 23 compares the places of
- * two PCI addresses, entry 81 finds a GPU by index, entries 213 to 215 list processes. Any other entry that nvidia-smi calls
- * for a device may return NOT_SUPPORTED, and nvidia-smi prints N/A; calls without a device must succeed.
+ * arguments with which nvidia-smi 535 calls them: the first entry is the table's size in bytes, entry 23 compares the
+ * places of two PCI addresses, entry 81 finds a GPU by index, entries 213 to 215 list processes. Any other entry that
+ * nvidia-smi calls for a device may return NOT_SUPPORTED, and nvidia-smi prints N/A; calls without a device must
+ * succeed.
  */
 #include "sim/nvml/calls.h"
 
@@ -93,8 +94,8 @@ static nvmlReturn_t slot_call(unsigned int slot, void *first, void *second, void
 }
 
 /*
- * Each entry has a function of its own, because only the function that is called shows which entry nvidia-smi used. The macros
- * count in octal; function 0 is entry 1, because entry 0 is the size.
+ * Each entry has a function of its own, because only the function that is called shows which entry nvidia-smi used. The
+ * macros count in octal; function 0 is entry 1, because entry 0 is the size.
  */
 #define EIGHT(M, high) M(high##0) M(high##1) M(high##2) M(high##3) M(high##4) M(high##5) M(high##6) M(high##7)
 #define SIXTY_FOUR(M, high)                                                                                            \

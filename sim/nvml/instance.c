@@ -19,8 +19,8 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, un
 }
 
 /*
- * Ampere needs a reset for the mode to become current, Hopper does not. If a program uses the GPU, or it has instances, the
- * call succeeds, the mode is pending, and the activation status is IN_USE (MIG user guide, "Enable MIG Mode").
+ * Ampere needs a reset for the mode to become current, Hopper does not. If a program uses the GPU, or it has instances,
+ * the call succeeds, the mode is pending, and the activation status is IN_USE (MIG user guide, "Enable MIG Mode").
  */
 nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlReturn_t *activation)
 {

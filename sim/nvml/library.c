@@ -134,8 +134,8 @@ static void faults_visit(const struct fault_list *list, const char *name, struct
 }
 
 /*
- * The delay that |list| has now for a call that has begun already: the scenario may have changed since. Counters do not matter
- * any more.
+ * The delay that |list| has now for a call that has begun already: the scenario may have changed since. Counters do not
+ * matter any more.
  */
 static unsigned int faults_delay_ms(const struct fault_list *list, const char *name)
 {
@@ -168,8 +168,8 @@ static bool pause_a_moment(struct call *call, bool blocks, unsigned int ms)
 }
 
 /*
- * A delay ends after its time, or when the scenario no longer has it: by editing the scenario, a test lets a call that hangs
- * return.
+ * A delay ends after its time, or when the scenario no longer has it: by editing the scenario, a test lets a call that
+ * hangs return.
  */
 static bool take_time(struct call *call, const struct gpu *gpu, const char *name, const struct visit *visit)
 {
@@ -294,7 +294,8 @@ struct call call_compute(const char *name, nvmlComputeInstance_t handle, struct 
 }
 
 /*
- * With the lock held. The simulated machine stays as it is after nvmlShutdown: modes that were set, faults that were counted.
+ * With the lock held. The simulated machine stays as it is after nvmlShutdown: modes that were set, faults that were
+ * counted.
  */
 static nvmlReturn_t open_world(void)
 {
@@ -365,8 +366,8 @@ nvmlReturn_t library_shutdown(void)
 }
 
 /*
- * At dlclose and at exit, so that a leak checker reports nothing: only the unloaded library pointed to this memory. A thread
- * that is in a call at exit finds the library shut down; if it holds the lock, nothing is freed.
+ * At dlclose and at exit, so that a leak checker reports nothing: only the unloaded library pointed to this memory. A
+ * thread that is in a call at exit finds the library shut down; if it holds the lock, nothing is freed.
  */
 __attribute__((destructor)) static void library_unload(void)
 {

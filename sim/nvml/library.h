@@ -1,6 +1,6 @@
 /*
- * How every exported function begins and ends: it takes the lock, checks the reference count of nvmlInit, reads the scenario
- * again if it changed, applies the scenario's faults, and looks up a handle before it uses it.
+ * How every exported function begins and ends: it takes the lock, checks the reference count of nvmlInit, reads the
+ * scenario again if it changed, applies the scenario's faults, and looks up a handle before it uses it.
  *
  *         nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
  *         {
@@ -9,8 +9,8 @@
  *                 if (call.result != NVML_SUCCESS)
  *                         return call.result;
  *
- * The lock is not held during a delay. The functions below return with |result| set, with or without the lock; call_end() knows
- * whether it is held.
+ * The lock is not held during a delay. The functions below return with |result| set, with or without the lock;
+ * call_end() knows whether it is held.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * Memory limits of cgroups: one file for each GPU in the folder of the cgroup. So a limit ends with its folder, outlives the
- * process that set it, and every simulated program sees it, as it is with a kernel. sim/mps enforces the limits. They cannot be
- * set in a folder of the real cgroup file system, which takes no such file.
+ * Memory limits of cgroups: one file for each GPU in the folder of the cgroup. So a limit ends with its folder,
+ * outlives the process that set it, and every simulated program sees it, as it is with a kernel. sim/mps enforces the
+ * limits. They cannot be set in a folder of the real cgroup file system, which takes no such file.
  */
 #include "sim/nvml/calls.h"
 

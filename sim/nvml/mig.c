@@ -33,7 +33,8 @@ static unsigned int compute_taken(const struct mig_layout *layout)
 }
 
 /*
- * How many more instances of |profile| the decoders that are left are enough for; a profile without decoders always has room.
+ * How many more instances of |profile| the decoders that are left are enough for; a profile without decoders always has
+ * room.
  */
 static unsigned int decoder_room(
         const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile)
@@ -51,8 +52,8 @@ static unsigned int decoder_room(
 }
 
 /*
- * How many instances there are of |profile|. A GPU has the media extension once: for a profile with it, all instances with it
- * count.
+ * How many instances there are of |profile|. A GPU has the media extension once: for a profile with it, all instances
+ * with it count.
  */
 static unsigned int count_of(const struct mig_layout *layout, const struct mig_profile *profile)
 {

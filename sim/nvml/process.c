@@ -7,8 +7,8 @@
 #include "sim/nvml/library.h"
 
 /*
- * A process belongs to the MIG device whose instance ids it has; the list of a GPU in MIG mode has the processes of all its MIG
- * devices.
+ * A process belongs to the MIG device whose instance ids it has; the list of a GPU in MIG mode has the processes of all
+ * its MIG devices.
  */
 static bool is_listed(const struct call *call, const struct scenario_process *process, unsigned int types)
 {

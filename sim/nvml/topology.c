@@ -7,8 +7,8 @@
 #include "sim/nvml/library.h"
 
 /*
- * On Grace the memory of each GPU is a NUMA node of the host, after those of the sockets; on other hosts GPUs are no NUMA
- * nodes.
+ * On Grace the memory of each GPU is a NUMA node of the host, after those of the sockets; on other hosts GPUs are no
+ * NUMA nodes.
  */
 nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node)
 {
@@ -291,8 +291,8 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(
 }
 
 /*
- * Begins a call about the far end of a link. A link that the GPU does not have counts as one that is down: `nvidia-smi topo -m`
- * depends on it.
+ * Begins a call about the far end of a link. A link that the GPU does not have counts as one that is down: `nvidia-smi
+ * topo -m` depends on it.
  */
 static struct call call_far_end(const char *name, nvmlDevice_t device, unsigned int link)
 {

@@ -192,8 +192,8 @@ int world_end_change(struct world *world, int lock, struct error *err)
 }
 
 /*
- * Reads the scenario again under the lock, so that an old scenario is never combined with a newer geometry. If it is bad,
- * the last good one stays.
+ * Reads the scenario again under the lock, so that an old scenario is never combined with a newer geometry. If it is
+ * bad, the last good one stays.
  */
 int world_begin_change(struct world *world, int *lock, struct error *err)
 {

@@ -1,10 +1,10 @@
 /*
  * The simulated machine as it is now: a scenario, and what programs have changed since (compute modes, MIG instances).
  *
- * NVML's handles are the addresses of objects here. The objects stay at their address until the world is freed, and every
- * handle is looked up before it is used, so a stale handle is recognised. A GPU is identified by its UUID: when the scenario's
- * file changes, a GPU that is still in it keeps its handle, and the values that programs set, except those that the file
- * changes.
+ * NVML's handles are the addresses of objects here. The objects stay at their address until the world is freed, and
+ * every handle is looked up before it is used, so a stale handle is recognised. A GPU is identified by its UUID: when
+ * the scenario's file changes, a GPU that is still in it keeps its handle, and the values that programs set, except
+ * those that the file changes.
  *
  * Nothing here locks; library.c does.
  */
@@ -67,7 +67,8 @@ struct event {
 };
 
 /*
- * An event set of a program. It belongs to the world until the program frees it; a thread that waits on it holds a reference.
+ * An event set of a program. It belongs to the world until the program frees it; a thread that waits on it holds a
+ * reference.
  */
 struct nvmlEventSet_st {
         struct list link; /* in world->event_sets */
@@ -114,8 +115,8 @@ struct world *world_free(struct world *world); /* accepts NULL, returns NULL */
 void world_refresh(struct world *world);
 
 /*
- * Begin and end a change of the MIG geometry by a program. The first reads what other programs changed, the second writes
- * the change. |lock| is a descriptor, or -1 if the geometry is not shared.
+ * Begin and end a change of the MIG geometry by a program. The first reads what other programs changed, the second
+ * writes the change. |lock| is a descriptor, or -1 if the geometry is not shared.
  */
 int world_begin_change(struct world *world, int *lock, struct error *err) MUST_USE;
 int world_end_change(struct world *world, int lock, struct error *err) MUST_USE;
@@ -130,8 +131,8 @@ int world_write_geometry(struct world *world, struct error *err) MUST_USE; /* wi
 void world_read_processes(struct world *world);
 
 /*
- * At the first nvmlInit: from now on the process has the driver and the GPUs that the scenario has now, whatever is added or
- * removed later.
+ * At the first nvmlInit: from now on the process has the driver and the GPUs that the scenario has now, whatever is
+ * added or removed later.
  */
 void world_attach(struct world *world);
 
@@ -164,14 +165,17 @@ void world_remove_compute(struct nvmlComputeInstance_st *compute);
 void world_set_layout(struct world *world, struct gpu *gpu, const struct mig_layout *layout);
 
 /*
- * Makes the pending mode current and destroys all instances. After a |reboot|, MIG is disabled on a GPU whose mode needs no
- * reset.
+ * Makes the pending mode current and destroys all instances. After a |reboot|, MIG is disabled on a GPU whose mode
+ * needs no reset.
  */
 void world_reset_gpu(struct world *world, struct gpu *gpu, bool reboot);
 
 /* Puts the events that |now| has and |before| had not into the event sets (world_events.c). */
 void world_queue_events(struct world *world, const struct scenario *before, const struct scenario *now);
-/* Puts an event into the event sets for each GPU whose MIG mode or layout has changed, whoever did it, as the driver tells all programs. */
+/*
+ * Puts an event into the event sets for each GPU whose MIG mode or layout has changed, whoever did it, as the driver
+ * tells all programs.
+ */
 void world_queue_mig_events(struct world *world);
 void event_set_unref(struct nvmlEventSet_st *set);
 void event_set_close(struct nvmlEventSet_st *set);

@@ -28,8 +28,8 @@ static void queue_in_set(struct nvmlEventSet_st *set, struct gpu *gpu, const str
 }
 
 /*
- * Both lists have the same beginning; the events after it are new. So each event happens once if events are only appended to
- * the file.
+ * Both lists have the same beginning; the events after it are new. So each event happens once if events are only
+ * appended to the file.
  */
 void world_queue_events(struct world *world, const struct scenario *before, const struct scenario *now)
 {

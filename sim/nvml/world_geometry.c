@@ -1,14 +1,15 @@
 /*
- * The MIG geometry that several processes of one simulated node share: where a scenario names a `geometryFile`, programs write
- * their changes there, and every call of every program reads it. It has an entry for each GPU that can be split:
+ * The MIG geometry that several processes of one simulated node share: where a scenario names a `geometryFile`,
+ * programs write their changes there, and every call of every program reads it. It has an entry for each GPU that can
+ * be split:
  *
  *         gpu <base> <resets> <boots> <current mode> <pending mode> <created> <UUID>
  *         gi <profile id> <id> <start>
  *         ci <id of its GPU instance> <id> <slices> <start> <index of the MIG device> <UUID>
  *
- * |base| is a hash of what the scenario said about the GPU's MIG when the entry was made. An entry with another base is void:
- * the scenario was edited since, and the edit counts. Scenario and file are read together only with a lock on the file's
- * folder, so that all processes see resets and edits in the same order; the file is replaced as a whole.
+ * |base| is a hash of what the scenario said about the GPU's MIG when the entry was made. An entry with another base is
+ * void: the scenario was edited since, and the edit counts. Scenario and file are read together only with a lock on the
+ * file's folder, so that all processes see resets and edits in the same order; the file is replaced as a whole.
  */
 #include "sim/nvml/world.h"
 

@@ -1,7 +1,8 @@
 /*
- * Processes from files: where a scenario names a `processDirectory`, each file in it is one process on one device, a line
- * "<UUID of GPU or MIG device> <pid> <bytes> <type>". The simulated MPS server writes such files for itself and its clients.
- * The file of a process that no longer exists is ignored: the server may have been killed before it could remove the file.
+ * Processes from files: where a scenario names a `processDirectory`, each file in it is one process on one device, a
+ * line "<UUID of GPU or MIG device> <pid> <bytes> <type>". The simulated MPS server writes such files for itself and
+ * its clients. The file of a process that no longer exists is ignored: the server may have been killed before it could
+ * remove the file.
  */
 #include "sim/nvml/world.h"
 

@@ -1,10 +1,11 @@
 /*
  * A stand-in for containerd and CRI-O: it makes a container from kubelet's options, as far as a device plugin can see.
  *
- * Variables are kubelet's, then the pod's own, then those of the edits of CDI devices; of several with the same name the last
- * is used. CDI devices are requested by name, in the options or in an annotation; every file of the folder is read, and a
- * device that is in two files cannot be used. As containerd and CRI-O do, it makes no container if a name cannot be resolved,
- * or if a device node or the source of a mount is missing on the node. It runs no hooks and starts no process.
+ * Variables are kubelet's, then the pod's own, then those of the edits of CDI devices; of several with the same name
+ * the last is used. CDI devices are requested by name, in the options or in an annotation; every file of the folder is
+ * read, and a device that is in two files cannot be used. As containerd and CRI-O do, it makes no container if a name
+ * cannot be resolved, or if a device node or the source of a mount is missing on the node. It runs no hooks and starts
+ * no process.
  */
 #pragma once
 

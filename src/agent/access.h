@@ -1,6 +1,6 @@
 /*
- * Who may read the agent's pages: the API server decides (kube/access.h), as kube-rbac-proxy asks it. The right is `get` of the page's path,
- * /metrics or /node, as a nonResourceURL of RBAC.
+ * Who may read the agent's pages: the API server decides (kube/access.h), as kube-rbac-proxy asks it. The right is
+ * `get` of the page's path, /metrics or /node, as a nonResourceURL of RBAC.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * warpshare agent: it reads GPUs by NVML and offers them to kubelet. Its files only connect the modules (parts.h). Here it
- * begins and ends: SIGHUP and a changed file load the configuration again; SIGTERM and others stop the agent.
+ * warpshare agent: it reads GPUs by NVML and offers them to kubelet. Its files only connect the modules (parts.h). Here
+ * it begins and ends: SIGHUP and a changed file load the configuration again; SIGTERM and others stop the agent.
  */
 #include "agent/agent.h"
 
@@ -17,8 +17,8 @@
 #include "cli/command.h"
 
 /*
- * A call into NVML may hang for ever, and then the monitor's thread cannot be joined; everything else is closed after this
- * time.
+ * A call into NVML may hang for ever, and then the monitor's thread cannot be joined; everything else is closed after
+ * this time.
  */
 #define STOP_DEADLINE_MS UINT64_C(3000)
 /* The pause until a restart is tried again that the broken configuration file prevented. */
@@ -158,8 +158,8 @@ static void on_agent_signal(uv_signal_t *handle, int number)
 static void on_restart(uv_timer_t *timer);
 
 /*
- * Only a new process image gets rid of the old library. The restart waits if the last one was not long ago, and while the
- * configuration file is broken, because the new process could not start with it.
+ * Only a new process image gets rid of the old library. The restart waits if the last one was not long ago, and while
+ * the configuration file is broken, because the new process could not start with it.
  */
 static void consider_restart(struct agent *agent)
 {
@@ -383,7 +383,10 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
                         LOG_INT("lived_ms", crashes->lived_ms));
         report_config(agent.settings->config);
         if (agent_start(&agent, &err) < 0) {
-                /* Nothing is served yet, and a thread may be inside the driver: the process exits without closing anything. */
+                /*
+                 * Nothing is served yet, and a thread may be inside the driver: the process exits without closing
+                 * anything.
+                 */
                 log_error("cannot start", LOG_ERR(&err));
                 _exit(EXIT_FAILED);
         }

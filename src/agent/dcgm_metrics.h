@@ -1,9 +1,11 @@
 /*
- * GPUs under the names, labels and units of NVIDIA's dcgm-exporter, for dashboards and rules that know those (docs/metrics.md). Pure.
+ * GPUs under the names, labels and units of NVIDIA's dcgm-exporter, for dashboards and rules that know those
+ * (docs/metrics.md). Pure.
  *
- * It is what NVML gives without a time between two readings: no DCGM_FI_PROF_*, and no DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL, which is a rate.
- * There is one series for each GPU, also if several containers share it: dcgm-exporter repeats the GPU's value for each of them,
- * and sums over these are wrong. The labels of a pod are there if one pod alone has the GPU.
+ * It is what NVML gives without a time between two readings: no DCGM_FI_PROF_*, and no
+ * DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL, which is a rate. There is one series for each GPU, also if several containers
+ * share it: dcgm-exporter repeats the GPU's value for each of them, and sums over these are wrong. The labels of a pod
+ * are there if one pod alone has the GPU.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * Evicts pods by the API server's eviction, which respects PodDisruptionBudgets and gives a pod its grace period. An eviction is about the
- * pod with that UID: a new pod of the same name is not evicted. Each pod is asked for again after EVICT_AGAIN_MS, as long as its caller wants
- * it gone.
+ * Evicts pods by the API server's eviction, which respects PodDisruptionBudgets and gives a pod its grace period. An
+ * eviction is about the pod with that UID: a new pod of the same name is not evicted. Each pod is asked for again after
+ * EVICT_AGAIN_MS, as long as its caller wants it gone.
  */
 #pragma once
 

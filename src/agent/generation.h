@@ -1,7 +1,7 @@
 /*
- * A generation: the configuration, the inventory and the plan that belong together. Once built it is immutable, except for how
- * much of the plan is served already (share/rollout.h). The agent keeps the one in force and the previous one, whose devices
- * kubelet may still request.
+ * A generation: the configuration, the inventory and the plan that belong together. Once built it is immutable, except
+ * for how much of the plan is served already (share/rollout.h). The agent keeps the one in force and the previous one,
+ * whose devices kubelet may still request.
  */
 #pragma once
 
@@ -28,7 +28,9 @@ struct generation {
 int generation_new(struct generation **ret, struct settings *settings, struct inventory *inventory,
         enum log_level warnings, struct error *err) MUST_USE;
 
-/* Writes the CDI specifications of the plan, once. Only the agent that serves does that, before kubelet sees the plan. */
+/*
+ * Writes the CDI specifications of the plan, once. Only the agent that serves does that, before kubelet sees the plan.
+ */
 int generation_publish(struct generation *generation, enum log_level warnings, struct error *err) MUST_USE;
 
 /* Tries once more to write what the plan is served without (plan->lacks_cdi). */
@@ -37,7 +39,7 @@ int generation_publish_again(struct generation *generation, struct error *err) M
 struct generation *generation_free(struct generation *generation); /* accepts NULL, returns NULL */
 
 /*
- * Puts |next| in force, and takes ownership of it. The rollout that was in force is kept as the previous one; the one before is
- * freed.
+ * Puts |next| in force, and takes ownership of it. The rollout that was in force is kept as the previous one; the one
+ * before is freed.
  */
 void generation_serve(struct generation *generation, struct rollout *next);

@@ -1,6 +1,6 @@
 /*
- * Reports calls into NVML that do not return: every program with a monitor logs them, and the agent also sends Kubernetes
- * events and fails /healthz. gpu/monitor.h says how the monitor deals with them.
+ * Reports calls into NVML that do not return: every program with a monitor logs them, and the agent also sends
+ * Kubernetes events and fails /healthz. gpu/monitor.h says how the monitor deals with them.
  */
 #pragma once
 

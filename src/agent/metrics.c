@@ -200,8 +200,8 @@ static void put_mps(struct exposition *to, const struct agent_metrics *metrics)
 /* ---- the limit monitor ---- */
 
 /*
- * A process may violate two limits, of memory and of threads. Violations with the same labels are counted in one sample,
- * because a series may have only one.
+ * A process may violate two limits, of memory and of threads. Violations with the same labels are counted in one
+ * sample, because a series may have only one.
  */
 struct violation_count {
         const struct limit_violation *violation;

@@ -1,6 +1,6 @@
 /*
- * The agent's page for Prometheus: what it advertises, which containers hold it, and whether they stay within their limits.
- * Pure: values in, text out. docs/metrics.md explains each metric.
+ * The agent's page for Prometheus: what it advertises, which containers hold it, and whether they stay within their
+ * limits. Pure: values in, text out. docs/metrics.md explains each metric.
  */
 #pragma once
 

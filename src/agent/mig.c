@@ -71,7 +71,10 @@ static void add_holder(struct look *look, const char *unit, const char *holder)
         names_add(&look->names, "%s (%s)", holder, unit);
 }
 
-/* |held->holder| is "namespace/pod/container", or has no pod's name. Kubelet's record has the UID as soon as the pod is admitted. */
+/*
+ * |held->holder| is "namespace/pod/container", or has no pod's name. Kubelet's record has the UID as soon as the pod is
+ * admitted.
+ */
 static void evict_holder(const struct agent_mig *mig, const struct rollout_held *held)
 {
         _free_ char *text = xstrdup(held->holder);

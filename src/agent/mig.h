@@ -1,17 +1,20 @@
 /*
- * The MIG manager in the agent: brings the GPUs to the MIG configuration that the node's label names (mig/manager.h), without a restart of
- * anything, and without taking a GPU from a container.
+ * The MIG manager in the agent: brings the GPUs to the MIG configuration that the node's label names (mig/manager.h),
+ * without a restart of anything, and without taking a GPU from a container.
  *
- *   waiting     what has to end leaves the plan, so kubelet and DRA give it to nobody. Who holds it keeps it: the ledger says who that is,
- *               by kubelet's list and by claims. With the label's policy "evict" these pods are evicted, those of claims, too.
- *   releasing   the MPS daemons of these units end, since nobody wants them any more. Where a MIG mode changes by a reset only, whoever
- *               has NVML open in our programs closes it: the monitor because it is told to, the others because they have nothing to ask
- *               (gpu/nvml_queue.h). If that cannot be, no reset is tried, and the mode stays pending until a reboot
+ *   waiting     what has to end leaves the plan, so kubelet and DRA give it to nobody. Who holds it keeps it: the
+ *               ledger says who that is, by kubelet's list and by claims. With the label's policy "evict" these pods
+ *               are evicted, those of claims, too.
+ *   releasing   the MPS daemons of these units end, since nobody wants them any more. Where a MIG mode changes by a
+ *               reset only, whoever has NVML open in our programs closes it: the monitor because it is told to, the
+ *               others because they have nothing to ask (gpu/nvml_queue.h). If that cannot be, no reset is tried, and
+ *               the mode stays pending until a reboot
  *   retaking    the monitor reads the GPUs, and plan, CDI, labels and slices follow
  *
- * Example: GPU-0 has seven MIG devices of 1g.10gb, of which two are held by pods, and the label now names a configuration with one 3g.40gb
- * and four 1g.10gb. `warpshare mig plan` says which four stay. The other three are withdrawn at once. If one of them is held, the change
- * waits for that pod; GPU-1, and the four that stay, never notice.
+ * Example: GPU-0 has seven MIG devices of 1g.10gb, of which two are held by pods, and the label now names a
+ * configuration with one 3g.40gb and four 1g.10gb. `warpshare mig plan` says which four stay. The other three are
+ * withdrawn at once. If one of them is held, the change waits for that pod; GPU-1, and the four that stay, never
+ * notice.
  *
  * It belongs to the agent that serves. The next one goes on with what it finds recorded.
  */

@@ -1,7 +1,7 @@
 /*
- * The page of this node (report/node_page.h), made of what the agent has anyway: inventory, plan, health, what was granted and what is used. Pure
- * but for the names of processes, which are read from /proc. `warpshare top` makes the same page of the driver, where there is no agent: then
- * there is neither plan nor health.
+ * The page of this node (report/node_page.h), made of what the agent has anyway: inventory, plan, health, what was
+ * granted and what is used. Pure but for the names of processes, which are read from /proc. `warpshare top` makes the
+ * same page of the driver, where there is no agent: then there is neither plan nor health.
  */
 #pragma once
 

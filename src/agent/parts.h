@@ -30,7 +30,9 @@
 #include "node/watch.h"
 #include "nodeconfig/nodeconfig.h"
 
-/* The pause until a refused plan is tried again: the disk may have room by then, or a missing device node may be there. */
+/*
+ * The pause until a refused plan is tried again: the disk may have room by then, or a missing device node may be there.
+ */
 #define AGENT_RETRY_MS UINT64_C(1000)
 #define AGENT_RETRY_MAX_MS UINT64_C(60000)
 

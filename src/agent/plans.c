@@ -1,6 +1,6 @@
 /*
- * The monitor's inventory and the configuration make a generation, whose plan goes to the ledger, the plugins and the DRA
- * driver; changes of health go there, too. If a generation cannot be built, the one in force stays.
+ * The monitor's inventory and the configuration make a generation, whose plan goes to the ledger, the plugins and the
+ * DRA driver; changes of health go there, too. If a generation cannot be built, the one in force stays.
  */
 #include <string.h>
 
@@ -27,7 +27,8 @@ static bool has_claims(const struct ledger *ledger, const struct gpu *gpu)
 }
 
 /*
- * Marks the GPUs that claims hold: the plan leaves these to DRA, even if the configuration gives them to the device plugin now.
+ * Marks the GPUs that claims hold: the plan leaves these to DRA, even if the configuration gives them to the device
+ * plugin now.
  */
 static void mark_claimed(const struct agent *agent, struct inventory *inventory)
 {
@@ -37,8 +38,8 @@ static void mark_claimed(const struct agent *agent, struct inventory *inventory)
 }
 
 /*
- * A claim holds nothing any more. If it was the last one of a GPU that the configuration gives to the device plugin, a new
- * inventory makes a plan with that GPU.
+ * A claim holds nothing any more. If it was the last one of a GPU that the configuration gives to the device plugin, a
+ * new inventory makes a plan with that GPU.
  */
 static void on_released(void *data)
 {
@@ -126,8 +127,8 @@ static void follow_dra(struct agent *agent, const struct plan *plan)
 /* ---- generations ---- */
 
 /*
- * Whether the agent ends if it has no plan, as failOnInitError says. Not after it has restarted itself: there were GPUs a
- * moment ago, and pods hold them, so it waits.
+ * Whether the agent ends if it has no plan, as failOnInitError says. Not after it has restarted itself: there were GPUs
+ * a moment ago, and pods hold them, so it waits.
  */
 static bool must_leave(const struct agent *agent)
 {
@@ -164,7 +165,9 @@ void agent_on_retry(uv_timer_t *timer)
         gpu_monitor_rescan(agent->monitor); /* it answers with an inventory and with health */
 }
 
-/* Only the agent that serves has MPS daemons and allocations. It still has them while kubelet's directory is missing. */
+/*
+ * Only the agent that serves has MPS daemons and allocations. It still has them while kubelet's directory is missing.
+ */
 static void apply_holdings(struct agent *agent, const struct plan *plan)
 {
         if (plugins_is_serving(agent->plugins))
@@ -194,8 +197,8 @@ static void set_health(struct agent *agent, const char *uuid, bool healthy, cons
 }
 
 /*
- * Keeps the plan in force, although some of its GPUs may be gone: these become unhealthy. The health of the others comes with
- * the inventory.
+ * Keeps the plan in force, although some of its GPUs may be gone: these become unhealthy. The health of the others
+ * comes with the inventory.
  */
 static void keep_current(struct agent *agent, const struct inventory *inventory)
 {
@@ -350,8 +353,8 @@ void agent_on_inventory(struct inventory *inventory, void *data)
                 return;
         }
         /*
-         * A plan that was applied in this turn of the loop is sent with its own health first. The health of the new inventory
-         * comes next.
+         * A plan that was applied in this turn of the loop is sent with its own health first. The health of the new
+         * inventory comes next.
          */
         plugins_settle(agent->plugins);
         unit_health_clear(&agent->health);

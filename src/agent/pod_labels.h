@@ -1,6 +1,7 @@
 /*
- * Labels of the pods of this node, those that an operator has chosen (config/pod_labels.h), for metrics. The pods are watched as long as this
- * exists; of each only its name and these labels are kept. Where they cannot be read, there are none, and the log says why.
+ * Labels of the pods of this node, those that an operator has chosen (config/pod_labels.h), for metrics. The pods are
+ * watched as long as this exists; of each only its name and these labels are kept. Where they cannot be read, there are
+ * none, and the log says why.
  */
 #pragma once
 
@@ -17,7 +18,10 @@ struct agent_pod_labels *agent_pod_labels_new(
 /* Names in metrics, NULL-terminated. |labels| may be NULL, here and below: no names. */
 const char *const *agent_pod_labels_names(const struct agent_pod_labels *labels);
 
-/* The values, in the order of the names, NULL where the pod has none; NULL: it has none of them. Valid until the loop goes on. */
+/*
+ * The values, in the order of the names, NULL where the pod has none; NULL: it has none of them. Valid until the loop
+ * goes on.
+ */
 const char *const *agent_pod_labels_find(
         const struct agent_pod_labels *labels, const char *pod_namespace, const char *pod);
 

@@ -75,7 +75,10 @@ static char **split_arguments(struct strbuf *text)
         return arguments;
 }
 
-/* A new environment instead of setenv(): the driver's library may read the environment on another thread at the same time. */
+/*
+ * A new environment instead of setenv(): the driver's library may read the environment on another thread at the same
+ * time.
+ */
 static char **make_environment(char *mark)
 {
         size_t count = 0;
@@ -104,8 +107,8 @@ int restart_now(const struct restart *last, struct error *err)
                 return -1;
         arguments = split_arguments(&text);
         /*
-         * Our own descriptors are close-on-exec. The driver's library may have opened others, and an open device would keep the
-         * old kernel module loaded.
+         * Our own descriptors are close-on-exec. The driver's library may have opened others, and an open device would
+         * keep the old kernel module loaded.
          */
         close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
         execve("/proc/self/exe", arguments, environment);

@@ -1,11 +1,11 @@
 /*
- * Restarts the agent in the same process: execve() of the same program with the same arguments. The process id stays, so the
- * container does not restart, and all libraries are loaded again. That is needed when the driver's library was replaced on
- * disk.
+ * Restarts the agent in the same process: execve() of the same program with the same arguments. The process id stays,
+ * so the container does not restart, and all libraries are loaded again. That is needed when the driver's library was
+ * replaced on disk.
  *
- * If a restart does not help, the agent must not restart in a loop. The environment tells the next process how many restarts
- * there were in a row and when the last one was. The wait before the next one doubles, from a minute to an hour: one restart at
- * once, the next after 1, 2, 4 … minutes.
+ * If a restart does not help, the agent must not restart in a loop. The environment tells the next process how many
+ * restarts there were in a row and when the last one was. The wait before the next one doubles, from a minute to an
+ * hour: one restart at once, the next after 1, 2, 4 … minutes.
  */
 #pragma once
 

@@ -8,8 +8,8 @@
 #include "base/strbuf.h"
 
 /*
- * While a change waits, kubelet is asked this often: first every second, for a minute, then less often, because a change may
- * wait for days.
+ * While a change waits, kubelet is asked this often: first every second, for a minute, then less often, because a
+ * change may wait for days.
  */
 #define REVIEW_MS UINT64_C(1000)
 #define REVIEWS 60U
@@ -192,9 +192,10 @@ void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *c
 /* ---- judgement ---- */
 
 /*
- * Without kubelet's pod-resources list, only kubelet's checkpoint says what containers hold, and it is updated only when
- * kubelet allocates. While nothing is advertised, kubelet allocates nothing: a change that waits for the checkpoint could wait
- * for ever. So the change takes effect without a check, as with NVIDIA's plugin. MPS daemons still let their clients finish.
+ * Without kubelet's pod-resources list, only kubelet's checkpoint says what containers hold, and it is updated only
+ * when kubelet allocates. While nothing is advertised, kubelet allocates nothing: a change that waits for the
+ * checkpoint could wait for ever. So the change takes effect without a check, as with NVIDIA's plugin. MPS daemons
+ * still let their clients finish.
  */
 static struct rollout *judge_blindly(
         struct agent_rollout *rollout, const struct plan *wanted, const struct rollout_previous *previous)

@@ -1,11 +1,11 @@
 /*
  * The agent's part in a change of the plan while pods run. It passes what was promised and what containers hold to
- * share/rollout.h, which decides which part of the new plan can be served now. It records and reports the result, and repeats
- * this until no change waits.
+ * share/rollout.h, which decides which part of the new plan can be served now. It records and reports the result, and
+ * repeats this until no change waits.
  *
- * The sharing policies that were promised with MPS are in <MPS directory>/terms.json, so that an agent that starts in the
- * middle of a change does not touch daemons that are in use. Without that file, shares that containers hold by MPS count as
- * shares under the new sharing policy.
+ * The sharing policies that were promised with MPS are in <MPS directory>/terms.json, so that an agent that starts in
+ * the middle of a change does not touch daemons that are in use. Without that file, shares that containers hold by MPS
+ * count as shares under the new sharing policy.
  */
 #pragma once
 
@@ -20,7 +20,9 @@ struct agent_rollout_options {
         uv_loop_t *loop;
         const char *mps_directory; /* as mounted here; need not outlive the call */
         struct ledger *ledger;     /* it is asked again and again while a change waits */
-        /* |is_pending|: the change waits now; else it was carried out. For events in the cluster: it is logged already. */
+        /*
+         * |is_pending|: the change waits now; else it was carried out. For events in the cluster: it is logged already.
+         */
         void (*on_reported)(const struct rollout_pending *pending, bool is_pending, void *data);
         void *data;
 };
@@ -29,8 +31,8 @@ struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *opti
 void agent_rollout_close(struct agent_rollout *rollout); /* accepts NULL; freed from the loop */
 
 /*
- * Whether this agent serves; false at first. True: reads what was promised last on this node, perhaps by another agent. False:
- * another agent serves, and reviews the changes that wait.
+ * Whether this agent serves; false at first. True: reads what was promised last on this node, perhaps by another agent.
+ * False: another agent serves, and reviews the changes that wait.
  */
 void agent_rollout_serve(struct agent_rollout *rollout, bool is_serving);
 
@@ -41,7 +43,7 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
 void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *next);
 
 /*
- * Reports the changes in |current| that are newly pending, and those that no longer are. To be called when kubelet's list has
- * come.
+ * Reports the changes in |current| that are newly pending, and those that no longer are. To be called when kubelet's
+ * list has come.
  */
 void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *current);

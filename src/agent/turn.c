@@ -1,6 +1,6 @@
 /*
- * Which of two agents on the node serves: the one that holds kubelet's folder (kubelet/plugins.h). The other reads and plans as
- * this one does, so that it can go on at once.
+ * Which of two agents on the node serves: the one that holds kubelet's folder (kubelet/plugins.h). The other reads and
+ * plans as this one does, so that it can go on at once.
  */
 #include <string.h>
 
@@ -31,7 +31,10 @@ static void report_crash(struct agent *agent)
         agent->has_reported_crash = true;
 }
 
-/* Writes the CDI specifications of the plan in force. If that fails, those of the agent before stay, and it is tried again. */
+/*
+ * Writes the CDI specifications of the plan in force. If that fails, those of the agent before stay, and it is tried
+ * again.
+ */
 static void publish_current(struct agent *agent)
 {
         struct error err;

@@ -1,7 +1,7 @@
 /*
- * Who uses what on this node: the monitor's samples, joined to what the ledger gave, by device plugin and by DRA. Names of pods of DRA
- * claims are the API server's, in the claims. Names of pods that were given nothing by MPS or DRA are kubelet's: it is asked for its list, seldom, when a
- * pod with processes has no name.
+ * Who uses what on this node: the monitor's samples, joined to what the ledger gave, by device plugin and by DRA. Names
+ * of pods of DRA claims are the API server's, in the claims. Names of pods that were given nothing by MPS or DRA are
+ * kubelet's: it is asked for its list, seldom, when a pod with processes has no name.
  */
 #pragma once
 
@@ -17,8 +17,9 @@ struct agent_usage *agent_usage_new(void);
 struct agent_usage *agent_usage_free(struct agent_usage *usage); /* accepts NULL, returns NULL */
 
 /*
- * Takes |samples|. |plan| NULL: there is none yet. |may_ask|: kubelet may be asked. True: other pods with processes have no name than
- * before, and the pods of claims should be read again (dra_driver_read_pods()): one may have joined, or the agent has just started.
+ * Takes |samples|. |plan| NULL: there is none yet. |may_ask|: kubelet may be asked. True: other pods with processes
+ * have no name than before, and the pods of claims should be read again (dra_driver_read_pods()): one may have joined,
+ * or the agent has just started.
  */
 bool agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
         const struct plan *plan, bool may_ask);

@@ -288,7 +288,8 @@ enum row_source {
         ROW_GRANTED, /* the ledger */
         ROW_KEPT,    /* readings so far */
         ROW_READING, /* the newest reading: the driver lists the unit's processes */
-        ROW_KEPT_OR_0, /* as before, and 0 where the pod has no processes: not so while some are hidden, which may be its */
+        /* as before, and 0 where the pod has no processes: not so while some are hidden, which may be its */
+        ROW_KEPT_OR_0,
         ROW_READING_OR_0,
 };
 

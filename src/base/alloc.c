@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * A page less malloc's header, so that a chunk fits into a page. Large plans consist of large objects, which get chunks of
- * their own.
+ * A page less malloc's header, so that a chunk fits into a page. Large plans consist of large objects, which get chunks
+ * of their own.
  */
 #define CHUNK_SIZE ((size_t)4096 - 64)
 #define ALIGNMENT ((size_t)16)
@@ -87,8 +87,8 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size)
                 chunk = xcalloc(1, sizeof(*chunk) + chunk_size);
                 chunk->size = chunk_size;
                 /*
-                 * A large object gets a chunk of its own behind the current one, so that the rest of the current one can still
-                 * be used.
+                 * A large object gets a chunk of its own behind the current one, so that the rest of the current one
+                 * can still be used.
                  */
                 if (arena->chunks && chunk_size - total < arena->left) {
                         chunk->next = arena->chunks->next;

@@ -1,6 +1,6 @@
 /*
- * An error: its kind, for the program, and a text that says what happened, for people. Whether it is logged is up to the
- * caller.
+ * An error: its kind, for the program, and a text that says what happened, for people. Whether it is logged is up to
+ * the caller.
  *
  * A function that can fail returns 0, or -1 with |err| filled, and is MUST_USE. |err| comes last and is never NULL. The
  * value lives on the caller's stack: there is nothing to free. Raise and return in one line:
@@ -35,8 +35,8 @@ void error_raise_errno(struct error *err, int errnum, const char *format, ...) P
 void error_raise_prefix(struct error *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /*
- * These three have the value -1, for the caller to return. They are macros so that compilers and analysers see the -1, and do
- * not follow paths on which a function failed and yet returned 0.
+ * These three have the value -1, for the caller to return. They are macros so that compilers and analysers see the -1,
+ * and do not follow paths on which a function failed and yet returned 0.
  */
 #define error_set(err, kind, ...)                                                                                      \
         ({                                                                                                             \

@@ -11,10 +11,11 @@
 
 #ifdef __SANITIZE_THREAD__
 /*
- * Two false reports of the thread sanitizer. First: libuv closes its descriptors by a direct system call, which the sanitizer
- * does not see. If another thread then opens a file, here, or inside NVML, and gets the same number, the sanitizer takes it for
- * the descriptor that libuv had (of a pipe of uv_spawn(), for example). Second: the dynamic linker has a lock that the
- * sanitizer does not know. If two threads load the same library one after the other, the sanitizer reports a race.
+ * Two false reports of the thread sanitizer. First: libuv closes its descriptors by a direct system call, which the
+ * sanitizer does not see. If another thread then opens a file, here, or inside NVML, and gets the same number, the
+ * sanitizer takes it for the descriptor that libuv had (of a pipe of uv_spawn(), for example). Second: the dynamic
+ * linker has a lock that the sanitizer does not know. If two threads load the same library one after the other, the
+ * sanitizer reports a race.
  */
 const char *__tsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
@@ -84,8 +85,8 @@ static int write_all(int fd, const char *bytes, size_t size)
 }
 
 /*
- * The name begins with a dot, because programs that read all files of a folder, such as node-feature-discovery, skip those. A
- * long name is cut, so that with the added characters it is still a legal name.
+ * The name begins with a dot, because programs that read all files of a folder, such as node-feature-discovery, skip
+ * those. A long name is cut, so that with the added characters it is still a legal name.
  */
 static char *temporary_beside(const char *path)
 {

@@ -25,7 +25,7 @@ int file_write_private(const char *path, const void *content, size_t size, struc
 /* As file_write_private(); syncs file and folder, so that the content is on the disk on return. */
 int file_write_durable(const char *path, const void *content, size_t size, struct error *err) MUST_USE;
 /*
- * Reads a file as file_read() does, and sets its mode to 0600 if possible: an older release wrote such files with mode 0644. If
- * |path| is a symbolic link, that is an error.
+ * Reads a file as file_read() does, and sets its mode to 0600 if possible: an older release wrote such files with mode
+ * 0644. If |path| is a symbolic link, that is an error.
  */
 int file_read_private(const char *path, size_t limit, struct strbuf *content, struct error *err) MUST_USE;

@@ -1,8 +1,8 @@
 /*
  * An intrusive doubly linked list. The link is embedded in the element; container_of() gives the element.
  *
- * LIST_FOR_EACH is only for loops in which no element can be removed. If a callback may remove elements, process the head until
- * the list is empty.
+ * LIST_FOR_EACH is only for loops in which no element can be removed. If a callback may remove elements, process the
+ * head until the list is empty.
  */
 #pragma once
 

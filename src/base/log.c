@@ -23,8 +23,8 @@ static bool is_within; /* the last line was written without its end */
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 /*
- * A line that is being built. Once something does not fit, the rest is left out; a character or an escape is never cut in two.
- * There is always room for the characters that close the line: RESERVE bytes that only put_closing() may use.
+ * A line that is being built. Once something does not fit, the rest is left out; a character or an escape is never cut
+ * in two. There is always room for the characters that close the line: RESERVE bytes that only put_closing() may use.
  */
 #define RESERVE ((size_t)32)
 #define NUMBER_ROOM ((size_t)32) /* for a number, or for the beginning of a text */
@@ -73,8 +73,8 @@ static void report_cut(struct cursor *cursor)
 }
 
 /*
- * Puts the character at |text|; a byte that is no valid UTF-8 and a control character (also those from U+0080 to U+009F) are
- * put as escapes. So a line is always UTF-8. Returns how many bytes of |text| were used.
+ * Puts the character at |text|; a byte that is no valid UTF-8 and a control character (also those from U+0080 to
+ * U+009F) are put as escapes. So a line is always UTF-8. Returns how many bytes of |text| were used.
  */
 static size_t put_escaped(struct cursor *cursor, const char *text)
 {
@@ -295,8 +295,8 @@ bool log_is_on(enum log_level level)
 }
 
 /*
- * If the reader of the log stops reading, the pipe gets full, and the program must not wait for it: bytes that do not fit are
- * dropped and counted. A pipe that is ready takes PIPE_BUF bytes without blocking (pipe(7)).
+ * If the reader of the log stops reading, the pipe gets full, and the program must not wait for it: bytes that do not
+ * fit are dropped and counted. A pipe that is ready takes PIPE_BUF bytes without blocking (pipe(7)).
  */
 static bool write_some(const char *bytes, size_t size)
 {
@@ -305,7 +305,10 @@ static bool write_some(const char *bytes, size_t size)
         return poll(&output, 1, 0) == 1 && (output.revents & POLLOUT) && write(STDERR_FILENO, bytes, size) >= 0;
 }
 
-/* The notice about lost bytes, as JSON if the log is JSON. It begins a new line if the last one was written without its end. */
+/*
+ * The notice about lost bytes, as JSON if the log is JSON. It begins a new line if the last one was written without its
+ * end.
+ */
 static size_t format_notice(char notice[static LOG_LINE_LEAST])
 {
         struct log_event event = {

@@ -5,23 +5,25 @@
  * JSON form:  {"time":"…","level":"info","msg":"resource","name":"nvidia.com/gpu","devices":80}
  * klog form:  I1120 10:06:00.123456       1 agent.c:98] "resource" name="nvidia.com/gpu" devices=80
  *
- * The klog form is what Kubernetes components and NVIDIA's plugins write (k8s.io/klog v2): local time, the process id, the line
- * of the source. A message without fields is not quoted; a value of many lines becomes a block, "key=<", indented lines, " >".
- * klog has no level below info, so debug lines have an I as well.
+ * The klog form is what Kubernetes components and NVIDIA's plugins write (k8s.io/klog v2): local time, the process id,
+ * the line of the source. A message without fields is not quoted; a value of many lines becomes a block, "key=<",
+ * indented lines, " >". klog has no level below info, so debug lines have an I as well.
  *
- * The level says who must act: error: the operator; warn: maybe the operator; info: a state changed; debug: developers. Values
- * from outside are quoted if necessary, and control characters are always escaped, so that a hostile name cannot forge a line.
- * Bytes that are not UTF-8 are written as "\xNN", so every line is UTF-8, and every JSON line is valid JSON. Functions below
- * cmd/ and below the top of a callback return errors and do not log (HACKING.md).
+ * The level says who must act: error: the operator; warn: maybe the operator; info: a state changed; debug: developers.
+ * Values from outside are quoted if necessary, and control characters are always escaped, so that a hostile name cannot
+ * forge a line. Bytes that are not UTF-8 are written as "\xNN", so every line is UTF-8, and every JSON line is valid
+ * JSON. Functions below cmd/ and below the top of a callback return errors and do not log (HACKING.md).
  *
- * Events that NVIDIA's plugin logs as well have its texts, because people and tools search for these: "Registered device plugin
- * for '<resource>' with Kubelet". Such a line has no fields if its text ends with a name, so that nothing follows the name.
+ * Events that NVIDIA's plugin logs as well have its texts, because people and tools search for these: "Registered
+ * device plugin for '<resource>' with Kubelet". Such a line has no fields if its text ends with a name, so that nothing
+ * follows the name.
  *
  *         log_info("resource", LOG_STR("name", name), LOG_UINT("devices", count));
  *
- * Each line is one write(2). Thread-safe. A line longer than LOG_LINE_LIMIT is cut between two characters, with "…" there, and
- * ends as every line does: a JSON line is still an object, with "cut":true. If the reader stalls, lines are lost, but the
- * program never waits: bytes that a full pipe does not take are dropped, and the next line that can be written says how many.
+ * Each line is one write(2). Thread-safe. A line longer than LOG_LINE_LIMIT is cut between two characters, with "…"
+ * there, and ends as every line does: a JSON line is still an object, with "cut":true. If the reader stalls, lines are
+ * lost, but the program never waits: bytes that a full pipe does not take are dropped, and the next line that can be
+ * written says how many.
  */
 #pragma once
 
@@ -67,8 +69,8 @@ struct log_place {
 void log_write(enum log_level level, struct log_place place, const char *message, const struct log_field *fields);
 
 /*
- * One event with a text of many lines, such as a configuration: in text and klog form the lines follow unchanged, in JSON form
- * they are the field "text".
+ * One event with a text of many lines, such as a configuration: in text and klog form the lines follow unchanged, in
+ * JSON form they are the field "text".
  */
 void log_write_block(enum log_level level, struct log_place place, const char *message, const char *text);
 
@@ -98,5 +100,8 @@ struct log_event {
         const struct log_field *fields;
 };
 
-/* Formats one line without writing it, newline included; for tests. Returns its length, less than |size|, which is at least LOG_LINE_LEAST. */
+/*
+ * Formats one line without writing it, newline included; for tests. Returns its length, less than |size|, which is at
+ * least LOG_LINE_LEAST.
+ */
 size_t log_format_line(char *line, size_t size, enum log_format format, const struct log_event *event);

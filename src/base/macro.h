@@ -1,8 +1,9 @@
 /*
  * The few macros that every file uses: attributes, sizes, and scope-bound cleanup.
  *
- * The cleanup function of a type is declared beside the type (`_cleanup_(arena_done)`); the macros here are for types of the C
- * library. TAKE_PTR and TAKE_FD pass ownership out of a function: they return the value and empty the variable.
+ * The cleanup function of a type is declared beside the type (`_cleanup_(arena_done)`); the macros here are for types
+ * of the C library. TAKE_PTR and TAKE_FD pass ownership out of a function: they return the value and empty the
+ * variable.
  */
 #pragma once
 
@@ -17,7 +18,9 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The struct whose |member| is at |pointer|: a callback of an embedded handle finds the owner of the handle this way. */
+/*
+ * The struct whose |member| is at |pointer|: a callback of an embedded handle finds the owner of the handle this way.
+ */
 #define container_of(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 #define _cleanup_(function) __attribute__((cleanup(function)))

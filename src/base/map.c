@@ -5,7 +5,9 @@
 
 #include "base/alloc.h"
 
-/* FNV-1a over eight bytes at a time, to be fast: device ids have 40 to 50 bytes, and a request may have 10,000 of them. */
+/*
+ * FNV-1a over eight bytes at a time, to be fast: device ids have 40 to 50 bytes, and a request may have 10,000 of them.
+ */
 static uint32_t hash_bytes(const char *bytes, size_t length)
 {
         uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ length;

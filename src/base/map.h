@@ -1,9 +1,9 @@
 /*
  * A map from strings to pointers: open addressing, grows by doubling, no removal.
  *
- * It is for tables that are built once and then only read: devices by id, options by name. The map does not copy keys: they
- * must live as long as the map. Not for keys that a peer chooses: the hash is not secret, so a peer could choose keys that
- * collide.
+ * It is for tables that are built once and then only read: devices by id, options by name. The map does not copy keys:
+ * they must live as long as the map. Not for keys that a peer chooses: the hash is not secret, so a peer could choose
+ * keys that collide.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * Mounts in the text of /proc/<pid>/mountinfo (proc(5)). Pure. A line: "id parent major:minor root point options [optional
- * field…] - type source options". Characters that the kernel escapes in paths stay escaped.
+ * Mounts in the text of /proc/<pid>/mountinfo (proc(5)). Pure. A line: "id parent major:minor root point options
+ * [optional field…] - type source options". Characters that the kernel escapes in paths stay escaped.
  */
 #pragma once
 
@@ -15,7 +15,9 @@ struct mountinfo_line {
         bool is_shared; /* other mount namespaces see what is mounted below it */
 };
 
-/* Reads the line at |*at|, and moves |*at| to the next one; invalid lines are skipped. False: there are no more lines. */
+/*
+ * Reads the line at |*at|, and moves |*at| to the next one; invalid lines are skipped. False: there are no more lines.
+ */
 bool mountinfo_next(const char **at, struct mountinfo_line *ret);
 
 /* Whether the mount point is |path| itself, not a folder above or below. */

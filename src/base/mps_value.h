@@ -2,10 +2,11 @@
  * Values of the environment variables that limit an MPS client, as NVIDIA's MPS manual defines them. Pure.
  *
  *         CUDA_MPS_ACTIVE_THREAD_PERCENTAGE   "35", "33.3"
- *         CUDA_MPS_PINNED_DEVICE_MEM_LIMIT    "0=11411M", "0=8G,1=512MB", "GPU-…=8G"; a number without a unit is megabytes
+ *         CUDA_MPS_PINNED_DEVICE_MEM_LIMIT    "0=11411M", "0=8G,1=512MB", "GPU-…=8G"; a number without a unit is
+ *                                             megabytes
  *
- * It is in base because both the code that grants shares and the code that measures them need it, and neither may include the
- * other.
+ * It is in base because both the code that grants shares and the code that measures them need it, and neither may
+ * include the other.
  */
 #pragma once
 
@@ -16,8 +17,8 @@
 bool mps_value_threads(const char *text, unsigned int *ret_permille);
 
 /*
- * The limit in the list |text| for the GPU with this ordinal or this UUID (with or without "GPU-" or "MIG-"; "" for none).
- * "0=8G,1=512MB" gives 512 for ordinal 1. |*ret_mib| is unchanged if the list has no limit for the GPU. False: |text| is no
- * such list.
+ * The limit in the list |text| for the GPU with this ordinal or this UUID (with or without "GPU-" or "MIG-"; "" for
+ * none). "0=8G,1=512MB" gives 512 for ordinal 1. |*ret_mib| is unchanged if the list has no limit for the GPU. False:
+ * |text| is no such list.
  */
 bool mps_value_memory(const char *text, int ordinal, const char *uuid, uint64_t *ret_mib);

@@ -1,6 +1,6 @@
 /*
- * Quantities of Kubernetes ("10Gi", "10240Mi", "1.5k", "1e3", "100m") as whole numbers, rounded up: "100m" is 1. The API server
- * counts like that (resource.Quantity.Value()). Pure.
+ * Quantities of Kubernetes ("10Gi", "10240Mi", "1.5k", "1e3", "100m") as whole numbers, rounded up: "100m" is 1. The
+ * API server counts like that (resource.Quantity.Value()). Pure.
  */
 #pragma once
 

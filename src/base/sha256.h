@@ -1,6 +1,6 @@
 /*
- * SHA-256 (FIPS 180-4), as a name for a content. It is what `sha256sum` prints, so people can compare. Not for secrets: it does
- * not run in constant time.
+ * SHA-256 (FIPS 180-4), as a name for a content. It is what `sha256sum` prints, so people can compare. Not for secrets:
+ * it does not run in constant time.
  */
 #pragma once
 

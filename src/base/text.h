@@ -12,14 +12,20 @@ bool text_to_uint(const char *text, uint64_t max, uint64_t *ret_value);
 bool text_to_bool(const char *text, bool *ret_value);
 
 /*
- * The candidate nearest to |word| by edit distance, for "did you mean"; NULL if even that differs in more than half of |word|.
+ * The candidate nearest to |word| by edit distance, for "did you mean"; NULL if even that differs in more than half of
+ * |word|.
  */
 const char *text_nearest(const char *word, const char *const *candidates, size_t count);
 
-/* Length of the valid UTF-8 sequence at |text|, which ends with a 0, or 0 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF). */
+/*
+ * Length of the valid UTF-8 sequence at |text|, which ends with a 0, or 0 (RFC 3629: no overlong forms, no surrogates,
+ * at most U+10FFFF).
+ */
 size_t text_utf8_length(const char *text);
 
-/* Replaces every byte sequence that is not valid UTF-8 by '?', in place: kubelet refuses a message with such a string. */
+/*
+ * Replaces every byte sequence that is not valid UTF-8 by '?', in place: kubelet refuses a message with such a string.
+ */
 void text_make_utf8(char *text);
 
 bool text_starts_with(const char *text, const char *prefix);
@@ -31,7 +37,7 @@ int text_compare(const void *a, const void *b);
 bool text_is_same(const char *a, const char *b);
 
 /*
- * Whether |text| is a DNS subdomain (RFC 1123 2.1), of any length except 0: labels of lower-case letters, digits and '-',
- * separated by dots; each label begins and ends with a letter or digit.
+ * Whether |text| is a DNS subdomain (RFC 1123 2.1), of any length except 0: labels of lower-case letters, digits and
+ * '-', separated by dots; each label begins and ends with a letter or digit.
  */
 bool text_is_subdomain(const char *text);

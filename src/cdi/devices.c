@@ -229,8 +229,8 @@ static bool owns_node(const struct cdi_context *context, const struct present_de
 }
 
 /*
- * Whether the node identifies a device: "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3". Other nodes of a device (DRM) are not
- * kept, because they may belong to another GPU by now.
+ * Whether the node identifies a device: "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3". Other nodes of a device (DRM)
+ * are not kept, because they may belong to another GPU by now.
  */
 static bool is_own_node(const char *path)
 {

@@ -8,9 +8,9 @@
 const char *devices_name(const struct config *config, const struct unit *unit);
 
 /*
- * Adds one device for each GPU without MIG devices and for each MIG device. A GPU with MIG devices that is one unit of the plan
- * gets a device, too, with all its MIG devices. (NVIDIA's plugin leaves that one out, and kubelet then gives containers a name
- * that no runtime can resolve.) A device without its device node is left out.
+ * Adds one device for each GPU without MIG devices and for each MIG device. A GPU with MIG devices that is one unit of
+ * the plan gets a device, too, with all its MIG devices. (NVIDIA's plugin leaves that one out, and kubelet then gives
+ * containers a name that no runtime can resolve.) A device without its device node is left out.
  */
 void devices_add(const struct cdi_context *context, struct spec *spec);
 
@@ -18,8 +18,8 @@ void devices_add(const struct cdi_context *context, struct spec *spec);
 int devices_check(const struct cdi_context *context, const struct spec *spec, struct error *err) MUST_USE;
 
 /*
- * Keeps devices of the previous specification (|previous|, its text) that |spec| does not have, because kubelet restarts a
- * container with the device names with which it was created.
+ * Keeps devices of the previous specification (|previous|, its text) that |spec| does not have, because kubelet
+ * restarts a container with the device names with which it was created.
  *   - A name that is the other name (UUID or index) of a present device is added as that device.
  *   - Any other device keeps its nodes if all of them still exist and none belongs to a present device: a minor number
  *     that now belongs to another GPU or MIG device must not give an old container access to that.

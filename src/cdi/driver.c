@@ -141,7 +141,10 @@ static bool read_soname(const struct finder *finder, const char *library, char *
         return fd >= 0 && soname_read(fd, ret) && roots_is_plain(ret);
 }
 
-/* Adds the links that the host has beside the library: libcuda.so.1 → libcuda.so.580.105.08, and libcuda.so → libcuda.so.1. */
+/*
+ * Adds the links that the host has beside the library: libcuda.so.1 → libcuda.so.580.105.08, and libcuda.so →
+ * libcuda.so.1.
+ */
 static void add_host_links(const struct finder *finder, const char *folder, const char *name)
 {
         const char *end = strstr(name, ".so");
@@ -247,7 +250,10 @@ static void add_search_folder(struct finder *finder, const char *path)
                 add_folder(finder->folders, &finder->n_folders, folder);
 }
 
-/* Whether there is a core library of the running version; if not, |ret_other| is one of another version, if there is any. */
+/*
+ * Whether there is a core library of the running version; if not, |ret_other| is one of another version, if there is
+ * any.
+ */
 static bool has_version(const struct finder *finder, const char **ret_other)
 {
         for (size_t i = 0; i < finder->n_folders; i++) {
@@ -329,8 +335,8 @@ static void add_xorg(const struct finder *finder)
 }
 
 /*
- * Adds |name| from the first of |folders| that has it. In the container it is at |target|, or where it was found if that is
- * NULL.
+ * Adds |name| from the first of |folders| that has it. In the container it is at |target|, or where it was found if
+ * that is NULL.
  */
 static void add_first(const struct finder *finder, const char *const *folders, size_t n_folders, const char *name,
         const char *target, unsigned int type)
@@ -404,8 +410,8 @@ static bool add_firmware_of(const struct finder *finder, const char *base)
 }
 
 /*
- * Folders are searched in the kernel's order. The first is a parameter of the firmware loader, which is a path on the host; a
- * driver in a container sets it to a folder in its own root.
+ * Folders are searched in the kernel's order. The first is a parameter of the firmware loader, which is a path on the
+ * host; a driver in a container sets it to a folder in its own root.
  */
 static void add_firmware(const struct finder *finder)
 {

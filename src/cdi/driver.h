@@ -1,12 +1,12 @@
 /*
  * The files of the driver that a container needs: libraries of the running version, the symbolic links to them, and
- * configuration, firmware, programs and sockets. They are searched in folders below the driver's root; nothing is executed or
- * loaded, and a file that does not exist is not in the result.
+ * configuration, firmware, programs and sockets. They are searched in folders below the driver's root; nothing is
+ * executed or loaded, and a file that does not exist is not in the result.
  *
- * The names of files and folders are those of NVIDIA's container toolkit 1.20 (as in NVIDIA's k8s-device-plugin v0.20). Two
- * things are different. Configuration and programs have the path at which they were found, even if that is a symbolic link: so
- * nvidia-smi is in the container's PATH if Debian's alternatives manage it. And /tmp/nvidia-mps is never mounted, because an
- * MPS daemon with its sockets there is none of ours.
+ * The names of files and folders are those of NVIDIA's container toolkit 1.20 (as in NVIDIA's k8s-device-plugin v0.20).
+ * Two things are different. Configuration and programs have the path at which they were found, even if that is a
+ * symbolic link: so nvidia-smi is in the container's PATH if Debian's alternatives manage it. And /tmp/nvidia-mps is
+ * never mounted, because an MPS daemon with its sockets there is none of ours.
  */
 #pragma once
 
@@ -52,8 +52,8 @@ struct driver_search {
 };
 
 /*
- * Fails if the libraries of |version| are missing: with ERROR_UNAVAILABLE if there are libraries of another version (the driver
- * was upgraded, and the old one still runs), else with ERROR_NOT_FOUND. The result is in |arena|.
+ * Fails if the libraries of |version| are missing: with ERROR_UNAVAILABLE if there are libraries of another version
+ * (the driver was upgraded, and the old one still runs), else with ERROR_NOT_FOUND. The result is in |arena|.
  */
 int driver_find(
         struct driver *ret, struct arena *arena, const struct driver_search *search, struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
 /*
- * The other classes: gdrcopy, gds and mofed, each with one device "all", and imex-channel, whose device has the channel's
- * number as its name.
+ * The other classes: gdrcopy, gds and mofed, each with one device "all", and imex-channel, whose device has the
+ * channel's number as its name.
  */
 #pragma once
 

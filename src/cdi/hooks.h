@@ -1,7 +1,8 @@
 /*
- * Hooks: commands of NVIDIA's container toolkit that the runtime runs, on the host, before the container's own program starts.
- * They are the same as those of NVIDIA's plugin; --cdi-disable-hooks leaves out some or all. A toolkit that is older than a
- * hook does not know its name, and then no container starts: 1.17.8 knows all except update-application-profile.
+ * Hooks: commands of NVIDIA's container toolkit that the runtime runs, on the host, before the container's own program
+ * starts. They are the same as those of NVIDIA's plugin; --cdi-disable-hooks leaves out some or all. A toolkit that is
+ * older than a hook does not know its name, and then no container starts: 1.17.8 knows all except
+ * update-application-profile.
  */
 #pragma once
 
@@ -21,7 +22,7 @@ void hooks_add_ldcache(
         const struct cdi_context *context, struct spec_edits *edits, const char *const *folders, size_t n_folders);
 
 /*
- * Two hooks: one keeps the driver's programs from creating device nodes in the container, the other keeps graphics programs
- * from using GPUs that the container does not have.
+ * Two hooks: one keeps the driver's programs from creating device nodes in the container, the other keeps graphics
+ * programs from using GPUs that the container does not have.
  */
 void hooks_add_restrictions(const struct cdi_context *context, struct spec_edits *edits);

@@ -39,7 +39,10 @@ struct new_entry {
         uint64_t hwcap;
 };
 
-/* Finds the header of the newer format: at the start of the file, or behind the table of the older format, aligned to 8. */
+/*
+ * Finds the header of the newer format: at the start of the file, or behind the table of the older format, aligned to
+ * 8.
+ */
 static bool find_header(const char *bytes, size_t size, size_t *ret)
 {
         struct old_header old;

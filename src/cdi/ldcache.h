@@ -1,8 +1,8 @@
 /*
- * Reads ld.so.cache, the list of libraries that ldconfig writes, to find a driver whose libraries are in a folder that is not
- * in our search path. The format is glibc's "glibc-ld.so.cache1.1", alone or behind the older one. Libraries of another
- * architecture or word size are ignored. Every offset is checked: of a cache that is cut or hostile, the invalid entries are
- * ignored.
+ * Reads ld.so.cache, the list of libraries that ldconfig writes, to find a driver whose libraries are in a folder that
+ * is not in our search path. The format is glibc's "glibc-ld.so.cache1.1", alone or behind the older one. Libraries of
+ * another architecture or word size are ignored. Every offset is checked: of a cache that is cut or hostile, the
+ * invalid entries are ignored.
  */
 #pragma once
 

@@ -9,6 +9,7 @@
 void mounts_add(const struct cdi_context *context, struct spec_edits *edits, const struct driver_file *file);
 
 /*
- * Sets NVIDIA_VISIBLE_DEVICES=void, so that the older hook of NVIDIA's runtime does not act on the value that the image sets.
+ * Sets NVIDIA_VISIBLE_DEVICES=void, so that the older hook of NVIDIA's runtime does not act on the value that the image
+ * sets.
  */
 void mounts_add_void(struct spec_edits *edits);

@@ -152,8 +152,8 @@ static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data,
 }
 
 /*
- * Turns the failure of a specification that the configuration does not ask for into a warning, so that the plugin serves
- * without it.
+ * Turns the failure of a specification that the configuration does not ask for into a warning, so that the plugin
+ * serves without it.
  */
 static int continue_without_cdi(struct plan *plan, config_warn_fn *warn, void *warn_data, const struct error *err)
 {

@@ -3,14 +3,16 @@
  *
  *   what               here                               on the host
  *   driver's files     <driver_root_ctr>/usr/bin/x        <driver_root>/usr/bin/x
- *   device nodes       <driver_root_ctr>/dev/x, when the driver's tree has a dev/ and the node in it, then <driver_root>/dev/x;
+ *   device nodes       <driver_root_ctr>/dev/x, when the driver's tree has a dev/ and the node in it, then
+ *                      <driver_root>/dev/x;
  *                      else <system_root>/dev/x           <dev_root>/dev/x
  *
- * So the specification names the same file on the host that was found here. (NVIDIA's plugin looks only for the folder dev/,
- * and finds no node if the driver's tree has an empty one.) In the container, files and nodes are at their path below the root.
+ * So the specification names the same file on the host that was found here. (NVIDIA's plugin looks only for the folder
+ * dev/, and finds no node if the driver's tree has an empty one.) In the container, files and nodes are at their path
+ * below the root.
  *
- * Symbolic links in the driver's tree are resolved as if the tree were the root: an absolute link starts at the root of the
- * tree, and no link leads out of it.
+ * Symbolic links in the driver's tree are resolved as if the tree were the root: an absolute link starts at the root of
+ * the tree, and no link leads out of it.
  */
 #pragma once
 
@@ -30,8 +32,9 @@ struct roots {
 struct roots roots_of(const struct config *config, struct arena *arena);
 
 /*
- * |path| of the driver's tree with all links resolved, "/usr/lib/x86_64-linux-gnu/libcuda.so.580.105.08". NULL if it does not
- * exist, if links form a circle, or if the name has a character that no file of a driver has (a colon would split lists).
+ * |path| of the driver's tree with all links resolved, "/usr/lib/x86_64-linux-gnu/libcuda.so.580.105.08". NULL if it
+ * does not exist, if links form a circle, or if the name has a character that no file of a driver has (a colon would
+ * split lists).
  */
 const char *roots_resolve(const struct roots *roots, struct arena *arena, const char *path);
 

@@ -1,6 +1,6 @@
 /*
- * The SONAME of a shared library, "libcuda.so.1", from its dynamic section. Every offset and size in the file is checked before it
- * is used; a file that is cut, hostile or of another word size has no SONAME.
+ * The SONAME of a shared library, "libcuda.so.1", from its dynamic section. Every offset and size in the file is
+ * checked before it is used; a file that is cut, hostile or of another word size has no SONAME.
  */
 #pragma once
 

@@ -1,10 +1,11 @@
 /*
- * A CDI specification as a document: devices with edits, edits that all devices share, and the rules of the format. Pure.
+ * A CDI specification as a document: devices with edits, edits that all devices share, and the rules of the format.
+ * Pure.
  *
- * The rules are those of the Container Device Interface specification, 0.3.0 to 0.7.0. A runtime refuses the whole file if it
- * has an unknown field, a version that is lower than its fields need, or a version that the runtime does not know yet. So only
- * fields that are needed are written, with the lowest version that has them. Edits are a set: an edit that is added twice is
- * there once, and a common edit is not repeated in a device.
+ * The rules are those of the Container Device Interface specification, 0.3.0 to 0.7.0. A runtime refuses the whole file
+ * if it has an unknown field, a version that is lower than its fields need, or a version that the runtime does not know
+ * yet. So only fields that are needed are written, with the lowest version that has them. Edits are a set: an edit that
+ * is added twice is there once, and a common edit is not repeated in a device.
  *
  * It knows nothing of GPUs, and copies the strings that it is given.
  */
@@ -24,8 +25,9 @@ struct spec;
 struct spec_edits; /* of one device, or the common ones */
 
 /*
- * Type, major and minor number are not written: the runtime reads them from |host_path| when it creates a container. So they
- * are right even after the kernel has changed a major number (of nvidia-uvm or nvidia-caps, after the module was loaded again).
+ * Type, major and minor number are not written: the runtime reads them from |host_path| when it creates a container. So
+ * they are right even after the kernel has changed a major number (of nvidia-uvm or nvidia-caps, after the module was
+ * loaded again).
  */
 struct spec_node {
         const char *path; /* in the container */
@@ -44,8 +46,8 @@ static inline void spec_freep(struct spec **spec)
 }
 
 /*
- * The format's rule for names: letters and digits at both ends, also "_.:-" between; no '/', which old UUIDs of MIG devices
- * have.
+ * The format's rule for names: letters and digits at both ends, also "_.:-" between; no '/', which old UUIDs of MIG
+ * devices have.
  */
 bool spec_is_name(const char *name);
 
@@ -69,5 +71,8 @@ void spec_add_mount(
         struct spec_edits *edits, const char *host_path, const char *container_path, const char *const *options);
 void spec_add_hook(struct spec_edits *edits, const char *path, const char *const *args, const char *env);
 
-/* The document as JSON; the same content gives the same bytes. Fails if a string was not UTF-8, or if there is no device. */
+/*
+ * The document as JSON; the same content gives the same bytes. Fails if a string was not UTF-8, or if there is no
+ * device.
+ */
 int spec_print(const struct spec *spec, struct strbuf *ret, struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
 /*
- * A table for people: cells in aligned columns, two blanks between them. A column in which no cell says anything, as "-" does, is
- * left out.
+ * A table for people: cells in aligned columns, two blanks between them. A column in which no cell says anything, as
+ * "-" does, is left out.
  */
 #pragma once
 

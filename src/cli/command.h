@@ -1,6 +1,7 @@
 /*
- * A command: a function that takes the arguments after its own name (argv[0] is the name itself) and returns the exit status of the
- * process. What it understands is in its command line, of which the manual and the completion of shells are made.
+ * A command: a function that takes the arguments after its own name (argv[0] is the name itself) and returns the exit
+ * status of the process. What it understands is in its command line, of which the manual and the completion of shells
+ * are made.
  */
 #pragma once
 
@@ -17,7 +18,10 @@ struct command {
 /* |table| ends with one that has no name. NULL: no such command. */
 const struct command *command_find(const struct command *table, const char *name);
 
-/* Says that |word|, which follows |program| ("warpshare mps"), is none of |table|, and which is like it. Returns the exit status. */
+/*
+ * Says that |word|, which follows |program| ("warpshare mps"), is none of |table|, and which is like it. Returns the
+ * exit status.
+ */
 int command_refuse_word(const char *program, const struct command *table, const char *word);
 
 /* Exit statuses beside 0. */

@@ -1,6 +1,6 @@
 /*
- * The command line of a command that has some of the agent's options, with their names in the environment, and some of its own. All
- * else on the command line is an error; all else in the environment is for other commands.
+ * The command line of a command that has some of the agent's options, with their names in the environment, and some of
+ * its own. All else on the command line is an error; all else in the environment is for other commands.
  *
  * It is data: --help, manual page and shell completion are made of it.
  */
@@ -14,8 +14,9 @@ struct command_line {
         size_t n_own;
         const char *program; /* "warpshare plan": begins its messages, names its page */
         /*
-         * What --help says before the options: "usage: …", an empty line, paragraphs with an empty line after each; lines that begin with
-         * blanks stay as they are. |more_help|, an empty line and such paragraphs, follows the options; NULL: nothing.
+         * What --help says before the options: "usage: …", an empty line, paragraphs with an empty line after each;
+         * lines that begin with blanks stay as they are. |more_help|, an empty line and such paragraphs, follows the
+         * options; NULL: nothing.
          */
         const char *help;
         const char *more_help;
@@ -39,8 +40,8 @@ extern const char *const command_line_none[];
 extern const char *const command_line_outputs[];
 
 /*
- * Reads command line and environment, and answers --help and --version. True: the command has its turn. False: it is over with
- * |*ret_status|; what was wrong has been said.
+ * Reads command line and environment, and answers --help and --version. True: the command has its turn. False: it is
+ * over with |*ret_status|; what was wrong has been said.
  */
 bool command_line_read(const struct command_line *line, struct option_set *set, const char **values,
         struct arena *arena, int argc, char *const *argv, int *ret_status) MUST_USE;
@@ -55,7 +56,10 @@ void command_line_warn(const char *text, void *data);
 /* Standard output is for somebody who likes colours: a terminal, and no NO_COLOR. */
 bool command_line_wants_colours(void);
 
-/* |values|: of |own|, by position; the default where nothing is set, on the command line or in its variables. |argv| without what stands before the flags. */
+/*
+ * |values|: of |own|, by position; the default where nothing is set, on the command line or in its variables. |argv|
+ * without what stands before the flags.
+ */
 int command_line_parse(const struct command_line *line, struct option_set *set, const char **values,
         struct arena *arena, int argc, char *const *argv, char *const *environment, struct error *err) MUST_USE;
 

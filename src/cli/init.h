@@ -1,7 +1,7 @@
 /*
- * The first process of a container has two duties that no other has: it is the parent of every orphan, and signals for which
- * it has no handler do not reach it. When we are that process, another one does the work, and this one waits: it buries
- * what died, hands signals on, and ends as the other did.
+ * The first process of a container has two duties that no other has: it is the parent of every orphan, and signals for
+ * which it has no handler do not reach it. When we are that process, another one does the work, and this one waits: it
+ * buries what died, hands signals on, and ends as the other did.
  */
 #pragma once
 

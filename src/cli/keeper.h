@@ -1,7 +1,8 @@
 /*
- * The parent of a process in a container, the agent or the supervisor of MPS: it starts that, and starts it again at once when a signal has ended
- * it (a fault of ours or of the driver's library, the kernel out of memory, kill -9). kubelet would start the container again, but waits
- * 10, 20, … 300 s, and when a container ends, so does all that was started in it: the MPS daemons with their clients' work.
+ * The parent of a process in a container, the agent or the supervisor of MPS: it starts that, and starts it again at
+ * once when a signal has ended it (a fault of ours or of the driver's library, the kernel out of memory, kill -9).
+ * kubelet would start the container again, but waits 10, 20, … 300 s, and when a container ends, so does all that was
+ * started in it: the MPS daemons with their clients' work.
  *
  *                     ┌────────(crash: wait keeper_wait_ms())───────┐
  *                     ▼                                             │
@@ -9,10 +10,11 @@
  *                     │  └──────────────────────────────────────────┘
  *                     └──(told to stop, and it ends as it likes)──► end
  *
- * It is what PID 1 has to be, too: it reaps orphans, and passes on the signals that a container is sent. It forks before anything is
- * loaded, does nothing but wait, and so costs some hundred KiB; the child runs from the point of the fork, without exec, and starts as
- * quickly as if there were no parent. What is decided by the exit status (a refused configuration, no GPU where that is to be an error)
- * is not started again: kubelet shows it, as it does with NVIDIA's plugin. What the process has started stays, as a child of the parent's.
+ * It is what PID 1 has to be, too: it reaps orphans, and passes on the signals that a container is sent. It forks
+ * before anything is loaded, does nothing but wait, and so costs some hundred KiB; the child runs from the point of the
+ * fork, without exec, and starts as quickly as if there were no parent. What is decided by the exit status (a refused
+ * configuration, no GPU where that is to be an error) is not started again: kubelet shows it, as it does with NVIDIA's
+ * plugin. What the process has started stays, as a child of the parent's.
  *
  * Not in a thread: fork copies the calling thread only.
  */
@@ -30,9 +32,15 @@ struct keeper_crashes {
         int64_t lived_ms;   /* how long that one ran */
 };
 
-/* A process that ran for so long has served, and is started again at once, however often: the count of quick ends begins anew. */
+/*
+ * A process that ran for so long has served, and is started again at once, however often: the count of quick ends
+ * begins anew.
+ */
 #define KEEPER_STEADY_MS INT64_C(1000)
-/* So many quick ends in a row are followed by a start at once; then it waits 1 s, and twice as long each time, up to 60 s. */
+/*
+ * So many quick ends in a row are followed by a start at once; then it waits 1 s, and twice as long each time, up to 60
+ * s.
+ */
 #define KEEPER_QUICK_STARTS 3U
 #define KEEPER_WAIT_MAX_MS INT64_C(60000)
 
@@ -40,13 +48,13 @@ struct keeper_crashes {
 int64_t keeper_wait_ms(unsigned int quick_ends);
 
 /*
- * Whether there is to be one: |choice| is always, never or auto, where this process is the first of a container. It is PID 1 there or, with the
- * PIDs of the host (hostPID), its parent has other mounts.
+ * Whether there is to be one: |choice| is always, never or auto, where this process is the first of a container. It is
+ * PID 1 there or, with the PIDs of the host (hostPID), its parent has other mounts.
  */
 bool keeper_is_wanted(const char *choice);
 
 /*
- * |what| is for the log: "the agent". Returns 1 in a child, which is to run it, with what became of the ones before in |ret|; and 0 in the parent when all is over,
- * with the status to end with in |ret_status|. -1: there can be no child.
+ * |what| is for the log: "the agent". Returns 1 in a child, which is to run it, with what became of the ones before in
+ * |ret|; and 0 in the parent when all is over, with the status to end with in |ret_status|. -1: there can be no child.
  */
 int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, struct error *err) MUST_USE;

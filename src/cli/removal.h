@@ -1,5 +1,6 @@
 /*
- * What an uninstall found, and what became of it: a list that is filled by who removes, and a table for people. It removes nothing.
+ * What an uninstall found, and what became of it: a list that is filled by who removes, and a table for people. It
+ * removes nothing.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * What is wrong with one node, from afar: its object, its agent, what that says of its GPUs, and what happened. Pure. Findings have the form
- * of `warpshare doctor`, which runs on the node itself and sees more.
+ * What is wrong with one node, from afar: its object, its agent, what that says of its GPUs, and what happened. Pure.
+ * Findings have the form of `warpshare doctor`, which runs on the node itself and sees more.
  */
 #pragma once
 
@@ -21,5 +21,8 @@ struct checkup_input {
 #define CHECKUP_EVENT_AGE INT64_C(3600) /* seconds: older ones are not */
 #define CHECKUP_PAGE_AGE INT64_C(120)   /* seconds since the newest sample; more is a finding */
 
-/* Objects with "verdict" ("ok", "note", "wrong", "skipped"), "check", "found" and perhaps "means" and "todo"; a new reference. */
+/*
+ * Objects with "verdict" ("ok", "note", "wrong", "skipped"), "check", "found" and perhaps "means" and "todo"; a new
+ * reference.
+ */
 json_t *checkup_make(const struct checkup_input *input);

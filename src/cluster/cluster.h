@@ -1,17 +1,19 @@
 /*
- * The cluster as commands and the dashboard show it: its nodes, the agent of each node and what that agent says of its GPUs (the
- * node page, report/node_page.h), and the pods that wait for a GPU or were refused one. It writes nothing to the cluster.
+ * The cluster as commands and the dashboard show it: its nodes, the agent of each node and what that agent says of its
+ * GPUs (the node page, report/node_page.h), and the pods that wait for a GPU or were refused one. It writes nothing to
+ * the cluster.
  *
- * It watches nodes, the agents' pods, and pods that neither run nor have succeeded. Each agent is asked for its node page through the
- * API server, at GET …/pods/<pod>:<port>/proxy/node: once, or again and again (|interval_ms|). So whoever uses it needs the rights
- * "list" and "watch" of nodes and pods, and "get" of pods/proxy in the agents' namespace, and no way to the nodes. What is denied is
- * missing in the view and named there (|nodes_trouble|, |agents_trouble|, |pods_trouble|, or the node's |reason|).
+ * It watches nodes, the agents' pods, and pods that neither run nor have succeeded. Each agent is asked for its node
+ * page through the API server, at GET …/pods/<pod>:<port>/proxy/node: once, or again and again (|interval_ms|). So
+ * whoever uses it needs the rights "list" and "watch" of nodes and pods, and "get" of pods/proxy in the agents'
+ * namespace, and no way to the nodes. What is denied is missing in the view and named there (|nodes_trouble|,
+ * |agents_trouble|, |pods_trouble|, or the node's |reason|).
  *
- * Labels are free: who may make pods anywhere could let one speak for a node. Where pods of several namespaces have the labels of agents, none is
- * asked until |agent_namespace| says which is right; |agents_trouble| says so.
+ * Labels are free: who may make pods anywhere could let one speak for a node. Where pods of several namespaces have the
+ * labels of agents, none is asked until |agent_namespace| says which is right; |agents_trouble| says so.
  *
- * At most CLUSTER_PARALLEL questions are on their way; each has a deadline and a cap on its answer. An agent that does not answer keeps its
- * last page, with its age, and is asked again after a wait that grows to CLUSTER_WAIT_LIMIT_MS.
+ * At most CLUSTER_PARALLEL questions are on their way; each has a deadline and a cap on its answer. An agent that does
+ * not answer keeps its last page, with its age, and is asked again after a wait that grows to CLUSTER_WAIT_LIMIT_MS.
  *
  *         struct cluster_options options = CLUSTER_OPTIONS_INIT;
  *
@@ -75,7 +77,8 @@ struct cluster_options {
         bool has_agents;
         bool has_pods;
         uint64_t
-                interval_ms; /* between two questions to the same agent; 0: each is asked until it has answered or failed once */
+                /* between two questions to the same agent; 0: each is asked until it has answered or failed once */
+                interval_ms;
         uint64_t deadline_ms; /* 0: CLUSTER_DEADLINE_MS */
         const char *query;    /* of the question, as "processes=1"; may be NULL */
         /* Something in the view has changed. From the loop, at most once a turn; may close the cluster. May be NULL. */
@@ -97,12 +100,15 @@ const struct cluster_view *cluster_view(struct cluster *cluster);
 const struct cluster_node *cluster_find_node(const struct cluster_view *view, const char *name); /* NULL: none */
 const struct cluster_pod *cluster_find_pod(const struct cluster_view *view, const char *namespace, const char *name);
 
-/* The agent of that node is asked next, before all others. Nothing happens where there is no agent or a question is on its way. */
+/*
+ * The agent of that node is asked next, before all others. Nothing happens where there is no agent or a question is on
+ * its way.
+ */
 void cluster_ask_soon(struct cluster *cluster, const char *node);
 
 /*
- * The path of |page| ("/node", "/metrics", "/healthz") of the node's agent through the API server, for kube_client_send(), for the caller
- * to free. NULL: the node has no agent that can be asked.
+ * The path of |page| ("/node", "/metrics", "/healthz") of the node's agent through the API server, for
+ * kube_client_send(), for the caller to free. NULL: the node has no agent that can be asked.
  */
 char *cluster_agent_path(const struct cluster_node *node, const char *page);
 

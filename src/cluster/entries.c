@@ -1,6 +1,6 @@
 /*
- * Nodes, agents and pods, as they come and go. A node stays as long as it has a Node object or an agent's pod. Each thing has an arena of
- * its own, which goes when the thing changes.
+ * Nodes, agents and pods, as they come and go. A node stays as long as it has a Node object or an agent's pod. Each
+ * thing has an arena of its own, which goes when the thing changes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -219,8 +219,8 @@ static int namespace_length(const struct cluster_agent_pod *pod)
 }
 
 /*
- * Whoever may make a pod anywhere can give it the labels of an agent. So pods of several namespaces are not believed, and none is asked. The keys
- * are sorted and begin with the namespace.
+ * Whoever may make a pod anywhere can give it the labels of an agent. So pods of several namespaces are not believed,
+ * and none is asked. The keys are sorted and begin with the namespace.
  */
 static void look_for_strangers(struct cluster *cluster)
 {

@@ -49,7 +49,10 @@ struct cluster_pod {
 /* NULL where the pod asks for no such resource and has no claim. All lives in |arena|. */
 const struct cluster_pod *cluster_pod_read(const json_t *object, struct arena *arena);
 
-/* Whether it waits (to be scheduled, or for its containers), or kubelet refused it; a pod that ran and failed does neither. */
+/*
+ * Whether it waits (to be scheduled, or for its containers), or kubelet refused it; a pod that ran and failed does
+ * neither.
+ */
 bool cluster_pod_has_trouble(const struct cluster_pod *pod);
 bool cluster_pod_is_refused(const struct cluster_pod *pod); /* by kubelet, when it was to start there */
 

@@ -112,7 +112,10 @@ void poll_close(struct poll *poll, uv_close_cb closed)
         uv_close((uv_handle_t *)&poll->timer, closed);
 }
 
-/* By the timer, so that who adds many in one turn of the loop is not called back, and the first are not asked before the others. */
+/*
+ * By the timer, so that who adds many in one turn of the loop is not called back, and the first are not asked before
+ * the others.
+ */
 static void wake(struct poll *poll)
 {
         uv_timer_start(&poll->timer, on_poll_timer, 0, 0);

@@ -1,6 +1,6 @@
 /*
- * Who is asked when: one turn for each agent, at most |parallel| at a time, those that are due longest first. It knows no agent: a question
- * is a path, and its answer goes to |on_answer|.
+ * Who is asked when: one turn for each agent, at most |parallel| at a time, those that are due longest first. It knows
+ * no agent: a question is a path, and its answer goes to |on_answer|.
  *
  *     resting ──due──► waiting for a place ──► asked ──answer or deadline──► resting, until the interval or the back-off is over
  */

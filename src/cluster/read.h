@@ -1,5 +1,6 @@
 /*
- * Values of API objects as they are kept: in an arena, cut to a bound, without control characters, since they are shown in terminals.
+ * Values of API objects as they are kept: in an arena, cut to a bound, without control characters, since they are shown
+ * in terminals.
  */
 #pragma once
 
@@ -20,7 +21,7 @@ const char *read_text_or_empty(struct arena *arena, const json_t *object, const 
 int64_t read_time(const char *text);
 
 /*
- * Whether devices can be counted by it: its domain is not Kubernetes' own, as in "nvidia.com/gpu", or it stands for a device class
- * ("deviceclass.resource.kubernetes.io/gpu").
+ * Whether devices can be counted by it: its domain is not Kubernetes' own, as in "nvidia.com/gpu", or it stands for a
+ * device class ("deviceclass.resource.kubernetes.io/gpu").
  */
 bool read_is_device_resource(const char *name);

@@ -1,5 +1,6 @@
 /*
- * Pointers to structs that begin with their key, a `char *`, in the order of their keys. For thousands: an insert moves those behind it.
+ * Pointers to structs that begin with their key, a `char *`, in the order of their keys. For thousands: an insert moves
+ * those behind it.
  */
 #pragma once
 

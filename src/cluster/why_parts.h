@@ -35,6 +35,9 @@ void why_judge(struct why_judgement *ret, struct arena *arena, const json_t *obj
 /* Whether kubelet there, or the agent, knows one of the resources. */
 bool why_has_any(const struct cluster_pod *pod, const struct cluster_node *node);
 
-/* What kubelet said when it refused a pod: what that means, and what to do. *ret_said is the part that is not always the same. */
+/*
+ * What kubelet said when it refused a pod: what that means, and what to do. *ret_said is the part that is not always
+ * the same.
+ */
 const char *why_refused(
         const char *reason, const char *message, struct arena *arena, const char **ret_todo, const char **ret_said);

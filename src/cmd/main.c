@@ -44,7 +44,10 @@ int main(int argc, char **argv)
         const struct command *command = command_find(command_table, name);
         const struct command *named = word ? command_find(command_table, word) : NULL;
 
-        /* NVIDIA's plugin knows no words. It is the image's entry point, so that `docker run IMAGE demo` is `warpshare demo`. */
+        /*
+         * NVIDIA's plugin knows no words. It is the image's entry point, so that `docker run IMAGE demo` is `warpshare
+         * demo`.
+         */
         if (command && !(named && command->run == command_device_plugin))
                 return command->run(argc, argv);
         if (!word) {

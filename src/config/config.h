@@ -1,9 +1,10 @@
 /*
  * The configuration of the agent: command line, environment, file and defaults, merged by one rule.
  *
- * Precedence: command line, environment, file, default. Command line and environment are frozen at start; the file is read
- * again on every reload. The schema is that of NVIDIA's k8s-device-plugin, version v1, and a superset of it. One
- * table of options (config/option.h) carries the flag, its aliases, environment names, YAML key, type, default and help.
+ * Precedence: command line, environment, file, default. Command line and environment are frozen at start; the file is
+ * read again on every reload. The schema is that of NVIDIA's k8s-device-plugin, version v1, and a superset of it. One
+ * table of options (config/option.h) carries the flag, its aliases, environment names, YAML key, type, default and
+ * help.
  *
  * Everything a config points to lives in the arena it was built in. A config is immutable once built.
  */
@@ -17,11 +18,11 @@
 #include "base/error.h"
 
 /*
- * The largest file that is read; the largest number of replicas of a unit (time-slicing: for MPS, GPU and driver set a lower
- * bound, which the plan checks); the largest number of entries of one sharing section, and of patterns for GPUs and for MIG;
- * the largest number of devices that an entry lists or counts, and one more than the largest index; the most SMs of a replica
- * and the largest memory reserve, both beyond any GPU; the largest number of rules for Xids, and the largest Xid (gpu/xid.h has
- * room for no other).
+ * The largest file that is read; the largest number of replicas of a unit (time-slicing: for MPS, GPU and driver set a
+ * lower bound, which the plan checks); the largest number of entries of one sharing section, and of patterns for GPUs
+ * and for MIG; the largest number of devices that an entry lists or counts, and one more than the largest index; the
+ * most SMs of a replica and the largest memory reserve, both beyond any GPU; the largest number of rules for Xids, and
+ * the largest Xid (gpu/xid.h has room for no other).
  */
 #define CONFIG_FILE_LIMIT ((size_t)1024 * 1024)
 #define CONFIG_MAX_REPLICAS 50000U
@@ -37,8 +38,8 @@
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
 /*
- * How many threads and how much memory a share of k of N replicas has: share/share.h; declared: share/declared.h. The numbers are in records
- * on disk: new ones go to the end.
+ * How many threads and how much memory a share of k of N replicas has: share/share.h; declared: share/declared.h. The
+ * numbers are in records on disk: new ones go to the end.
  */
 enum provisioning {
         PROVISIONING_UNIFORM,
@@ -58,12 +59,15 @@ enum placement {
         PLACEMENT_PREFER_SAME_GPU
 };
 
-/* Whether units of one kind are one resource, or one each: "nvidia.com/gpu" or "nvidia.com/gpu0", "nvidia.com/gpu1", … */
+/*
+ * Whether units of one kind are one resource, or one each: "nvidia.com/gpu" or "nvidia.com/gpu0", "nvidia.com/gpu1", …
+ */
 enum sharing_scope { SCOPE_AGGREGATE, SCOPE_INDIVIDUAL };
 
 /*
- * What one MPS control daemon serves: a unit; all units of a resource, as NVIDIA's components have it; or all GPUs of the node, so that a
- * container may hold shares of several resources. The numbers are in records on disk: new ones go to the end.
+ * What one MPS control daemon serves: a unit; all units of a resource, as NVIDIA's components have it; or all GPUs of
+ * the node, so that a container may hold shares of several resources. The numbers are in records on disk: new ones go
+ * to the end.
  */
 enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE, DAEMON_SCOPE_NODE };
 
@@ -84,9 +88,9 @@ enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED }
 enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
 /* Where the labels of the node go: node/labels_publisher.h. */
 /*
- * Whether replicas are kept unadvertised so that every request that the scheduler admits finds one unit with room: as many as that
- * takes; or none, so that all are advertised and a request may be refused. AUTO: STRICT where several replicas mean a larger share, NONE
- * with provisioning uniform.
+ * Whether replicas are kept unadvertised so that every request that the scheduler admits finds one unit with room: as
+ * many as that takes; or none, so that all are advertised and a request may be refused. AUTO: STRICT where several
+ * replicas mean a larger share, NONE with provisioning uniform.
  */
 enum reserve { RESERVE_AUTO, RESERVE_STRICT, RESERVE_NONE };
 
@@ -98,10 +102,16 @@ enum metrics_asked { METRICS_ASK_NOBODY, METRICS_ASK_REMOTE, METRICS_ASK_ALL };
 
 enum events_about { EVENTS_NONE, EVENTS_NODE, EVENTS_PODS };
 
-/* What DRA offers of a unit where the API server lacks a feature: the unit as a whole, or equal static shares of it (dra/layout.h). */
+/*
+ * What DRA offers of a unit where the API server lacks a feature: the unit as a whole, or equal static shares of it
+ * (dra/layout.h).
+ */
 enum dra_fallback { DRA_FALLBACK_WHOLE, DRA_FALLBACK_SHARES };
 
-/* A share by DRA whose limits GPU and driver cannot enforce: its claim is not prepared, or it is and says so in a condition. */
+/*
+ * A share by DRA whose limits GPU and driver cannot enforce: its claim is not prepared, or it is and says so in a
+ * condition.
+ */
 enum dra_unenforced { DRA_UNENFORCED_REFUSE, DRA_UNENFORCED_CONDITION };
 
 /* What becomes of pods on an unhealthy device by DRA: nobody new gets it, or who has it is evicted as well. */
@@ -133,7 +143,9 @@ struct device_ref {
         int line;
 };
 
-/* Which units of a resource an entry means: all of them, the first |count| that no other entry names, or those listed. */
+/*
+ * Which units of a resource an entry means: all of them, the first |count| that no other entry names, or those listed.
+ */
 struct device_selector {
         enum { SELECT_ALL, SELECT_COUNT, SELECT_LIST } kind;
         unsigned int count;
@@ -177,8 +189,8 @@ struct sharing_section {
 };
 
 /*
- * Both sections may be there as long as they share different units. An entry of timeSlicing whose name an entry of mps has
- * too, one of them without a selector, is dropped with a warning, since NVIDIA's plugin lets MPS win.
+ * Both sections may be there as long as they share different units. An entry of timeSlicing whose name an entry of mps
+ * has too, one of them without a selector, is dropped with a warning, since NVIDIA's plugin lets MPS win.
  */
 struct sharing {
         const struct sharing_section *time_slicing; /* NULL: not there */
@@ -213,8 +225,9 @@ struct config_mig {
 };
 
 /*
- * "dra", ours: what the node offers by Dynamic Resource Allocation (dra/layout.h says what the devices are). The driver's name, the folders,
- * the instance and whether DRA is there at all hold from the start; the rest may change on reload.
+ * "dra", ours: what the node offers by Dynamic Resource Allocation (dra/layout.h says what the devices are). The
+ * driver's name, the folders, the instance and whether DRA is there at all hold from the start; the rest may change on
+ * reload.
  */
 struct config_dra {
         bool enabled;
@@ -288,7 +301,8 @@ struct config {
         size_t n_xid_rules;
         bool counts_remaps;      /* health.pendingRowRemap is "unhealthy" */
         bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
-        bool recover; /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
+        /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
+        bool recover;
         bool metrics_dcgm; /* metrics of GPUs under dcgm-exporter's names, too */
         bool metrics_tls;
         enum metrics_asked metrics_authorization; /* whom the API server has to let read metrics */
@@ -324,8 +338,8 @@ typedef void config_warn_fn(const char *text, void *data);
 struct option_set; /* config/option.h: what command line and environment said */
 
 /*
- * Builds the config from |options| and the file they name (read now). Errors name the file, the line, the path of the key,
- * the value and the bound.
+ * Builds the config from |options| and the file they name (read now). Errors name the file, the line, the path of the
+ * key, the value and the bound.
  */
 int config_build(const struct option_set *options, struct arena *arena, const struct config **ret, config_warn_fn *warn,
         void *warn_data, struct error *err) MUST_USE;
@@ -344,7 +358,10 @@ int config_build_text(const struct option_set *options, const struct config_text
 /* The effective configuration as indented JSON in NVIDIA's shape plus our keys; the caller frees. */
 char *config_print(const struct config *config);
 
-/* The JSON Schema of the file, draft 7, for editors: completion, help texts, and marks at what is wrong; the caller frees. */
+/*
+ * The JSON Schema of the file, draft 7, for editors: completion, help texts, and marks at what is wrong; the caller
+ * frees.
+ */
 char *config_schema(void);
 
 /* Whether a GPU is among those that |dra| selects, enabled or not. */
@@ -355,8 +372,8 @@ const char *provisioning_name(enum provisioning provisioning);     /* "uniform",
 const char *placement_name(enum placement placement);     /* "distributed", "packed", "distinct", "same-gpu", … */
 const char *sharing_scope_name(enum sharing_scope scope); /* "aggregate", "individual" */
 /*
- * CDI is to stand beside the default lists: nobody has named one, and a resource is of one unit, so that who wants two GPUs asks for two
- * resources.
+ * CDI is to stand beside the default lists: nobody has named one, and a resource is of one unit, so that who wants two
+ * GPUs asks for two resources.
  */
 bool config_adds_cdi(const struct config *config);
 

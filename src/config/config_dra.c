@@ -20,7 +20,10 @@ static int fail_at(
         return tree_fail(tree, &node, err, "%s", text);
 }
 
-/* Files are made for many nodes, so a list, too, may name what one of them does not have; a number would mean any of them. */
+/*
+ * Files are made for many nodes, so a list, too, may name what one of them does not have; a number would mean any of
+ * them.
+ */
 static int check_devices(const struct tree *tree, const struct file_dra *file, struct error *err)
 {
         if (file->devices.kind == SELECT_COUNT)

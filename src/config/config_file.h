@@ -23,8 +23,8 @@ struct config_file {
 };
 
 /*
- * Reads |path|; "" is an empty file. Values that |options| has set already are not looked at, so that a wrong one does no harm
- * where it does not count.
+ * Reads |path|; "" is an empty file. Values that |options| has set already are not looked at, so that a wrong one does
+ * no harm where it does not count.
  */
 int config_file_read(struct config_file *ret, const char *path, const struct option_set *options, struct arena *arena,
         config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
@@ -154,7 +154,10 @@ struct sharing_defaults {
 int config_sharing_build(struct sharing *ret, const struct tree *tree, const struct file_sharing *sharing,
         const struct sharing_defaults *defaults, struct error *err) MUST_USE;
 
-/* config_section.c: what the keys of one section mean together: its defaults by each other, and what they cannot say at once. */
+/*
+ * config_section.c: what the keys of one section mean together: its defaults by each other, and what they cannot say at
+ * once.
+ */
 int config_sharing_settle(struct sharing_section *section, struct shared_resource *resources, const struct tree *tree,
         const struct file_section *file, const struct sharing_defaults *defaults, struct error *err) MUST_USE;
 

@@ -261,7 +261,9 @@ static json_t *print_mig(const struct config_mig *mig)
         return json;
 }
 
-/* What is not in the file, since it must be known before the file can be read or cannot change while the process lives. */
+/*
+ * What is not in the file, since it must be known before the file can be read or cannot change while the process lives.
+ */
 static json_t *print_process(const struct config *config)
 {
         json_t *process = json_object();

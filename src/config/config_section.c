@@ -1,5 +1,6 @@
 /*
- * What the keys of one sharing section mean together: defaults that follow from each other, and what cannot be had at once.
+ * What the keys of one sharing section mean together: defaults that follow from each other, and what cannot be had at
+ * once.
  */
 #include "config/config_file.h"
 #include "config/word.h"
@@ -146,7 +147,10 @@ static int refuse_policy(const struct settling *settling)
                 settling->defaults->policy, "set placement: same-gpu here");
 }
 
-/* Where a daemon or a resource has one unit, so has each request; only same-gpu sees to it that kubelet's choice can be kept. */
+/*
+ * Where a daemon or a resource has one unit, so has each request; only same-gpu sees to it that kubelet's choice can be
+ * kept.
+ */
 static int settle_placement(const struct settling *settling)
 {
         const struct sharing_section *section = settling->section;

@@ -80,8 +80,9 @@ static int build_section(const struct tree *tree, const struct file_section *fil
         section->rename_by_default = file->rename_by_default;
         section->provisioning = (enum provisioning)file->provisioning;
         /*
-         * NVIDIA's defaults: several replicas of one GPU give no more time, but do no harm under time-slicing; under MPS with
-         * equal shares they would not even give more memory. Under the other provisionings they give just what is asked for.
+         * NVIDIA's defaults: several replicas of one GPU give no more time, but do no harm under time-slicing; under
+         * MPS with equal shares they would not even give more memory. Under the other provisionings they give just what
+         * is asked for.
          */
         section->fail_requests_greater_than_one =
                 tree_has(tree, &file->node, "failRequestsGreaterThanOne")
@@ -149,8 +150,9 @@ static void drop_slicing(const struct tree *tree, struct draft *slicing, const s
 }
 
 /*
- * Of two entries of a section that mean all units of one resource, and differ in nothing else, the one with more replicas counts: NVIDIA's
- * plugin makes ids of both, of which those of the smaller one are among those of the larger one.
+ * Of two entries of a section that mean all units of one resource, and differ in nothing else, the one with more
+ * replicas counts: NVIDIA's plugin makes ids of both, of which those of the smaller one are among those of the larger
+ * one.
  */
 static void drop_repeated(const struct tree *tree, struct draft *draft)
 {
@@ -179,8 +181,9 @@ static void drop_repeated(const struct tree *tree, struct draft *draft)
 }
 
 /*
- * What two entries that are advertised under one name cannot have differently. Provisioning and failRequestsGreaterThanOne are
- * those of a section. Without a placement of its own, an entry has the default, which the plan knows.
+ * What two entries that are advertised under one name cannot have differently. Provisioning and
+ * failRequestsGreaterThanOne are those of a section. Without a placement of its own, an entry has the default, which
+ * the plan knows.
  */
 static const char *difference(const struct shared_resource *a, const struct shared_resource *b)
 {

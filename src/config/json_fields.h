@@ -1,9 +1,10 @@
 /*
- * JSON objects of our own, on disk and between our processes: a table says which member of a struct is which field. By it the struct is
- * written, in the table's order, and read back, with a bound for each value. What the values mean together is for the caller.
+ * JSON objects of our own, on disk and between our processes: a table says which member of a struct is which field. By
+ * it the struct is written, in the table's order, and read back, with a bound for each value. What the values mean
+ * together is for the caller.
  *
- * Writing does not fail. Reading notes the first thing that is wrong and goes on with zeros, so that callers test once. Fields
- * without a row are ignored.
+ * Writing does not fail. Reading notes the first thing that is wrong and goes on with zeros, so that callers test once.
+ * Fields without a row are ignored.
  */
 #pragma once
 
@@ -22,7 +23,8 @@ struct json_text {
         bool (*is)(const char *text);
         size_t most;      /* bytes */
         const char *must; /* what stands between "must be " and "<most> bytes" */
-        bool is_repaired; /* before it is written: cut to |most|, made UTF-8, no control characters. Else what is no UTF-8 becomes null */
+        /* before it is written: cut to |most|, made UTF-8, no control characters. Else what is no UTF-8 becomes null */
+        bool is_repaired;
 };
 
 enum json_field_kind {     /* and the type of the member */

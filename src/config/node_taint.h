@@ -16,8 +16,9 @@ struct node_taint {
 };
 
 /*
- * "key=value:effect" or "key:effect". Key and value are checked as the API server does (the key is a qualified name, the value
- * that of a label), so that it does not refuse later what stands here now. Keys that Kubernetes manages itself are refused.
+ * "key=value:effect" or "key:effect". Key and value are checked as the API server does (the key is a qualified name,
+ * the value that of a label), so that it does not refuse later what stands here now. Keys that Kubernetes manages
+ * itself are refused.
  */
 int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *text, struct error *err) MUST_USE;
 

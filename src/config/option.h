@@ -3,13 +3,13 @@
  *
  * Rules (those of NVIDIA's k8s-device-plugin): Go's flag syntax: -x and --x are the same, "--x v" or "--x=v",
  * a bare bool flag is true and "--x=false" is false. "Set" means: given on the command line, or an environment variable
- * present, even if empty. Of several environment names the first that is present wins. An empty variable is false for a bool and
- * "" for a string, and an empty list of free words; for a choice, a list of choices and a list of numbers it counts as unset, since
- * none of their values is empty and charts do set DEVICE_LIST_STRATEGY="". A flag that is repeated counts with its last value;
- * a list is appended to. Elements of lists are trimmed.
+ * present, even if empty. Of several environment names the first that is present wins. An empty variable is false for a
+ * bool and "" for a string, and an empty list of free words; for a choice, a list of choices and a list of numbers it
+ * counts as unset, since none of their values is empty and charts do set DEVICE_LIST_STRATEGY="". A flag that is
+ * repeated counts with its last value; a list is appended to. Elements of lists are trimmed.
  *
- * Values are checked and put in one spelling where they are read: "true" or "false", one of the choices, elements of lists joined
- * by commas, choices without repetitions ("" for an empty list).
+ * Values are checked and put in one spelling where they are read: "true" or "false", one of the choices, elements of
+ * lists joined by commas, choices without repetitions ("" for an empty list).
  */
 #pragma once
 
@@ -37,7 +37,10 @@ struct option {
         enum option_type type;
         bool is_roots; /* who sets it can become root on the node: with config-keys-from-flags-only not from the file */
         const char *const *
-                choices; /* NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values */
+                /*
+                 * NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values
+                 */
+                choices;
         const char *fallback; /* the default, in text; NULL: see option_switches */
         const char *argument; /* the placeholder in --help: "PATH" */
         const char *help;     /* one line */
@@ -47,8 +50,8 @@ extern const struct option option_table[];
 extern const size_t option_count;
 
 /*
- * What asks for something else than to run. Options without a value and without a default: --help and --version are those of every
- * command, the two before them of the agent only.
+ * What asks for something else than to run. Options without a value and without a default: --help and --version are
+ * those of every command, the two before them of the agent only.
  */
 enum { OPTION_CHECK, OPTION_PRINT_SCHEMA, OPTION_HELP, OPTION_VERSION, OPTION_SWITCHES };
 extern const struct option option_switches[OPTION_SWITCHES];
@@ -65,7 +68,8 @@ struct option_set {
         bool print_schema; /* only print config_schema() */
         const char *const *words; /* what command_line_parse() found that is no flag, and a command takes */
         size_t n_words;
-        bool drop_in; /* started by a name of NVIDIA's: where the file is silent, MPS is laid out as its components do */
+        /* started by a name of NVIDIA's: where the file is silent, MPS is laid out as its components do */
+        bool drop_in;
 };
 
 /* Parses argv[1..] and |environment| (as environ). Strings are copied into |arena|. */
@@ -90,8 +94,8 @@ size_t option_find(const char *flag);
 unsigned int option_position(const struct option *option, const char *value);
 
 /*
- * Checks one value, from wherever it comes, and gives its one spelling. A list is one text here. Errors begin with the value: "'x' is not a boolean,
- * use true or false"; the caller knows where it stood.
+ * Checks one value, from wherever it comes, and gives its one spelling. A list is one text here. Errors begin with the
+ * value: "'x' is not a boolean, use true or false"; the caller knows where it stood.
  */
 int option_check(const struct option *option, const char *value, struct arena *arena, const char **ret,
         struct error *err) MUST_USE;

@@ -1,5 +1,6 @@
 /*
- * Extended resource names as NVIDIA's plugin forms and accepts them: "nvidia.com/<RFC 1123 subdomain>", 63 bytes at most.
+ * Extended resource names as NVIDIA's plugin forms and accepts them: "nvidia.com/<RFC 1123 subdomain>", 63 bytes at
+ * most.
  */
 #pragma once
 

@@ -1,9 +1,10 @@
 /*
- * The shape of the configuration file as tables: one for each kind of mapping (config/file_schema.c). The same tables warn
- * about unknown keys, read values into structs, and become the JSON Schema for editors (config/schema_print.c).
+ * The shape of the configuration file as tables: one for each kind of mapping (config/file_schema.c). The same tables
+ * warn about unknown keys, read values into structs, and become the JSON Schema for editors (config/schema_print.c).
  *
  * Reading checks types, bounds and what must be there; what values mean together is for the caller. null is the same as
- * absent, everywhere. Keys that options have (config/option.h) belong to a mapping by its |options|, and are read elsewhere.
+ * absent, everywhere. Keys that options have (config/option.h) belong to a mapping by its |options|, and are read
+ * elsewhere.
  */
 #pragma once
 
@@ -63,8 +64,8 @@ struct xid_list {
 extern const struct schema_object schema_file;
 
 /*
- * Reads |node| into |target|, which is zeroed and lives in the tree's arena, and sets its node. Members of absent keys stay
- * as they are. Unknown keys are warned about.
+ * Reads |node| into |target|, which is zeroed and lives in the tree's arena, and sets its node. Members of absent keys
+ * stay as they are. Unknown keys are warned about.
  */
 int schema_read(const struct tree *tree, const struct tree_node *node, const struct schema_object *object, void *target,
         struct error *err) MUST_USE;

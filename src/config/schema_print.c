@@ -1,7 +1,9 @@
 /*
- * The tables of the file as JSON Schema (draft 7, the one that editors read best), for completion and for marking what is wrong.
+ * The tables of the file as JSON Schema (draft 7, the one that editors read best), for completion and for marking what
+ * is wrong.
  *
- * It is stricter than the agent where a file is legal but hardly meant: unknown keys and keys in another case are wrong.
+ * It is stricter than the agent where a file is legal but hardly meant: unknown keys and keys in another case are
+ * wrong.
  */
 #include <jansson.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * Reading a YAML tree by key: typed, with the path and line of whatever is wrong, and warnings for what nobody reads.
  *
  * Type rules are those of sigs.k8s.io/yaml decoding into Go structs: null is the
- * same as absent, a number or boolean where text is wanted becomes text, a float that is whole (4.0, 1e1, 08) is a number where one is
- * wanted, and nothing else is converted.
+ * same as absent, a number or boolean where text is wanted becomes text, a float that is whole (4.0, 1e1, 08) is a
+ * number where one is wanted, and nothing else is converted.
  */
 #pragma once
 

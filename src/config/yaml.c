@@ -1,6 +1,6 @@
 /*
- * The tree is built from parser events, not from libyaml's own document: the caps then hold while the text is read, and a
- * text that is all anchors costs no quadratic search.
+ * The tree is built from parser events, not from libyaml's own document: the caps then hold while the text is read, and
+ * a text that is all anchors costs no quadratic search.
  */
 #include "config/yaml.h"
 
@@ -41,7 +41,10 @@ static json_t *load_node(struct loader *loader, yaml_event_t *event, unsigned in
 
 /* ---- lines ---- */
 
-/* "<address> <key>", or the address alone for the container itself. False if the key is longer than any that was stored. */
+/*
+ * "<address> <key>", or the address alone for the container itself. False if the key is longer than any that was
+ * stored.
+ */
 static bool line_key(char *buffer, size_t size, const json_t *container, const char *key)
 {
         int length = snprintf(buffer, size, "%" PRIxPTR "%s%s", (uintptr_t)container, key ? " " : "", key ? key : "");
@@ -464,9 +467,9 @@ static int load_document(struct loader *loader)
 }
 
 /*
- * libyaml reads all directives before its first event, and compares each %TAG with all before it: a file of nothing else would
- * keep it busy for seconds. They begin a line, whichever of YAML's line ends (the last bytes of U+0085, U+2028 and U+2029
- * included) comes before.
+ * libyaml reads all directives before its first event, and compares each %TAG with all before it: a file of nothing
+ * else would keep it busy for seconds. They begin a line, whichever of YAML's line ends (the last bytes of U+0085,
+ * U+2028 and U+2029 included) comes before.
  */
 static int check_directives(const struct yaml *yaml, const char *text, size_t size, struct error *err)
 {

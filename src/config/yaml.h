@@ -1,15 +1,18 @@
 /*
  * YAML, and therefore JSON, into one jansson tree, with the line of every value. It knows no schema.
  *
- * The dialect is the one that Kubernetes tools read (sigs.k8s.io/yaml, that is YAML 1.1 as go-yaml v2 resolves it): yes, no,
- * on, off, y and n are booleans; "", ~ and null are null; integers may be written 0x1F, 0o17, 017, 0b11 and 1_000. Quoted
- * scalars are strings, always. Keys keep the text in which they are written. Dates stay strings.
+ * The dialect is the one that Kubernetes tools read (sigs.k8s.io/yaml, that is YAML 1.1 as go-yaml v2 resolves it):
+ * yes, no, on, off, y and n are booleans; "", ~ and null are null; integers may be written 0x1F, 0o17, 017, 0b11 and
+ * 1_000. Quoted scalars are strings, always. Keys keep the text in which they are written. Dates stay strings.
  *
- * The text is UTF-8, or UTF-16 with a byte order mark (config/yaml_text.h). A text of size 0 or of comments only is null. Of several documents only the first is read, with a warning. Of a repeated
- * key the last counts, with a warning. Aliases and merge keys (<<, of which there may be several: what a later one says counts) are resolved, and the caps below count what they stand
- * for, so that a small text cannot become a large tree. The size of the text is the caller's to cap.
+ * The text is UTF-8, or UTF-16 with a byte order mark (config/yaml_text.h). A text of size 0 or of comments only is
+ * null. Of several documents only the first is read, with a warning. Of a repeated key the last counts, with a warning.
+ * Aliases and merge keys (<<, of which there may be several: what a later one says counts) are resolved, and the caps
+ * below count what they stand for, so that a small text cannot become a large tree. The size of the text is the
+ * caller's to cap.
  *
- * An aliased value is one jansson value in several places, so the tree must not be modified; its line is that of the anchor.
+ * An aliased value is one jansson value in several places, so the tree must not be modified; its line is that of the
+ * anchor.
  *
  *         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
  *
@@ -53,7 +56,9 @@ static inline void yaml_unloadp(struct yaml **yaml)
         yaml_unload(*yaml);
 }
 
-/* The line where the object or array begins; where the member's key stands; where the item begins. 1-based, 0 unknown. */
+/*
+ * The line where the object or array begins; where the member's key stands; where the item begins. 1-based, 0 unknown.
+ */
 int yaml_line(const struct yaml *yaml, const json_t *container);
 int yaml_line_of(const struct yaml *yaml, const json_t *object, const char *key);
 int yaml_line_at(const struct yaml *yaml, const json_t *array, size_t index);

@@ -63,7 +63,9 @@ static json_t *to_integer(const char *text)
         return json_integer(negative ? (json_int_t)(0 - magnitude) : (json_int_t)magnitude);
 }
 
-/* [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?: neither hexadecimal floats nor words, which strtod would take. */
+/*
+ * [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?: neither hexadecimal floats nor words, which strtod would take.
+ */
 static json_t *to_real(const char *text)
 {
         const char *at = text;

@@ -1,8 +1,8 @@
 /*
  * libcuda.so.1, loaded at run time: one table of functions, and errors that say what to do. It knows no measurement.
  *
- * Every call of it may take for ever: under MPS cuInit waits, without an error, while the daemon serves another user. So it
- * is used only in a process of its own, which cuda/worker.h watches.
+ * Every call of it may take for ever: under MPS cuInit waits, without an error, while the daemon serves another user.
+ * So it is used only in a process of its own, which cuda/worker.h watches.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ struct cuda {
 };
 
 /*
- * Loads |library|, or CUDA_LIBRARY as the dynamic linker finds it where that is "" or NULL; does not initialise it. NOT_FOUND:
- * no library; INVALID: not CUDA's. It stays loaded until the process ends: CUDA has threads of its own.
+ * Loads |library|, or CUDA_LIBRARY as the dynamic linker finds it where that is "" or NULL; does not initialise it.
+ * NOT_FOUND: no library; INVALID: not CUDA's. It stays loaded until the process ends: CUDA has threads of its own.
  */
 int cuda_open(struct cuda *ret, const char *library, struct error *err) MUST_USE;
 

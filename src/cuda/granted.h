@@ -9,12 +9,12 @@
  * A container may lower its own limits, so the promise is the lower of the two. What "holds" means:
  *
  *   MPS      is in use, where anything of the above or CUDA_MPS_PIPE_DIRECTORY is set.
- *   memory   no more than the limit could be allocated, and no less than the limit without GRANTED_CONTEXT_MIB: CUDA's own
- *            context counts, and its size depends on GPU and driver.
- *   SMs      no more than the granted number and GRANTED_SM_TOLERANCE more at one time, and no less than as many fewer: the
- *            hardware gives SMs by the TPC, which are two, and drivers round up or down. A neighbour that holds an SM at the
- *            moment of measuring is no broken promise, since percentages are limits and no reservations: for the lower
- *            bound it is enough that the driver says the number.
+ *   memory   no more than the limit could be allocated, and no less than the limit without GRANTED_CONTEXT_MIB: CUDA's
+ *            own context counts, and its size depends on GPU and driver.
+ *   SMs      no more than the granted number and GRANTED_SM_TOLERANCE more at one time, and no less than as many fewer:
+ *            the hardware gives SMs by the TPC, which are two, and drivers round up or down. A neighbour that holds an
+ *            SM at the moment of measuring is no broken promise, since percentages are limits and no reservations: for
+ *            the lower bound it is enough that the driver says the number.
  */
 #pragma once
 
@@ -70,5 +70,8 @@ struct granted_measured {
 
 void granted_judge(struct granted_verdict *ret, const struct granted *granted, const struct granted_measured *measured);
 
-/* How much memory it is enough to try: some more than the limit, so that a limit that is not in force is seen. 0: no limit. */
+/*
+ * How much memory it is enough to try: some more than the limit, so that a limit that is not in force is seen. 0: no
+ * limit.
+ */
 uint64_t granted_memory_ceiling(const struct granted *granted);

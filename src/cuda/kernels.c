@@ -80,7 +80,10 @@ const char kernels_ptx[] =
         "        ret;\n"
         "}\n"
         "\n"
-        /* Four chains, so that the latency of one is hidden by the others; the values stay finite and unlike each other. */
+        /*
+         * Four chains, so that the latency of one is hidden by the others; the values stay finite and unlike each
+         * other.
+         */
         ".visible .entry warpshare_work(.param .u64 out, .param .u32 rounds)\n"
         "{\n"
         "        .reg .pred %p<3>;\n"

@@ -1,6 +1,7 @@
 /*
- * What a CUDA program finds on its GPU: what the library says, and what the program really gets, by measuring. One context, one device; every
- * measurement gives back what it took. To be called in a process of its own (cuda/worker.h), since each call may hang.
+ * What a CUDA program finds on its GPU: what the library says, and what the program really gets, by measuring. One
+ * context, one device; every measurement gives back what it took. To be called in a process of its own (cuda/worker.h),
+ * since each call may hang.
  */
 #pragma once
 
@@ -64,8 +65,8 @@ int measure_load(struct measure *measure, struct error *err) MUST_USE;
 int measure_find_places(struct measure *measure, struct measure_places *ret, struct error *err) MUST_USE;
 
 /*
- * Allocates in halving steps, from |ceiling| down to 2 MiB, until no step fits any more or |ceiling| is reached, and frees all
- * of it at once. Refusal is the answer, not an error.
+ * Allocates in halving steps, from |ceiling| down to 2 MiB, until no step fits any more or |ceiling| is reached, and
+ * frees all of it at once. Refusal is the answer, not an error.
  */
 int measure_try_memory(
         struct measure *measure, uint64_t ceiling, struct measure_memory *ret, struct error *err) MUST_USE;
@@ -74,8 +75,8 @@ int measure_try_memory(
 int measure_bandwidth(struct measure *measure, double *ret, struct error *err) MUST_USE;
 
 /*
- * Works for |seconds|, in windows of |window_seconds| (0: one). With |begin_at| (seconds since the epoch, 0: now) the work
- * begins then, so that several programs can be measured over the same time; ERROR_INVALID where that is past.
+ * Works for |seconds|, in windows of |window_seconds| (0: one). With |begin_at| (seconds since the epoch, 0: now) the
+ * work begins then, so that several programs can be measured over the same time; ERROR_INVALID where that is past.
  */
 int measure_work(struct measure *measure, double seconds, double window_seconds, double begin_at,
         struct measure_rate *ret, struct error *err) MUST_USE;

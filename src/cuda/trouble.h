@@ -1,7 +1,8 @@
 /*
  * What CUDA's errors mean to a container that shares a GPU, and what to do about them. Pure.
  *
- * Meanings: CUDA driver API, CUresult; NVIDIA's MPS manual, "Troubleshooting". CUDA gives an application the number only.
+ * Meanings: CUDA driver API, CUresult; NVIDIA's MPS manual, "Troubleshooting". CUDA gives an application the number
+ * only.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * A child process for calls that may never return, and that may end the process: CUDA's. The child says which step it begins;
- * each step has its own deadline. What it finds out it leaves in memory that both share, so that a child which hangs or dies has
- * not worked for nothing.
+ * A child process for calls that may never return, and that may end the process: CUDA's. The child says which step it
+ * begins; each step has its own deadline. What it finds out it leaves in memory that both share, so that a child which
+ * hangs or dies has not worked for nothing.
  *
  * The child is a fork: it must not have been anything but one thread before.
  */

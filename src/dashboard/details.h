@@ -1,6 +1,6 @@
 /*
- * What the pages of one thing show, as JSON. Pure. All numbers that are not known are absent, as on the page of a node (report/node_page.h),
- * whose names these are; memory is in bytes, a ratio is from 0 to 1, a time in Unix seconds.
+ * What the pages of one thing show, as JSON. Pure. All numbers that are not known are absent, as on the page of a node
+ * (report/node_page.h), whose names these are; memory is in bytes, a ratio is from 0 to 1, a time in Unix seconds.
  *
  *     GET /api/v1/nodes/NAME           {"name", "state", "reason", "pageTime", "agent": {"namespace", "pod", "version", "image", "restarts"},
  *                                       "driver", "configuration", "isReady", "isCordoned", "kubelet", "resources": [{"name", "capacity",
@@ -11,13 +11,16 @@
  *                                       SHARE}], "waiting": WAITING, "events": [EVENT]}
  *     GET /api/v1/events               {"events": [EVENT], "waiting": [WAITING], "isCut": true}; the newest first
  *
- * GPU: "uuid", "index", "model", "memory", "memoryUsed", "utilization", "temperature", "power", "powerLimit", "units": [UNIT]
- * UNIT: "uuid", "index", "profile", "resource", "sharing", "by", "replicas", "granted", "reserved", "memory", "memoryUsed", "utilization",
+ * GPU: "uuid", "index", "model", "memory", "memoryUsed", "utilization", "temperature", "power", "powerLimit", "units":
+ * [UNIT] UNIT: "uuid", "index", "profile", "resource", "sharing", "by", "replicas", "granted", "reserved", "memory",
+ * "memoryUsed", "utilization",
  *       "healthy", "reason", "history": [ratio], "shares": [SHARE], "others": [{"by", "memoryUsed", "sm"}]
- * SHARE: "namespace", "pod", "container", "claim", "replicas", "memoryLimit", "threadPercent", "memoryUsed", "memoryPeak", "sm", "seconds",
+ * SHARE: "namespace", "pod", "container", "claim", "replicas", "memoryLimit", "threadPercent", "memoryUsed",
+ * "memoryPeak", "sm", "seconds",
  *        "smSeconds", "energy", "history"; of a share that the viewer may not know only "hidden": true, and what it was granted and uses
  * EVENT: "node", "time", "kind", "reason", "unit", "text"
- * WAITING: "namespace", "name", "phase", "reason", "message", "owner", "created", "requests": [{"resource", "count"}], "claims": [name]
+ * WAITING: "namespace", "name", "phase", "reason", "message", "owner", "created", "requests": [{"resource", "count"}],
+ * "claims": [name]
  */
 #pragma once
 

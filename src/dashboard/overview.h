@@ -11,13 +11,13 @@
  *                                 "replicas": 10, "granted": 7, "reserved": 2, "ill": "…",
  *                                 "shares": [[300, 45, 12, 0], …]}]}]}]}
  *
- * Of a share: how much of its unit it was granted, in thousandths; how much of its memory limit it uses, and of the unit's SMs, both in
- * percent; whose it is, an index of |namespaces|. What is not known is absent, or null in a share. "ill" is there where the unit is not
- * healthy: the reason, or "".
+ * Of a share: how much of its unit it was granted, in thousandths; how much of its memory limit it uses, and of the
+ * unit's SMs, both in percent; whose it is, an index of |namespaces|. What is not known is absent, or null in a share.
+ * "ill" is there where the unit is not healthy: the reason, or "".
  *
- * |version| is for the next question, ?since=VERSION: "nodes" has then only those that have changed since, "gone" the names of those that are
- * no more, and "full" is false. An unknown version is answered with all. So what has not changed is not sent again, and a cluster of 4,000 GPUs
- * on which nothing happens costs some hundred bytes.
+ * |version| is for the next question, ?since=VERSION: "nodes" has then only those that have changed since, "gone" the
+ * names of those that are no more, and "full" is false. An unknown version is answered with all. So what has not
+ * changed is not sent again, and a cluster of 4,000 GPUs on which nothing happens costs some hundred bytes.
  */
 #pragma once
 

@@ -4,9 +4,10 @@
  *         {"nodes": ["node-a"], "gpus": [{"node", "uuid", "index", "model"}], "pods": [{"namespace", "pod", "node", "unit"}],
  *          "marks": {"GPU-…": [0, 3]}, "isCut": true}
  *
- * "pods" has one row for each share, and each waiting pod (without node and unit), whose "namespace/pod/container", or claim, contains
- * the text; "marks" says where those shares stand in the lists of shares of their units, for the map. GPUs are found by the UUID of the GPU or
- * of a MIG device, and by their model. Lists are cut at DASHBOARD_FOUND_MAX, marks at DASHBOARD_MARKS_MAX; "isCut" says that there are more.
+ * "pods" has one row for each share, and each waiting pod (without node and unit), whose "namespace/pod/container", or
+ * claim, contains the text; "marks" says where those shares stand in the lists of shares of their units, for the map.
+ * GPUs are found by the UUID of the GPU or of a MIG device, and by their model. Lists are cut at DASHBOARD_FOUND_MAX,
+ * marks at DASHBOARD_MARKS_MAX; "isCut" says that there are more.
  */
 #pragma once
 

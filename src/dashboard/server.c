@@ -28,8 +28,8 @@ struct dashboard {
 /* ---- answers ---- */
 
 /*
- * Only files of this port, no inline script or style, no frame around it; and in browsers that know Trusted Types, no text
- * becomes markup.
+ * Only files of this port, no inline script or style, no frame around it; and in browsers that know Trusted Types, no
+ * text becomes markup.
  */
 static const struct http_header page_headers[] = {
         {"Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

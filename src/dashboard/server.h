@@ -1,16 +1,19 @@
 /*
- * The dashboard's port: the page, and what it shows as JSON (overview.h, details.h, search.h). It only reads, and takes GET and HEAD alone.
+ * The dashboard's port: the page, and what it shows as JSON (overview.h, details.h, search.h). It only reads, and takes
+ * GET and HEAD alone.
  *
  *     /, /style.css, …    the page, for everybody: it says nothing of the cluster
  *     /api/v1/…           the cluster, for whom the API server lets in
  *     /healthz, /livez    probes
  *
- * Who is let in: with DASHBOARD_TOKEN each request to /api has a bearer token of the cluster. Its user has to be allowed to list nodes; the
- * namespaces in which it may list pods decide what it sees of shares (scope.h). With DASHBOARD_PROXY everybody who reaches the port sees all:
- * a proxy in front has to let in the right ones, and nobody may go past it.
+ * Who is let in: with DASHBOARD_TOKEN each request to /api has a bearer token of the cluster. Its user has to be
+ * allowed to list nodes; the namespaces in which it may list pods decide what it sees of shares (scope.h). With
+ * DASHBOARD_PROXY everybody who reaches the port sees all: a proxy in front has to let in the right ones, and nobody
+ * may go past it.
  *
- * There is no cookie, and nothing that a browser would send on its own, so that no other site can use a viewer's rights; a request
- * that a browser marks as another site's is refused all the same. The page may load only what comes from this port, and may not be framed.
+ * There is no cookie, and nothing that a browser would send on its own, so that no other site can use a viewer's
+ * rights; a request that a browser marks as another site's is refused all the same. The page may load only what comes
+ * from this port, and may not be framed.
  */
 #pragma once
 

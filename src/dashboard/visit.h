@@ -1,6 +1,7 @@
 /*
- * A request to /api on its way: whose token it has, what its viewer may see, and for the page of a GPU or a pod the last hour, which the node's
- * agent is asked for then: the cluster's view has no histories, which would be most of its memory.
+ * A request to /api on its way: whose token it has, what its viewer may see, and for the page of a GPU or a pod the
+ * last hour, which the node's agent is asked for then: the cluster's view has no histories, which would be most of its
+ * memory.
  */
 #pragma once
 

@@ -1,10 +1,11 @@
 /*
- * MIG candidates: the GPU instances that can be created on a GPU whose geometry may change, and which counters each consumes.
+ * MIG candidates: the GPU instances that can be created on a GPU whose geometry may change, and which counters each
+ * consumes.
  *
- * An instance consumes its memory slices, one counter each, so that no two overlap; and compute slices, SMs and engines. The
- * driver does not report how many of these the GPU has, and the largest profile does not have all of some. So the total is the
- * most that any one profile can use (its count × what one instance takes). Instances that were not made by Prepare stay: their
- * memory slices are no counters, and what else they take is subtracted from the totals.
+ * An instance consumes its memory slices, one counter each, so that no two overlap; and compute slices, SMs and
+ * engines. The driver does not report how many of these the GPU has, and the largest profile does not have all of some.
+ * So the total is the most that any one profile can use (its count × what one instance takes). Instances that were not
+ * made by Prepare stay: their memory slices are no counters, and what else they take is subtracted from the totals.
  */
 #include "base/macro.h"
 #include "dra/layout_parts.h"
@@ -85,8 +86,8 @@ static struct amounts total_of(const struct dra_mig_gpu *geometry)
 }
 
 /*
- * Subtracts instances that were not made by Prepare from |total|; returns their memory slices. An instance of a profile that
- * NVML does not list counts as all memory slices.
+ * Subtracts instances that were not made by Prepare from |total|; returns their memory slices. An instance of a profile
+ * that NVML does not list counts as all memory slices.
  */
 static uint32_t subtract_others(struct amounts *total, const struct dra_mig_gpu *geometry)
 {

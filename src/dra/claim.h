@@ -1,6 +1,6 @@
 /*
- * Reads the parts of a ResourceClaim that are for our driver, for Prepare. The fields are the same in v1, v1beta2 and v1beta1.
- * Pure.
+ * Reads the parts of a ResourceClaim that are for our driver, for Prepare. The fields are the same in v1, v1beta2 and
+ * v1beta1. Pure.
  *
  * A pod's claim asks for 10 GiB and 30 % of a shared GPU, and the scheduler put it on gpu-0 of node n1:
  *
@@ -10,10 +10,10 @@
  *                                   consumedCapacity memory 10Gi, threadPercentage 30, clients 1
  *     config                        opaque parameters of class and claim, for our driver
  *
- * is read as one result with those three capacities as whole numbers. Results of other drivers, and of our driver in the pool
- * of another node, are skipped. The claim was written by others, so everything is checked: a name that cannot be part of the
- * name of a file or a CDI device, a quantity that is no number, or more entries than the API allows is an error that names
- * field, value and bound.
+ * is read as one result with those three capacities as whole numbers. Results of other drivers, and of our driver in
+ * the pool of another node, are skipped. The claim was written by others, so everything is checked: a name that cannot
+ * be part of the name of a file or a CDI device, a quantity that is no number, or more entries than the API allows is
+ * an error that names field, value and bound.
  */
 #pragma once
 
@@ -76,8 +76,8 @@ struct dra_claim_asked {
 };
 
 /*
- * Texts are copied to |arena|. ERROR_NOT_FOUND: the claim with that name has another UID now. ERROR_UNAVAILABLE: it is not
- * allocated. ERROR_INVALID: it has no device of ours, or has an invalid value.
+ * Texts are copied to |arena|. ERROR_NOT_FOUND: the claim with that name has another UID now. ERROR_UNAVAILABLE: it is
+ * not allocated. ERROR_INVALID: it has no device of ours, or has an invalid value.
  */
 int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *object,
         const struct dra_claim_asked *asked, struct error *err) MUST_USE;

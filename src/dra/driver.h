@@ -1,17 +1,17 @@
 /*
  * The DRA driver of this node, made of its parts: it publishes devices (dra/publish.h), kubelet finds and calls it
- * (dra/registration.h, dra/service.h), and it prepares claims (dra/prepare.h) with the API server, the ledger (ledger/claims.h)
- * and CDI.
+ * (dra/registration.h, dra/service.h), and it prepares claims (dra/prepare.h) with the API server, the ledger
+ * (ledger/claims.h) and CDI.
  *
  *   Prepare ──► GET ResourceClaim ──► layout: device and limits ──► ledger: daemon ready, namespace ──► record, CDI ──► kubelet
  *                                                                                                           └──► status.devices
  *
- * Of two agents on a node, only the one that serves the device plugin has a driver. The driver begins by giving the ledger the
- * claims that the record says are prepared, so the ledger must get the plan only afterwards. The record is
+ * Of two agents on a node, only the one that serves the device plugin has a driver. The driver begins by giving the
+ * ledger the claims that the record says are prepared, so the ledger must get the plan only afterwards. The record is
  * <plugins>/<driver>/prepared.json, in kubelet's folder, which outlives pods.
  *
- * A GPU with units that the device plugin still serves is not offered: a GPU that goes from the device plugin to DRA is offered
- * once the containers that hold it have ended.
+ * A GPU with units that the device plugin still serves is not offered: a GPU that goes from the device plugin to DRA is
+ * offered once the containers that hold it have ended.
  */
 #pragma once
 
@@ -34,9 +34,11 @@ struct dra_driver_options {
         const struct config *config;      /* names and folders of it are copied */
         void (*on_released)(void *data);  /* a claim holds nothing any more: its GPU may go to the device plugin */
         void (*rescan)(
-                void *data); /* a MIG device was made or destroyed: the GPUs are to be read again, which leads to a plan */
+                /* a MIG device was made or destroyed: the GPUs are to be read again, which leads to a plan */
+                void *data);
         void (*on_thread_left)(
-                void *data); /* the driver is closed, and a thread of it stays inside NVML: the process ends by _exit() */
+                /* the driver is closed, and a thread of it stays inside NVML: the process ends by _exit() */
+                void *data);
         void *data;
 };
 
@@ -44,14 +46,14 @@ struct dra_driver_options {
 bool dra_driver_is_needed(const struct config *config);
 
 /*
- * Reads the record, and begins. ERROR_INVALID: kubelet could not use a name or folder. Other errors: a file or folder cannot be
- * read or created.
+ * Reads the record, and begins. ERROR_INVALID: kubelet could not use a name or folder. Other errors: a file or folder
+ * cannot be read or created.
  */
 int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *options, struct error *err) MUST_USE;
 
 /*
- * Sets the plan in force, from which the offered devices are made. |plan| and everything it points to must stay valid until the
- * next call or the end of the driver.
+ * Sets the plan in force, from which the offered devices are made. |plan| and everything it points to must stay valid
+ * until the next call or the end of the driver.
  */
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
 
@@ -59,16 +61,16 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
 bool dra_driver_has_made(const struct dra_driver *driver, const char *gpu);
 
 /*
- * To be called when the table of health has changed, or is being rewritten in this turn of the loop. At the end of the turn,
- * devices of unhealthy units get the taint "<driver>/unhealthy" with the configured effect, devices of healthy units lose it,
- * and kubelet gets the reasons. Accepts NULL.
+ * To be called when the table of health has changed, or is being rewritten in this turn of the loop. At the end of the
+ * turn, devices of unhealthy units get the taint "<driver>/unhealthy" with the configured effect, devices of healthy
+ * units lose it, and kubelet gets the reasons. Accepts NULL.
  */
 void dra_driver_health_changed(struct dra_driver *driver);
 
 /*
- * Asks the API server again which pods use the prepared claims, and gives the answer to the ledger. If this is called again and
- * again, requests are sent after DRA_PODS_MS, then after twice that, and so on up to DRA_PODS_MAX_MS: for a process that
- * belongs to no claim it would be called for ever. Accepts NULL.
+ * Asks the API server again which pods use the prepared claims, and gives the answer to the ledger. If this is called
+ * again and again, requests are sent after DRA_PODS_MS, then after twice that, and so on up to DRA_PODS_MAX_MS: for a
+ * process that belongs to no claim it would be called for ever. Accepts NULL.
  */
 #define DRA_PODS_MS UINT64_C(1000)
 #define DRA_PODS_MAX_MS UINT64_C(60000)
@@ -88,7 +90,8 @@ struct dra_measures {
 struct dra_measures dra_driver_measure(const struct dra_driver *driver);
 
 /*
- * Closes the driver: kubelet calls another instance, or gets errors. Claims that are being prepared are undone; prepared claims
- * and the ResourceSlices stay. |closed| (may be NULL) is called from the loop, or at once if |driver| is NULL.
+ * Closes the driver: kubelet calls another instance, or gets errors. Claims that are being prepared are undone;
+ * prepared claims and the ResourceSlices stay. |closed| (may be NULL) is called from the loop, or at once if |driver|
+ * is NULL.
  */
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data);

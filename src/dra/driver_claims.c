@@ -1,6 +1,6 @@
 /*
- * A claim that is being prepared, once it is checked: between the ledger and dra/prepare.h. It waits for the ledger's answer as a struct
- * wait in a list of the driver.
+ * A claim that is being prepared, once it is checked: between the ledger and dra/prepare.h. It waits for the ledger's
+ * answer as a struct wait in a list of the driver.
  */
 #include "dra/driver_parts.h"
 

@@ -1,13 +1,13 @@
 /*
- * The GPU instances of the MIG candidates of a claim: made for a Prepare, destroyed for an Unprepare, each by jobs on NVML's own thread
- * (gpu/nvml_queue.h), one after the other. What was made or destroyed is waited for in the inventory: only then do plan, CDI and
- * ResourceSlices agree with the GPU.
+ * The GPU instances of the MIG candidates of a claim: made for a Prepare, destroyed for an Unprepare, each by jobs on
+ * NVML's own thread (gpu/nvml_queue.h), one after the other. What was made or destroyed is waited for in the inventory:
+ * only then do plan, CDI and ResourceSlices agree with the GPU.
  *
  *   LOOKING ──► recorded ──► MAKING ──► recorded ──┐
  *      └──── all is there ─────────────────────────┴──► WAITING ──► done        DESTROYING ──► WAITING ──► done
  *
- * A job that hangs keeps its claim's call, the lock of dra/service.h and the driver: nobody else may take up what it has in hand. Calls of
- * other claims are refused meanwhile.
+ * A job that hangs keeps its claim's call, the lock of dra/service.h and the driver: nobody else may take up what it
+ * has in hand. Calls of other claims are refused meanwhile.
  */
 #include "dra/driver_parts.h"
 

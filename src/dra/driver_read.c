@@ -1,7 +1,8 @@
 /*
- * A claim that is being prepared, until it can be allocated: the driver reads it from the API server, waits for the layout, and reads
- * its pods where they decide: of a claim with several shares by MPS, which containers use them together; and where a pod uses another
- * claim by MPS, whether the same container does, which would get only one of the two.
+ * A claim that is being prepared, until it can be allocated: the driver reads it from the API server, waits for the
+ * layout, and reads its pods where they decide: of a claim with several shares by MPS, which containers use them
+ * together; and where a pod uses another claim by MPS, whether the same container does, which would get only one of the
+ * two.
  */
 #include "dra/driver_parts.h"
 
@@ -234,7 +235,10 @@ static bool read_next_pod(struct read *read)
 
 /* ---- then it is checked ---- */
 
-/* Gives dra/prepare.h the present layout, the kinds of devices that can be prepared, and what is known of the claim's containers. */
+/*
+ * Gives dra/prepare.h the present layout, the kinds of devices that can be prepared, and what is known of the claim's
+ * containers.
+ */
 static void set_rules(struct dra_driver *driver, const struct dra_uses *uses)
 {
         const unsigned int kinds = 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG | 1U << DRA_DEVICE_TIMESLICE |

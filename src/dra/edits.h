@@ -1,6 +1,6 @@
 /*
- * What a container gets with a share of a claim, or with all that it uses together. The GPU or MIG device itself is not here: it is the unit's own CDI device
- * (cdi/cdi.h). Pure.
+ * What a container gets with a share of a claim, or with all that it uses together. The GPU or MIG device itself is not
+ * here: it is the unit's own CDI device (cdi/cdi.h). Pure.
  *
  * 10 GiB and 30 % of GPU-A, in tier verified:
  *
@@ -17,8 +17,8 @@
  *
  * and no WARPSHARE_MEMORY_LIMIT_MIB, since it differs from GPU to GPU.
  *
- * Every device also sets NVIDIA_VISIBLE_DEVICES=void, so that NVIDIA's container runtime does not add the GPUs that the image
- * requests.
+ * Every device also sets NVIDIA_VISIBLE_DEVICES=void, so that NVIDIA's container runtime does not add the GPUs that the
+ * image requests.
  */
 #pragma once
 
@@ -27,8 +27,8 @@
 #include "ledger/claims.h"
 
 /*
- * |devices|: at least one, of the same daemon; several are of different GPUs, by their index. |claimed->daemon| NULL: the unit without
- * MPS. The result is in |arena|, with copies of all texts.
+ * |devices|: at least one, of the same daemon; several are of different GPUs, by their index. |claimed->daemon| NULL:
+ * the unit without MPS. The result is in |arena|, with copies of all texts.
  */
 struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
         const struct ledger_claim_device *const *devices, size_t n_devices, const struct ledger_claimed *claimed);

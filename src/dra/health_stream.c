@@ -43,8 +43,8 @@ static void on_watcher_ended(struct rpc_call *call UNUSED, void *data)
 }
 
 /*
- * Writing to one call may end other calls of the same connection: so each call is taken from the front, and put back before
- * |visit| is called.
+ * Writing to one call may end other calls of the same connection: so each call is taken from the front, and put back
+ * before |visit| is called.
  */
 static void for_each_watcher(struct dra_health_stream *stream, void (*visit)(struct watcher *watcher))
 {

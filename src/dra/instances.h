@@ -1,10 +1,11 @@
 /*
- * Makes and destroys the GPU instance of a MIG candidate, by NVML: each function blocks and may hang, so only a job of gpu/nvml_queue.h
- * calls it. What somebody else has made is never destroyed, nor used.
+ * Makes and destroys the GPU instance of a MIG candidate, by NVML: each function blocks and may hang, so only a job of
+ * gpu/nvml_queue.h calls it. What somebody else has made is never destroyed, nor used.
  *
- * Who makes one looks first, records that it is being made, makes it, and records its MIG device. So an instance at the placement is ours if
- * its MIG device is the recorded one, or if it was recorded as being made, since nobody was there when the driver looked. One that is half
- * made, by who was killed meanwhile, has no MIG device: it is destroyed and made anew.
+ * Who makes one looks first, records that it is being made, makes it, and records its MIG device. So an instance at the
+ * placement is ours if its MIG device is the recorded one, or if it was recorded as being made, since nobody was there
+ * when the driver looked. One that is half made, by who was killed meanwhile, has no MIG device: it is destroyed and
+ * made anew.
  *
  *             look             make
  *   NONE ───────────► MAKING ───────► MADE          destroy, from both: NONE
@@ -18,8 +19,8 @@
 #include "gpu/nvml.h"
 
 /*
- * What became of an instance that may be there: MADE with |uuid|, which is in |arena|, or NONE. ERROR_EXHAUSTED: nothing was made, and
- * somebody else's is there.
+ * What became of an instance that may be there: MADE with |uuid|, which is in |arena|, or NONE. ERROR_EXHAUSTED:
+ * nothing was made, and somebody else's is there.
  */
 int dra_instance_look(
         const struct nvml *nvml, struct dra_instance *instance, struct arena *arena, struct error *err) MUST_USE;
@@ -29,8 +30,8 @@ int dra_instance_make(
         const struct nvml *nvml, struct dra_instance *instance, struct arena *arena, struct error *err) MUST_USE;
 
 /*
- * One that is gone already, as with its GPU or by a reset, is a success; |uuid| is the MIG device that was destroyed, NULL: none.
- * ERROR_UNAVAILABLE: among others, a process uses it.
+ * One that is gone already, as with its GPU or by a reset, is a success; |uuid| is the MIG device that was destroyed,
+ * NULL: none. ERROR_UNAVAILABLE: among others, a process uses it.
  */
 int dra_instance_destroy(
         const struct nvml *nvml, struct dra_instance *instance, struct arena *arena, struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
 /*
- * First the units are listed, each with the counters that exclude others; then every form of each unit, in the order that
- * packs.
+ * First the units are listed, each with the counters that exclude others; then every form of each unit, in the order
+ * that packs.
  */
 #include "dra/layout.h"
 
@@ -346,8 +346,8 @@ static void add_whole(struct builder *builder, const struct dra_unit *unit)
 }
 
 /*
- * The memory of |unit| that MPS clients can have. Compute instances of one GPU instance share its memory: each counts with its
- * part of the slices.
+ * The memory of |unit| that MPS clients can have. Compute instances of one GPU instance share its memory: each counts
+ * with its part of the slices.
  */
 static uint64_t usable_mib(const struct dra_options *options, const struct dra_unit *unit)
 {
@@ -383,8 +383,8 @@ static const char *mps_obstacle(const struct builder *builder, const struct dra_
 }
 
 /*
- * A capacity with a policy for requests from 1 to |value|. The API server refuses a policy whose least request plus one step is
- * above the value.
+ * A capacity with a policy for requests from 1 to |value|. The API server refuses a policy whose least request plus one
+ * step is above the value.
  */
 static struct dra_capacity capacity_for_many(const char *name, uint64_t value, uint64_t preset)
 {

@@ -1,6 +1,7 @@
 /*
- * The layout: which DRA devices a node offers, of which GPUs, with which capacities, and which devices exclude each other.
- * Pure: no clock, no I/O, no JSON. dra/slices.h makes ResourceSlices of it; Prepare looks up the device of a claim by its name.
+ * The layout: which DRA devices a node offers, of which GPUs, with which capacities, and which devices exclude each
+ * other. Pure: no clock, no I/O, no JSON. dra/slices.h makes ResourceSlices of it; Prepare looks up the device of a
+ * claim by its name.
  *
  * One H100 (80 GiB, usable 79 GiB), sharing by MPS and by time-slicing offered, is three devices:
  *
@@ -8,31 +9,33 @@
  *   gpu-0-shared     MPS, many claims       memory 79Gi, threadPercentage 100, clients 60          1 of counter "unit"
  *   gpu-0-timeslice  time-slicing, many     slots 4                                                1 of counter "unit"
  *
- * The counter set gpu-0-counters has 1 of "unit", and a shared device is charged once, by its first claim. So the scheduler gives the
- * GPU to one claim as a whole, or to any number of claims that fit by MPS, or to 4 by time-slicing, and never mixes them.
+ * The counter set gpu-0-counters has 1 of "unit", and a shared device is charged once, by its first claim. So the
+ * scheduler gives the GPU to one claim as a whole, or to any number of claims that fit by MPS, or to 4 by time-slicing,
+ * and never mixes them.
  *
  * Names (DNS labels). N is the GPU's minor number, or NVML's index if the minor number of any GPU is unknown:
  *
  *   gpu-N                                whole GPU
  *   gpu-N-mig-1g-10gb-gi7-ci0            MIG device that exists, by its GPU instance and compute instance
- *   gpu-N-mig-1g-10gb-at-4               MIG candidate: a GPU instance that can be made at memory slice 4. It keeps this name once it
- *                                        is made: what Prepare made stays a candidate as long as it is there
+ *   gpu-N-mig-1g-10gb-at-4               MIG candidate: a GPU instance that can be made at memory slice 4. It keeps
+ *                                        this name once it is made: what Prepare made stays a candidate as long as it
+ *                                        is there
  *   <any of the first two>-shared        the same unit, shared by MPS
  *   <any of the first two>-timeslice     the same unit, shared by time-slicing
  *   <any of the first two>-share-K       share K of |shares| equal ones by MPS: safe layout only
  *
  * In a profile '.' is '-', "+me" is "-me", and "-me" (without media engines) is "-no-me".
  *
- * The full layout needs consumable capacity and partitionable devices in the API server. A server without one of them silently
- * drops its fields: a device for many claims would look like one for a single claim, and a GPU and its MIG devices like
- * independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares (|fallback|), never both,
- * and no candidates.
+ * The full layout needs consumable capacity and partitionable devices in the API server. A server without one of them
+ * silently drops its fields: a device for many claims would look like one for a single claim, and a GPU and its MIG
+ * devices like independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares
+ * (|fallback|), never both, and no candidates.
  *
- * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come first,
- * then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices are in the
- * order of the GPU's number; whole GPUs in the opposite order, so that claims for whole GPUs and claims for shares fill the
- * node from different ends. A candidate's placements are in the order of how many other placements each makes impossible, the
- * fewest first.
+ * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come
+ * first, then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices
+ * are in the order of the GPU's number; whole GPUs in the opposite order, so that claims for whole GPUs and claims for
+ * shares fill the node from different ends. A candidate's placements are in the order of how many other placements each
+ * makes impossible, the fewest first.
  */
 #pragma once
 
@@ -72,8 +75,9 @@ static inline bool dra_device_kind_is_by_mps(enum dra_device_kind kind)
 }
 
 /*
- * What a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus a multiple of
- * |step|, and is at most |max|; a claim that requests none takes |preset|. Without a policy, the claim that has the device has the whole value.
+ * What a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus
+ * a multiple of |step|, and is at most |max|; a claim that requests none takes |preset|. Without a policy, the claim
+ * that has the device has the whole value.
  */
 struct dra_capacity {
         const char *name;
@@ -196,8 +200,9 @@ struct dra_layout {
 };
 
 /*
- * In |arena|, which also holds the layout. The inventory and what |options| points to are borrowed and must live as long. A GPU with a
- * failure keeps its devices (taints say the rest) unless it never told its memory. The same input makes the same layout.
+ * In |arena|, which also holds the layout. The inventory and what |options| points to are borrowed and must live as
+ * long. A GPU with a failure keeps its devices (taints say the rest) unless it never told its memory. The same input
+ * makes the same layout.
  */
 const struct dra_layout *dra_layout_build(
         struct arena *arena, const struct inventory *inventory, const struct dra_options *options);

@@ -42,8 +42,8 @@ bool dra_counters_add(struct dra_counters *counters, const char *name, uint64_t 
 const struct dra_counter *dra_counters_keep(struct arena *arena, const struct dra_counters *counters);
 
 /*
- * Adds all candidates that |geometry| allows on |gpu|, with names that begin with |gpu_name|, and to the empty |counters| the
- * totals of the GPU: never more than 23.
+ * Adds all candidates that |geometry| allows on |gpu|, with names that begin with |gpu_name|, and to the empty
+ * |counters| the totals of the GPU: never more than 23.
  */
 void dra_candidates(struct dra_units *units, struct dra_counters *counters, const struct dra_mig_gpu *geometry,
         const struct gpu *gpu, size_t position, const char *gpu_name);

@@ -1,10 +1,10 @@
 /*
- * Converts DRA's gRPC messages to structs and back. Private to dra/service and dra/health_stream. It knows no calls and no
- * clock.
+ * Converts DRA's gRPC messages to structs and back. Private to dra/service and dra/health_stream. It knows no calls and
+ * no clock.
  *
- * Requests are checked here. A UID becomes part of file names and of CDI device names, so it may only have letters, digits and
- * '-'; namespaces and names follow the API server's rules. A request that breaks these rules, or has a UID twice, cannot be
- * kubelet's, and is refused.
+ * Requests are checked here. A UID becomes part of file names and of CDI device names, so it may only have letters,
+ * digits and '-'; namespaces and names follow the API server's rules. A request that breaks these rules, or has a UID
+ * twice, cannot be kubelet's, and is refused.
  */
 #pragma once
 
@@ -15,7 +15,9 @@
 #include "dra/service.h"
 #include "rpc/message.h"
 
-/* The claims of a Prepare or Unprepare request, in |arena|. Fails with ERROR_INVALID, or ERROR_EXHAUSTED beyond a cap. */
+/*
+ * The claims of a Prepare or Unprepare request, in |arena|. Fails with ERROR_INVALID, or ERROR_EXHAUSTED beyond a cap.
+ */
 int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret_count, struct arena *arena,
         const uint8_t *bytes, size_t size, struct error *err) MUST_USE;
 

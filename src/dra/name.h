@@ -10,8 +10,8 @@
 #define DRA_NAME_MAX ((size_t)63) /* bytes of a label, a UID or an instance */
 
 /*
- * True for 1 to DRA_NAME_MAX letters, digits and '-'. The API server's UIDs have 36; other texts of these characters do no
- * harm.
+ * True for 1 to DRA_NAME_MAX letters, digits and '-'. The API server's UIDs have 36; other texts of these characters do
+ * no harm.
  */
 bool dra_name_is_uid(const char *text);
 

@@ -3,8 +3,8 @@
  *
  *   apiVersion: gpu.warpshare.dev/v1alpha1        for every name of the driver
  *   kind: ShareConfig
- *   unenforced: Refuse | Prepare                  a share whose limits cannot be enforced; Prepare only in a DeviceClass, since such a
- *                                                 share is at the expense of others
+ *   unenforced: Refuse | Prepare                  a share whose limits cannot be enforced; Prepare only in a
+ *                                                 DeviceClass, since such a share is at the expense of others
  *
  * If the driver's name is gpu.nvidia.com, NVIDIA's parameters are read, too, as far as they can be honoured:
  *
@@ -20,9 +20,10 @@
  *       defaultPerDevicePinnedMemoryLimit: {GPU-…: 2Gi, "1": 1Gi}     by UUID, or by position among the claim's devices here
  *       multiUser: false
  *
- * Decoding is strict: an unknown version, kind, field or value is an error that lists the known ones. If several configurations
- * of one version apply to a device, the last one is used, with all its fields; those of classes come before those of the claim.
- * A configuration that names requests applies only to these; one that names none applies to all devices of its kind.
+ * Decoding is strict: an unknown version, kind, field or value is an error that lists the known ones. If several
+ * configurations of one version apply to a device, the last one is used, with all its fields; those of classes come
+ * before those of the claim. A configuration that names requests applies only to these; one that names none applies to
+ * all devices of its kind.
  */
 #pragma once
 
@@ -36,8 +37,8 @@ int dra_parameters_apply(struct dra_wanted *all, size_t count, size_t i, const s
         const struct dra_wanted_rules *rules, struct error *err) MUST_USE;
 
 /*
- * Fails if |tier| cannot enforce the share's own limits (tier default has the same limits for all clients) and such shares are
- * refused.
+ * Fails if |tier| cannot enforce the share's own limits (tier default has the same limits for all clients) and such
+ * shares are refused.
  */
 int dra_parameters_check_tier(
         enum dra_unenforced unenforced, enum mps_tier tier, const char *unit, struct error *err) MUST_USE;

@@ -4,10 +4,11 @@
  *   spec.resourceClaims               name "gpu", resourceClaimName "train"; or a template, whose claim is in
  *   status.resourceClaimStatuses      name "gpu", resourceClaimName "pod-1-gpu-x7k2p"
  *   status.extendedResourceClaimStatus   resourceClaimName, for the containers in requestMappings
- *   spec.containers, initContainers   resources.claims: name "gpu", and perhaps request "main": only that request of the claim
+ *   spec.containers, initContainers   resources.claims: name "gpu", and perhaps request "main": only that request of
+ *                                     the claim
  *
- * A process can use only one MPS daemon, and has only one limit of each kind. So a container with shares of two claims would
- * get those of only one of them.
+ * A process can use only one MPS daemon, and has only one limit of each kind. So a container with shares of two claims
+ * would get those of only one of them.
  */
 #pragma once
 
@@ -39,14 +40,14 @@ struct dra_pod_claim {
 };
 
 /*
- * Whether |other| is another claim than |uid|, has a share by MPS, and is used by the pod as well, as far as its pods are
- * known.
+ * Whether |other| is another claim than |uid|, has a share by MPS, and is used by the pod as well, as far as its pods
+ * are known.
  */
 bool dra_claim_is_beside(const struct ledger_claim *other, const char *uid, const char *pod_uid);
 
 /*
- * Finds the next entry of status.reservedFor of |claim|, from |*position| on, that is a pod; the second, one that also uses another
- * claim with a share by MPS. |*position| becomes the position after it. NULL: there is none.
+ * Finds the next entry of status.reservedFor of |claim|, from |*position| on, that is a pod; the second, one that also
+ * uses another claim with a share by MPS. |*position| becomes the position after it. NULL: there is none.
  */
 const json_t *dra_pod_next(const json_t *claim, size_t *position);
 const json_t *dra_pod_with_others(const json_t *claim, const char *uid, const struct ledger_claim_state *states,

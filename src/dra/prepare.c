@@ -43,7 +43,10 @@ static void preparing_free(struct dra_preparing *preparing)
         free(preparing);
 }
 
-/* Sends the answer. The call is removed from the list before, because the answer may begin the next call of the same claim. */
+/*
+ * Sends the answer. The call is removed from the list before, because the answer may begin the next call of the same
+ * claim.
+ */
 static void finish(struct dra_preparing *preparing, const struct dra_service_device *devices, size_t n_devices,
         const struct error *err)
 {
@@ -93,9 +96,9 @@ static void succeed(struct dra_preparing *preparing, const struct dra_prepared_c
 /* ---- undo ---- */
 
 /*
- * Removes the claim from the record only after everything else. Until then it is recorded as started, so that a claim that is
- * half removed does not count as prepared. This is written even if it is so in memory, because a write that failed may have
- * reached the disk.
+ * Removes the claim from the record only after everything else. Until then it is recorded as started, so that a claim
+ * that is half removed does not count as prepared. This is written even if it is so in memory, because a write that
+ * failed may have reached the disk.
  */
 static void take_back(struct dra_preparing *preparing)
 {
@@ -207,8 +210,8 @@ void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_all
 }
 
 /*
- * The device's name, and what distinguishes it from other results for the same device: the share ID; or the position with admin
- * access, which may be to a device that the claim also has without it.
+ * The device's name, and what distinguishes it from other results for the same device: the share ID; or the position
+ * with admin access, which may be to a device that the claim also has without it.
  */
 static const char *cdi_id_of(struct dra_preparing *preparing, const struct dra_claim *claim, size_t i)
 {
@@ -337,8 +340,8 @@ void dra_prepare_read(struct dra_preparing *preparing, const json_t *object)
 /* ---- calls ---- */
 
 /*
- * Begins a call. While it runs, this process has the lock, so no other process changes the record (dra/service.h). Returns NULL
- * if the record cannot be read: the call is answered then.
+ * Begins a call. While it runs, this process has the lock, so no other process changes the record (dra/service.h).
+ * Returns NULL if the record cannot be read: the call is answered then.
  */
 static struct dra_preparing *begin(struct dra_prepare *prepare, const struct dra_service_claim *claim,
         bool is_unprepare, dra_prepare_done_fn *done, void *data)

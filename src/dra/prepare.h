@@ -1,6 +1,6 @@
 /*
- * Prepare and Unprepare of claims: the order of the steps. If the agent is killed between any two of them, the next agent
- * finishes or undoes the claim.
+ * Prepare and Unprepare of claims: the order of the steps. If the agent is killed between any two of them, the next
+ * agent finishes or undoes the claim.
  *
  *                      prepared in the record                             ┌──────────► CDI file ──► answer
  *   Prepare ──► refresh ──┬───────────────────────────────────────────────┤
@@ -11,16 +11,18 @@
  *
  *   Unprepare ──► refresh ──► recorded as started ──► CDI file removed ──► RELEASING ──► removed from the record ──► answer
  *
- * A claim is in the record before anything is made for it, until everything has been removed. It is recorded as prepared only
- * while everything is allocated: its CDI file is made from the record, so it can be written again with the same content. For a
- * claim that is recorded as started, kubelet has had no answer yet, so no container uses its CDI file. If a claim is not in the
- * record, Unprepare still removes what may exist, as after a reboot or if the record was lost.
+ * A claim is in the record before anything is made for it, until everything has been removed. It is recorded as
+ * prepared only while everything is allocated: its CDI file is made from the record, so it can be written again with
+ * the same content. For a claim that is recorded as started, kubelet has had no answer yet, so no container uses its
+ * CDI file. If a claim is not in the record, Unprepare still removes what may exist, as after a reboot or if the record
+ * was lost.
  *
- * The GPU instance of a MIG candidate is recorded as being made before it is, so a Prepare that comes again goes on with it, and Unprepare
- * destroys it. If the claim was allocated anew in between, what was made is taken back, and kubelet asks again.
+ * The GPU instance of a MIG candidate is recorded as being made before it is, so a Prepare that comes again goes on
+ * with it, and Unprepare destroys it. If the claim was allocated anew in between, what was made is taken back, and
+ * kubelet asks again.
  *
- * Claims are independent of each other. For one claim one call runs at a time: dra/service.h sees to that. It does not know HTTP, the
- * ledger, the supervisor, or how CDI files are written.
+ * Claims are independent of each other. For one claim one call runs at a time: dra/service.h sees to that. It does not
+ * know HTTP, the ledger, the supervisor, or how CDI files are written.
  */
 #pragma once
 
@@ -53,19 +55,22 @@ struct dra_prepare_node {
         /* Reads the claim from the API server; answered by dra_prepare_read(). */
         void (*read_claim)(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data);
         /*
-         * Allocates |wanted|, one for each of claim->n_results: dra_prepare_allocated(). For candidates it makes what they stand for. What has admin access is not booked. What the claim had
-         * before is replaced. Once this was
+         * Allocates |wanted|, one for each of claim->n_results: dra_prepare_allocated(). For candidates it makes what
+         * they stand for. What has admin access is not booked. What the claim had before is replaced. Once this was
          * called something may be held, whatever comes of it: release() follows a refusal.
          */
         void (*allocate)(struct dra_preparing *preparing, const struct dra_claim *claim,
                 const struct dra_wanted *wanted, void *data);
-        /* Frees whatever is held for that claim, perhaps nothing, and destroys the instances in the record: dra_prepare_released(). */
+        /*
+         * Frees whatever is held for that claim, perhaps nothing, and destroys the instances in the record:
+         * dra_prepare_released().
+         */
         void (*release)(struct dra_preparing *preparing, const char *uid, void *data);
         int (*write_cdi)(const struct dra_prepared_claim *claim, void *data, struct error *err);
         int (*remove_cdi)(const char *uid, void *data, struct error *err);
         /*
-         * For users to see: the first is called when this Prepare has prepared the claim, the second when nothing of it is
-         * left.
+         * For users to see: the first is called when this Prepare has prepared the claim, the second when nothing of it
+         * is left.
          */
         void (*prepared)(const struct dra_prepared_claim *claim, void *data);
         void (*unprepared)(const struct dra_service_claim *claim, void *data);
@@ -77,8 +82,9 @@ void dra_prepare_allocated(struct dra_preparing *preparing, const struct dra_all
 void dra_prepare_released(struct dra_preparing *preparing);
 
 /*
- * While it allocates: what is made of the claim's candidates, one entry for each result (|gpu| NULL: it is none), recorded before it is made,
- * and when it is. What there may be from an earlier try is in the record. After an error nothing may be made.
+ * While it allocates: what is made of the claim's candidates, one entry for each result (|gpu| NULL: it is none),
+ * recorded before it is made, and when it is. What there may be from an earlier try is in the record. After an error
+ * nothing may be made.
  */
 int dra_prepare_instances(
         struct dra_preparing *preparing, const struct dra_instance *instances, struct error *err) MUST_USE;
@@ -99,8 +105,8 @@ struct dra_prepare;
 struct dra_prepare *dra_prepare_new(const struct dra_prepare_options *options);
 
 /*
- * Drops calls without an answer: the node must not answer them any more, and their |done| is not called. Accepts NULL, returns
- * NULL.
+ * Drops calls without an answer: the node must not answer them any more, and their |done| is not called. Accepts NULL,
+ * returns NULL.
  */
 struct dra_prepare *dra_prepare_free(struct dra_prepare *prepare);
 

@@ -1,5 +1,6 @@
 /*
- * A claim from the caller is checked in the same way as one from the file, so nothing is written that could not be read again.
+ * A claim from the caller is checked in the same way as one from the file, so nothing is written that could not be read
+ * again.
  */
 #include "dra/prepared_record.h"
 
@@ -298,8 +299,8 @@ static int document_read(const struct dra_record *record, struct entries *entrie
 }
 
 /*
- * |*ret_is_clean|: changes may be appended. A last line without its end is what is left of a process that was killed while it wrote a
- * change, on which nobody has acted.
+ * |*ret_is_clean|: changes may be appended. A last line without its end is what is left of a process that was killed
+ * while it wrote a change, on which nobody has acted.
  */
 static int file_parse(const struct dra_record *record, struct entries *entries, const struct strbuf *text,
         bool *ret_is_clean, struct error *err)
@@ -484,8 +485,8 @@ const struct dra_prepared_claim *dra_record_find(const struct dra_record *record
 }
 
 /*
- * Writes the record with |entry| at |at|, or without the entry there if |entry| is NULL, for which |line| may be appended; then changes
- * it in memory, too. Takes ownership of |entry|.
+ * Writes the record with |entry| at |at|, or without the entry there if |entry| is NULL, for which |line| may be
+ * appended; then changes it in memory, too. Takes ownership of |entry|.
  */
 static int record_change(
         struct dra_record *record, size_t at, struct entry *entry, const struct strbuf *line, struct error *err)

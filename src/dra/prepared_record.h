@@ -1,6 +1,6 @@
 /*
- * The prepared claims on disk, in one JSON file. After the agent was killed at any moment, the next one reads in it which
- * claims to finish and which to undo.
+ * The prepared claims on disk, in one JSON file. After the agent was killed at any moment, the next one reads in it
+ * which claims to finish and which to undo.
  *
  *   {"version": 1, "nodeBootID": "6f1c…", "claims": [
  *      {"uid": "15eb…", "namespace": "team", "name": "train", "state": "prepared", "results": [
@@ -9,20 +9,23 @@
  *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…", "adminAccess": false,
  *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
  *
- * A result that is a MIG candidate also has "instance": {"gpu": "GPU-…", "profile": 19, "start": 4, "state": "made", "uuid": "MIG-…"}.
+ * A result that is a MIG candidate also has "instance": {"gpu": "GPU-…", "profile": 19, "start": 4, "state": "made",
+ * "uuid": "MIG-…"}.
  *
  *   started    something may be there that was made for it, or be left of it. Limits and edits mean nothing
  *   prepared   all has been allocated. Its CDI specification is made from the record, at any time with the same content
  *
- * That is the first line. Each change appends another, mode 0600, and is made in memory only after that: a claim, which is added or
- * replaces the one with its UID, or {"removed": "15eb…"}. When the changes are many, or the file is not the one that was read or
- * written last, it is replaced, and so it is when no call is open any more: at rest it is that one line, which earlier versions read,
- * too. So a change does not write all other claims, nor wait for the disk, as a file that is replaced by a rename may. A line without
- * its end was being written by a process that was killed, and does not count.
+ * That is the first line. Each change appends another, mode 0600, and is made in memory only after that: a claim, which
+ * is added or replaces the one with its UID, or {"removed": "15eb…"}. When the changes are many, or the file is not the
+ * one that was read or written last, it is replaced, and so it is when no call is open any more: at rest it is that one
+ * line, which earlier versions read, too. So a change does not write all other claims, nor wait for the disk, as a file
+ * that is replaced by a rename may. A line without its end was being written by a process that was killed, and does not
+ * count.
  *
- * After a reboot nothing is held any more, so a record of another boot counts as empty. Therefore the file is not synced, which would
- * take milliseconds: when the process is killed, the kernel still has what was written. A file that cannot be understood is moved to "<path>.broken"; an
- * empty file is what a power cut leaves, and counts as an empty record.
+ * After a reboot nothing is held any more, so a record of another boot counts as empty. Therefore the file is not
+ * synced, which would take milliseconds: when the process is killed, the kernel still has what was written. A file that
+ * cannot be understood is moved to "<path>.broken"; an empty file is what a power cut leaves, and counts as an empty
+ * record.
  *
  * It knows neither claims of the API server nor the ledger, nor what its values are used for.
  */
@@ -97,7 +100,10 @@ struct dra_prepared_claim {
 
 struct dra_record;
 
-/* Reads nothing yet: the record is empty. |boot_id|: base/boot_id.h. Both texts are copied; the folder of |path| must exist. */
+/*
+ * Reads nothing yet: the record is empty. |boot_id|: base/boot_id.h. Both texts are copied; the folder of |path| must
+ * exist.
+ */
 struct dra_record *dra_record_new(const char *path, const char *boot_id);
 struct dra_record *dra_record_free(struct dra_record *record); /* accepts NULL, returns NULL */
 
@@ -107,9 +113,9 @@ static inline void dra_record_freep(struct dra_record **record)
 }
 
 /*
- * Reads the file if it is not the one that was read or written last: another instance of the driver may have written it. To be
- * called after the lock was taken (dra/service.h). DRA_RECORD_BROKEN: the file could not be understood; |err| says why and
- * where it is now, and the record is empty. After -1 the record is unchanged.
+ * Reads the file if it is not the one that was read or written last: another instance of the driver may have written
+ * it. To be called after the lock was taken (dra/service.h). DRA_RECORD_BROKEN: the file could not be understood; |err|
+ * says why and where it is now, and the record is empty. After -1 the record is unchanged.
  */
 #define DRA_RECORD_BROKEN 1
 int dra_record_refresh(struct dra_record *record, struct error *err) MUST_USE;

@@ -1,7 +1,7 @@
 /*
- * Keeps the ResourceSlices of this node in the API server as the layout says, as long as the loop runs. It creates and changes
- * them, and restores them if another program removes or changes them (kubelet deletes all of them when it starts). Nothing is
- * written while nothing changes.
+ * Keeps the ResourceSlices of this node in the API server as the layout says, as long as the loop runs. It creates and
+ * changes them, and restores them if another program removes or changes them (kubelet deletes all of them when it
+ * starts). Nothing is written while nothing changes.
  *
  *   version ──► node ──► probe ──► list and watch ──► reconcile, one write at a time ──► at rest
  *      ▲          ▲                                      ▲   │                            │
@@ -9,10 +9,11 @@
  *      │              be another Node now                └──── a change, here or there ───┘
  *      └── the watch stood again after trouble: the server may be another
  *
- * Version: of v1, v1beta2 and v1beta1 the newest that the server has, and the version of the server itself, because 1.35 wants
- * counters and devices in different slices. Probe: a dry run with a slice that has a field of each feature; fields that the
- * server returns are features that are on. The slices that are written are compared with the answer, too. A server without a
- * feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is probed again.
+ * Version: of v1, v1beta2 and v1beta1 the newest that the server has, and the version of the server itself, because
+ * 1.35 wants counters and devices in different slices. Probe: a dry run with a slice that has a field of each feature;
+ * fields that the server returns are features that are on. The slices that are written are compared with the answer,
+ * too. A server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is
+ * probed again.
  */
 #pragma once
 
@@ -34,8 +35,8 @@ struct dra_publisher_options {
         const char *driver;         /* DRA_DRIVER */
         uint64_t retry_ms;          /* 0: DRA_RETRY_MS */
         /*
-         * Called from the loop; may close the publisher. NULL: all slices are up to date, after they were not. Else the reason
-         * why not, each time that it has to wait. ERROR_NOT_FOUND: the API server has no resource.k8s.io.
+         * Called from the loop; may close the publisher. NULL: all slices are up to date, after they were not. Else the
+         * reason why not, each time that it has to wait. ERROR_NOT_FOUND: the API server has no resource.k8s.io.
          */
         void (*done)(const struct error *error, void *data);
         void (*on_layout)(void *data); /* the offered layout has changed; must not close the publisher. May be NULL */
@@ -45,8 +46,8 @@ struct dra_publisher_options {
 struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *options);
 
 /*
- * Sets what is to be offered; nothing is written before the first call. Both arguments and what they point to must stay valid
- * until the next call or the end. Only features that are also on in the API server are used.
+ * Sets what is to be offered; nothing is written before the first call. Both arguments and what they point to must stay
+ * valid until the next call or the end. Only features that are also on in the API server are used.
  */
 void dra_publisher_put(
         struct dra_publisher *publisher, const struct inventory *inventory, const struct dra_options *options);

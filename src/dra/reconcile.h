@@ -1,12 +1,12 @@
 /*
- * Finds the next step that makes the slices of a pool those that are wanted: one write at a time, after which it is called
- * again. Pure.
+ * Finds the next step that makes the slices of a pool those that are wanted: one write at a time, after which it is
+ * called again. Pure.
  *
- * The scheduler uses only the slices of a pool's highest generation, and only if there are as many as each of them says. So a
- * change of more than one slice gets the next generation, which the scheduler does not use until its last slice is there:
- * obsolete slices are deleted first, then the others replaced, then the missing ones created. The change of a single slice
- * keeps the generation. So does completing an incomplete one: a slice that was deleted, the rest of a change that was
- * interrupted.
+ * The scheduler uses only the slices of a pool's highest generation, and only if there are as many as each of them
+ * says. So a change of more than one slice gets the next generation, which the scheduler does not use until its last
+ * slice is there: obsolete slices are deleted first, then the others replaced, then the missing ones created. The
+ * change of a single slice keeps the generation. So does completing an incomplete one: a slice that was deleted, the
+ * rest of a change that was interrupted.
  */
 #pragma once
 
@@ -26,7 +26,8 @@ struct dra_pool {
         const json_t *wanted; /* of dra_slices_build() */
         json_t *there;        /* {name: ResourceSlice} */
         const json_t *
-                accepted; /* {name: {"sent": spec, "kept": spec}}: what the server has changed in a spec is no difference */
+                /* {name: {"sent": spec, "kept": spec}}: what the server has changed in a spec is no difference */
+                accepted;
         const char *owner_uid; /* of the Node that owns the slices */
 };
 

@@ -66,7 +66,10 @@ static void finish_with(struct rpc_call *call, const ProtobufCMessage *answer)
 static void handle_get_info(struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
 {
         struct dra_registration *registration = context;
-        /* Kubelet's short names of the services, without the package. From 1.34 on kubelet uses the first one that it knows. */
+        /*
+         * Kubelet's short names of the services, without the package. From 1.34 on kubelet uses the first one that it
+         * knows.
+         */
         char v1[] = "v1.DRAPlugin", v1beta1[] = "v1beta1.DRAPlugin", health[] = "v1alpha1.DRAResourceHealth";
         char type[] = "DRAPlugin";
         char *versions[] = {v1, v1beta1, health};
@@ -179,7 +182,10 @@ static int serve_again(struct dra_registration *registration, struct rpc_server 
 
         if (before)
                 rpc_server_close(before, REPLACED_GRACE_MS, on_server_closed, registration);
-        /* If another instance listens, its socket stays: else two instances would replace each other's sockets for ever. */
+        /*
+         * If another instance listens, its socket stays: else two instances would replace each other's sockets for
+         * ever.
+         */
         if (reach_socket(path) == 0)
                 return error_set(
                         err, ERROR_UNAVAILABLE, "socket '%s': another instance of this driver listens on it", path);

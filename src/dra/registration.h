@@ -4,18 +4,19 @@
  *     <registry>/<driver>[-<instance>]-reg.sock            Registration: GetInfo, NotifyRegistrationStatus
  *     <plugins>/<driver>/dra[-<instance>].sock             the methods of dra/service.h
  *
- * |instance| is the pod's UID: in a rolling update each of the two instances has its own sockets, and kubelet (1.33 and later)
- * calls the connected instance that registered last. If two instances have the same names, the second waits until the first no
- * longer accepts connections.
+ * |instance| is the pod's UID: in a rolling update each of the two instances has its own sockets, and kubelet (1.33 and
+ * later) calls the connected instance that registered last. If two instances have the same names, the second waits
+ * until the first no longer accepts connections.
  *
- * Sockets that were removed, or whose directory was replaced, are created again, the second before the first, because kubelet
- * may call as soon as it has read GetInfo. The directory <plugins>/<driver> is created if it is missing; the registry is
- * kubelet's, so it is waited for. Sockets of instances that are gone are removed: those with one of our names, older than
- * DRA_REGISTRATION_STALE_S, that refuse a connection. A live instance accepts connections, and the file of one that is about to
- * listen is new.
+ * Sockets that were removed, or whose directory was replaced, are created again, the second before the first, because
+ * kubelet may call as soon as it has read GetInfo. The directory <plugins>/<driver> is created if it is missing; the
+ * registry is kubelet's, so it is waited for. Sockets of instances that are gone are removed: those with one of our
+ * names, older than DRA_REGISTRATION_STALE_S, that refuse a connection. A live instance accepts connections, and the
+ * file of one that is about to listen is new.
  *
- * If kubelet refuses the driver, the reason is given to |on_status| and is logged when it changes, and the first socket is
- * created again after a pause that grows from 10 s to 2 minutes. Kubelet also tries again by itself, with its own back-off.
+ * If kubelet refuses the driver, the reason is given to |on_status| and is logged when it changes, and the first socket
+ * is created again after a pause that grows from 10 s to 2 minutes. Kubelet also tries again by itself, with its own
+ * back-off.
  *
  * It knows no claims. The process must ignore SIGPIPE.
  */
@@ -46,7 +47,10 @@ struct dra_registration_options {
         void *data;
 };
 
-/* ERROR_INVALID: kubelet could not use a name or path. Other failures are tried again: the directories may not exist yet. */
+/*
+ * ERROR_INVALID: kubelet could not use a name or path. Other failures are tried again: the directories may not exist
+ * yet.
+ */
 int dra_registration_new(
         struct dra_registration **ret, const struct dra_registration_options *options, struct error *err) MUST_USE;
 
@@ -54,15 +58,15 @@ int dra_registration_new(
 char *dra_registration_directory(const char *plugins, const char *driver);
 
 /*
- * Whether |name|, without its folder, is the name of the first socket of |driver| (in the registry), or of the second (in the
- * driver's own directory).
+ * Whether |name|, without its folder, is the name of the first socket of |driver| (in the registry), or of the second
+ * (in the driver's own directory).
  */
 bool dra_registration_is_first(const char *driver, const char *name);
 bool dra_registration_is_second(const char *driver, const char *name);
 
 /*
- * Removes the first socket, so that kubelet uses another instance, then the second; calls in progress have |grace_ms| to end.
- * |closed| is called last, from the loop, never from within this call.
+ * Removes the first socket, so that kubelet uses another instance, then the second; calls in progress have |grace_ms|
+ * to end. |closed| is called last, from the loop, never from within this call.
  */
 void dra_registration_close(
         struct dra_registration *registration, uint64_t grace_ms, void (*closed)(void *data), void *data);

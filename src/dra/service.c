@@ -1,6 +1,6 @@
 /*
- * Requests wait for works. A waiter is one claim of one request, and is in the list of the work that will answer it. Works are
- * in the order of the requests; those that can begin are also in |ready|.
+ * Requests wait for works. A waiter is one claim of one request, and is in the list of the work that will answer it.
+ * Works are in the order of the requests; those that can begin are also in |ready|.
  */
 #include "dra/service.h"
 
@@ -263,8 +263,8 @@ static bool has_lock(struct dra_service *service)
 }
 
 /*
- * Begins all works that can begin. The backend may answer a work at once, which calls this function again: the nested call
- * returns, and the loop below goes on.
+ * Begins all works that can begin. The backend may answer a work at once, which calls this function again: the nested
+ * call returns, and the loop below goes on.
  */
 static void advance(struct dra_service *service)
 {
@@ -304,7 +304,9 @@ static void end_work(struct dra_work *work, const char *error, const struct dra_
         assert(work->is_running);
         remove_work(work);
         service->n_running--;
-        /* Writing an answer may end other requests, and remove their waiters from this list: so always take the first. */
+        /*
+         * Writing an answer may end other requests, and remove their waiters from this list: so always take the first.
+         */
         while (!list_is_empty(&work->waiters)) {
                 struct waiter *waiter = container_of(work->waiters.next, struct waiter, in_work);
                 struct request *request = waiter->request;

@@ -1,26 +1,26 @@
 /*
- * Serves DRAPlugin v1 and v1beta1, and NodeWatchResources (dra/health_stream.h). It passes claims to a backend that prepares
- * them.
+ * Serves DRAPlugin v1 and v1beta1, and NodeWatchResources (dra/health_stream.h). It passes claims to a backend that
+ * prepares them.
  *
- * A request of kubelet's has several claims. Each claim is a work for the backend. The request is answered when all its works
- * are done, or after |timeout_ms|: the answer then has an error for each claim that is not done. That is before kubelet gives
- * up, after 45 s. The answer has an entry for every claim.
+ * A request of kubelet's has several claims. Each claim is a work for the backend. The request is answered when all its
+ * works are done, or after |timeout_ms|: the answer then has an error for each claim that is not done. That is before
+ * kubelet gives up, after 45 s. The answer has an entry for every claim.
  *
- * Works of different claims run at the same time; those of one UID run one after another, in the order of the requests. A
- * request for what the newest work of the claim already does shares that work, even if the request before has timed out:
- * kubelet tries again after a timeout, the claim's allocation cannot change while it is reserved, and so the second request
- * gets the result that was too late for the first. A Prepare waits for a running Unprepare of the same claim, and the other way
- * round. A work that has not begun is dropped when no request waits for it any more: the claim may have been unprepared by
- * another way meanwhile.
+ * Works of different claims run at the same time; those of one UID run one after another, in the order of the requests.
+ * A request for what the newest work of the claim already does shares that work, even if the request before has timed
+ * out: kubelet tries again after a timeout, the claim's allocation cannot change while it is reserved, and so the
+ * second request gets the result that was too late for the first. A Prepare waits for a running Unprepare of the same
+ * claim, and the other way round. A work that has not begun is dropped when no request waits for it any more: the claim
+ * may have been unprepared by another way meanwhile.
  *
  *     Prepare A ──► work 1 runs          answered: both requests, and then work 2 begins
  *     Prepare A ──► shares work 1
  *     Unprepare A ──► work 2 waits
  *
  * In a rolling update there are two instances. Works begin only while the process holds the lock on |lock_directory|
- * (io/lock.h), and the lock is released when no work runs. An instance that does not get the lock within |timeout_ms| answers
- * with an error, and kubelet tries again. There is one lock for all claims, because the instances share the record and the CDI
- * files.
+ * (io/lock.h), and the lock is released when no work runs. An instance that does not get the lock within |timeout_ms|
+ * answers with an error, and kubelet tries again. There is one lock for all claims, because the instances share the
+ * record and the CDI files.
  *
  * It knows neither the content of claims nor the API server nor sockets (those are in dra/registration.h).
  */
@@ -59,8 +59,8 @@ struct dra_service_device {
 struct dra_work;
 
 /*
- * The backend answers each work exactly once, by one of the functions below, at once or later: the work is freed then. |claim|
- * is valid as long as the work.
+ * The backend answers each work exactly once, by one of the functions below, at once or later: the work is freed then.
+ * |claim| is valid as long as the work.
  */
 struct dra_service_backend {
         void (*prepare)(struct dra_work *work, const struct dra_service_claim *claim, void *data);
@@ -95,7 +95,7 @@ size_t dra_service_requests(const struct dra_service *service);
 size_t dra_service_works(const struct dra_service *service);
 
 /*
- * To be called when its servers are closed: no call may be open. Works that run go on, but nobody gets their answers. The
- * memory is freed when the loop has closed the timers. Accepts NULL, returns NULL.
+ * To be called when its servers are closed: no call may be open. Works that run go on, but nobody gets their answers.
+ * The memory is freed when the loop has closed the timers. Accepts NULL, returns NULL.
  */
 struct dra_service *dra_service_close(struct dra_service *service);

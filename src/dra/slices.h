@@ -1,9 +1,11 @@
 /*
- * The layout as ResourceSlices: JSON for each version of the API, and the comparison with the API server's answers. Pure.
+ * The layout as ResourceSlices: JSON for each version of the API, and the comparison with the API server's answers.
+ * Pure.
  *
- * All slices of one node are a pool, which has the node's name. The scheduler reads slices in the order of their names, so
- * their names are "00000-<driver>-<node>-<hash>", "00001-…" and so on; the devices in a slice have the order of the layout. A
- * slice has at most 8 counter sets, and at most 64 devices, or 128 if none of them consumes counters or can have a taint.
+ * All slices of one node are a pool, which has the node's name. The scheduler reads slices in the order of their names,
+ * so their names are "00000-<driver>-<node>-<hash>", "00001-…" and so on; the devices in a slice have the order of the
+ * layout. A slice has at most 8 counter sets, and at most 64 devices, or 128 if none of them consumes counters or can
+ * have a taint.
  *
  *   from 1.35 on   slices with counter sets, then slices with devices
  *   before         both in one slice, because its devices can only use counter sets of the same slice, with 32 counters
@@ -55,8 +57,8 @@ struct dra_slices_options {
 };
 
 /*
- * [{"name": …, "spec": …}] in the order in which they are to be created. pool.generation is 0; dra/reconcile.h sets it. A
- * layout without devices has no slices.
+ * [{"name": …, "spec": …}] in the order in which they are to be created. pool.generation is 0; dra/reconcile.h sets it.
+ * A layout without devices has no slices.
  */
 json_t *dra_slices_build(const struct dra_layout *layout, const struct dra_slices_options *options);
 
@@ -67,7 +69,7 @@ json_t *dra_slices_probe(const struct dra_slices_options *options);
 void dra_slices_dropped(struct dra_features *features, const json_t *spec, const json_t *answered);
 
 /*
- * Whether |there| is the same as |wanted|: quantities are compared by value ("80Gi" is "81920Mi"), taints without the time that
- * the server adds, and the pool's generation is ignored.
+ * Whether |there| is the same as |wanted|: quantities are compared by value ("80Gi" is "81920Mi"), taints without the
+ * time that the server adds, and the pool's generation is ignored.
  */
 bool dra_slices_are_same(const json_t *wanted, const json_t *there);

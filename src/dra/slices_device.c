@@ -136,8 +136,8 @@ static const char *brand_name(int brand)
 }
 
 /*
- * The attribute |type|. For whole GPUs and MIG devices it is NVIDIA's word, so that NVIDIA's classes select these and no other
- * device.
+ * The attribute |type|. For whole GPUs and MIG devices it is NVIDIA's word, so that NVIDIA's classes select these and
+ * no other device.
  */
 static const char *type_of(const struct dra_device *device)
 {

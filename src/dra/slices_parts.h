@@ -4,8 +4,8 @@
 #include "dra/slices.h"
 
 /*
- * What many devices have alike is made once, and in the tree several times: the parts of a GPU that MIG can make are the same on each GPU
- * of a model, and its attributes on each of its places. Nobody changes them after that.
+ * What many devices have alike is made once, and in the tree several times: the parts of a GPU that MIG can make are
+ * the same on each GPU of a model, and its attributes on each of its places. Nobody changes them after that.
  */
 struct dra_slices_alike {
         const struct dra_device *device; /* the first that has it */

@@ -1,6 +1,6 @@
 /*
- * Makes what users see of a prepared claim: the entries of our devices in the claim's status.devices, as a server-side apply.
- * Pure.
+ * Makes what users see of a prepared claim: the entries of our devices in the claim's status.devices, as a server-side
+ * apply. Pure.
  *
  *   $ kubectl get resourceclaim train -o yaml
  *   status:
@@ -14,8 +14,8 @@
  *       - {type: LimitsEnforced, status: "True", reason: Enforced, message: "…", …}
  *       data: {uuid: GPU-…, memoryMiB: 10240, threadPercentage: 30, tier: verified, mpsDaemon: GPU-…}
  *
- * Only a share by MPS has LimitsEnforced, tier and mpsDaemon. The apply has the claim's UID, so the server refuses it if
- * another claim has the name now. An apply without devices removes what the same field manager applied before.
+ * Only a share by MPS has LimitsEnforced, tier and mpsDaemon. The apply has the claim's UID, so the server refuses it
+ * if another claim has the name now. An apply without devices removes what the same field manager applied before.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * Sends the status of prepared claims (dra/status.h) to the API server, best effort: nothing waits for it, and its failure has
- * no other effect. The first failure is logged; more failures, until the next success, are logged at level debug. That a claim
- * no longer exists is no failure.
+ * Sends the status of prepared claims (dra/status.h) to the API server, best effort: nothing waits for it, and its
+ * failure has no other effect. The first failure is logged; more failures, until the next success, are logged at level
+ * debug. That a claim no longer exists is no failure.
  *
  * Of each claim only the latest status is sent: an earlier request that is not answered yet is cancelled.
  */

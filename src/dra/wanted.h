@@ -1,16 +1,18 @@
 /*
- * Finds the device of the layout, and its limits, for each result of a claim. Pure; knows neither ledger nor supervisor.
+ * Finds the device of the layout, and its limits, for each result of a claim. Pure; knows neither ledger nor
+ * supervisor.
  *
- * "gpu-0-shared" with consumedCapacity memory 10Gi, threadPercentage 30 is GPU 0 by MPS with these limits. A static share has
- * the limits of its device. Whole GPUs, MIG devices and time-sliced ones have no limits, and can be given with admin access,
- * too, in addition to the claims that have them. A share by MPS cannot: its memory and threads would be missing elsewhere.
+ * "gpu-0-shared" with consumedCapacity memory 10Gi, threadPercentage 30 is GPU 0 by MPS with these limits. A static
+ * share has the limits of its device. Whole GPUs, MIG devices and time-sliced ones have no limits, and can be given
+ * with admin access, too, in addition to the claims that have them. A share by MPS cannot: its memory and threads would
+ * be missing elsewhere.
  *
- * A process can use only one MPS daemon, and has one limit of each kind on a GPU, which its container's environment says by CUDA's
- * numbers of the GPUs that it sees. So
+ * A process can use only one MPS daemon, and has one limit of each kind on a GPU, which its container's environment
+ * says by CUDA's numbers of the GPUs that it sees. So
  *
  *   - shares of two units need a daemon that serves both, and containers that use all shares of the claim;
- *   - several shares of one unit are one share for a container that uses them all: |together| says which. They stay apart for
- *     containers that each use another one. What cannot be said so is refused.
+ *   - several shares of one unit are one share for a container that uses them all: |together| says which. They stay
+ *     apart for containers that each use another one. What cannot be said so is refused.
  */
 #pragma once
 
@@ -49,9 +51,9 @@ struct dra_wanted_rules {
 };
 
 /*
- * Returns an entry for each result, in their order, in |arena|; entries point into claim and layout. ERROR_UNAVAILABLE: the
- * layout does not have the device, or is not known yet. ERROR_UNSUPPORTED: these rules do not allow it. ERROR_INVALID: no
- * scheduler with this layout could have allocated the claim.
+ * Returns an entry for each result, in their order, in |arena|; entries point into claim and layout. ERROR_UNAVAILABLE:
+ * the layout does not have the device, or is not known yet. ERROR_UNSUPPORTED: these rules do not allow it.
+ * ERROR_INVALID: no scheduler with this layout could have allocated the claim.
  */
 int dra_wanted_read(const struct dra_wanted **ret, struct arena *arena, const struct dra_claim *claim,
         const struct dra_wanted_rules *rules, struct error *err) MUST_USE;

@@ -28,7 +28,10 @@ enum hang_answer {
 /* |dismissed|: the calls of the threads that were dismissed earlier. */
 enum hang_answer hang_judge(const struct call_info *call, const struct call_info *dismissed, size_t n_dismissed);
 
-/* It has the event set, which no other thread may use meanwhile. What makes or frees one does that beside the one in use. */
+/*
+ * It has the event set, which no other thread may use meanwhile. What makes or frees one does that beside the one in
+ * use.
+ */
 bool hang_has_events(const struct call_info *call);
 
 /* The GPU that the call is about. Without a UUID it is identified by its index in |inventory| (may be NULL). */

@@ -1,8 +1,8 @@
 /*
- * The mailbox from the monitor's thread to the loop: at most one inventory, two reasons, one note per unit, one reading of
- * what the units do, and one flag. Newer content replaces older, so a slow loop finds little to do, and the memory is bounded by the number of
- * units. Only the Xid that made a unit unhealthy is kept when another reason follows, since its owner needs it. It
- * knows no threads.
+ * The mailbox from the monitor's thread to the loop: at most one inventory, two reasons, one note per unit, one reading
+ * of what the units do, and one flag. Newer content replaces older, so a slow loop finds little to do, and the memory
+ * is bounded by the number of units. Only the Xid that made a unit unhealthy is kept when another reason follows, since
+ * its owner needs it. It knows no threads.
  */
 #pragma once
 

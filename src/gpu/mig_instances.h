@@ -1,9 +1,10 @@
 /*
- * The MIG geometry of one GPU: its mode, its profiles with their placements, its GPU instances, creating and destroying one.
+ * The MIG geometry of one GPU: its mode, its profiles with their placements, its GPU instances, creating and destroying
+ * one.
  *
  * Every function calls the driver and blocks: creating and destroying may take seconds, and a call may hang
- * (gpu/call_trace.h). Only the thread that owns |nvml| calls them, never the loop's thread. Programs other than ours may
- * change the geometry at any time, and nothing here locks it.
+ * (gpu/call_trace.h). Only the thread that owns |nvml| calls them, never the loop's thread. Programs other than ours
+ * may change the geometry at any time, and nothing here locks it.
  *
  * What is created is one GPU instance, with one compute instance of all its slices unless the caller says otherwise.
  * What others created is listed and destroyed as it is. Nothing here asks who holds a MIG device: NVML refuses (IN_USE)
@@ -78,7 +79,8 @@ struct mig_gpu_instance {
 struct mig_geometry {
         bool is_enabled;
         bool is_pending_enabled; /* different from |is_enabled| until the GPU is reset */
-        bool mode_needs_reset; /* to become current: the driver says so, or it says nothing and the GPU is older than Hopper */
+        /* to become current: the driver says so, or it says nothing and the GPU is older than Hopper */
+        bool mode_needs_reset;
         const struct mig_gpu_profile *profiles;
         size_t n_profiles; /* 0: the driver lists none while MIG is disabled (before R550) */
         const struct mig_gpu_instance *instances;
@@ -88,12 +90,15 @@ struct mig_geometry {
 /* |nvml| and |uuid| outlive |ret|. There is nothing to close. */
 int mig_gpu_open(struct mig_gpu *ret, const struct nvml *nvml, const char *uuid, struct error *err) MUST_USE;
 
-/* What became of a mode that was set: in force, pending until the GPU is reset, or pending because the GPU is in use. */
+/*
+ * What became of a mode that was set: in force, pending until the GPU is reset, or pending because the GPU is in use.
+ */
 enum mig_activation { MIG_MODE_ACTIVE, MIG_MODE_NEEDS_RESET, MIG_MODE_IN_USE };
 
 /*
- * A mode that is pending because the GPU is in use becomes active when it is set again on the idle GPU, or by a reset. The
- * driver may unbind the GPU meanwhile: open it again, and expect another index and minor. Destroy its instances first.
+ * A mode that is pending because the GPU is in use becomes active when it is set again on the idle GPU, or by a reset.
+ * The driver may unbind the GPU meanwhile: open it again, and expect another index and minor. Destroy its instances
+ * first.
  */
 int mig_gpu_set_mode(const struct mig_gpu *gpu, bool is_enabled, enum mig_activation *ret, struct error *err) MUST_USE;
 
@@ -102,8 +107,9 @@ int mig_instances_read(
         struct mig_geometry *ret, struct arena *arena, const struct mig_gpu *gpu, struct error *err) MUST_USE;
 
 /*
- * Creates an instance of |profile| that starts at |start|, one of its placements; |ret_id| is the id of the GPU instance.
- * If the compute instance cannot be created, the GPU instance is destroyed again; if that fails too, the error says so.
+ * Creates an instance of |profile| that starts at |start|, one of its placements; |ret_id| is the id of the GPU
+ * instance. If the compute instance cannot be created, the GPU instance is destroyed again; if that fails too, the
+ * error says so.
  */
 int mig_instances_create(const struct mig_gpu *gpu, const struct mig_gpu_profile *profile, unsigned int start,
         unsigned int *ret_id, struct error *err) MUST_USE;

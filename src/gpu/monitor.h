@@ -21,11 +21,12 @@
  * noticed by its files and by the kernel's device events, which also announce GPUs that come and go; without these
  * events, within |refresh_ms|. On WSL and Tegra only the inventory is reported.
  *
- * A call may also never return. One that has lasted for |hang_ms| is told (on_hang), and if it is about one GPU, its thread is left alone
- * with it: another one goes on with the rest, and that GPU is unhealthy until the call has returned and its reading and probes are
- * good; one that hangs again and again is asked less and less often. If no thread can go on (the library cannot be opened, or one more hangs in the same place: gpu/hangs.h), what is known stays, and
- * rescans are answered with it. Events that came meanwhile are not lost, unless it is the wait for them that hangs: then those in its
- * event set are. The threads are in gpu/monitor_worker.h.
+ * A call may also never return. One that has lasted for |hang_ms| is told (on_hang), and if it is about one GPU, its
+ * thread is left alone with it: another one goes on with the rest, and that GPU is unhealthy until the call has
+ * returned and its reading and probes are good; one that hangs again and again is asked less and less often. If no
+ * thread can go on (the library cannot be opened, or one more hangs in the same place: gpu/hangs.h), what is known
+ * stays, and rescans are answered with it. Events that came meanwhile are not lost, unless it is the wait for them that
+ * hangs: then those in its event set are. The threads are in gpu/monitor_worker.h.
  *
  * An idle monitor wakes once in |wait_ms|, and the loop never.
  */
@@ -101,8 +102,8 @@ struct gpu_monitor_options {
         void (*on_unheard)(const char *reason, void *data);
 
         /*
-         * What the units do, every |sample_ms| while NVML can be used, for the receiver to keep and free. May be NULL if |sample_ms| is
-         * 0.
+         * What the units do, every |sample_ms| while NVML can be used, for the receiver to keep and free. May be NULL
+         * if |sample_ms| is 0.
          */
         void (*on_samples)(struct gpu_samples *samples, void *data);
 
@@ -133,9 +134,10 @@ int gpu_monitor_new(struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_
 void gpu_monitor_rescan(struct gpu_monitor *monitor);
 
 /*
- * Closes NVML within |wait_ms|, so that a GPU can be reset, and keeps it closed until gpu_monitor_resume(). What is known stays, and nothing
- * new is heard: what the driver reports meanwhile is lost, and rescans are answered afterwards. It is paused when NVML is closed and no thread
- * is inside the driver; while a call hangs that does not come. Both may be called again.
+ * Closes NVML within |wait_ms|, so that a GPU can be reset, and keeps it closed until gpu_monitor_resume(). What is
+ * known stays, and nothing new is heard: what the driver reports meanwhile is lost, and rescans are answered
+ * afterwards. It is paused when NVML is closed and no thread is inside the driver; while a call hangs that does not
+ * come. Both may be called again.
  */
 void gpu_monitor_pause(struct gpu_monitor *monitor);
 bool gpu_monitor_is_paused(const struct gpu_monitor *monitor);

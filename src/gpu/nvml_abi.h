@@ -288,7 +288,10 @@ typedef struct {
 } nvmlProcessInfo_v1_t;
 NVML_ABI_ASSERT(nvmlProcessInfo_v1_t, 16);
 
-/* Of the _v2 and _v3 symbols alike. Some early 535 drivers had a 32-byte record in _v3, with a field that was withdrawn. */
+/*
+ * Of the _v2 and _v3 symbols alike. Some early 535 drivers had a 32-byte record in _v3, with a field that was
+ * withdrawn.
+ */
 typedef struct {
         unsigned int pid;
         unsigned long long usedGpuMemory;
@@ -806,8 +809,8 @@ NVML_ABI_ASSERT(nvmlComputeInstanceInfo_t, 32);
 NVML_ABI_OFFSET(nvmlComputeInstanceInfo_t, id, 16);
 
 /*
- * Memory limits of a cgroup on one GPU, r615 and newer, without a version word. |nameSpace| is the whole path of the cgroup's folder,
- * as the caller's mounts have it. No limit: soft 0, hard NVML_DEVICE_MEMORY_LIMIT_MAX.
+ * Memory limits of a cgroup on one GPU, r615 and newer, without a version word. |nameSpace| is the whole path of the
+ * cgroup's folder, as the caller's mounts have it. No limit: soft 0, hard NVML_DEVICE_MEMORY_LIMIT_MAX.
  */
 #define NVML_DEVICE_MEMORY_LIMIT_MAX (~0ULL)
 typedef struct {

@@ -1,8 +1,8 @@
 /*
  * NVML for who changes GPUs: the supervisor, and the agent where it makes MIG devices. Calls block, sometimes for
- * seconds and sometimes for ever, so a separate thread makes them, one job after the other. NVML is opened for the first
- * job, and again after a job that asks for it. It is closed when there was no job for NVML_QUEUE_IDLE_MS: a GPU that this process has
- * opened cannot be reset.
+ * seconds and sometimes for ever, so a separate thread makes them, one job after the other. NVML is opened for the
+ * first job, and again after a job that asks for it. It is closed when there was no job for NVML_QUEUE_IDLE_MS: a GPU
+ * that this process has opened cannot be reset.
  *
  * A call that has not returned after ten seconds is logged, and nvml_queue_hang() reports it. The jobs behind it wait:
  * each would hang as well, or must not overtake those before it. A job calls call_trace_ask() to say

@@ -1,8 +1,8 @@
 /*
  * NVML's lists of the processes on a GPU or MIG device, in the form of any driver. It calls the driver and blocks.
  *
- * Drivers before R470 have the oldest form of the records, and some of 535 write a field more than the header has: the records are
- * read as long ones if only that makes sense, and always into room for long ones.
+ * Drivers before R470 have the oldest form of the records, and some of 535 write a field more than the header has: the
+ * records are read as long ones if only that makes sense, and always into room for long ones.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ struct gpu_listed_process {
 };
 
 /*
- * The list of one |kind|. |*count| is the room in |ret|, and then how many there are. Other codes are NVML's, with nothing written:
- * INSUFFICIENT_SIZE for more than there is room for, and UNKNOWN for records that make no sense.
+ * The list of one |kind|. |*count| is the room in |ret|, and then how many there are. Other codes are NVML's, with
+ * nothing written: INSUFFICIENT_SIZE for more than there is room for, and UNKNOWN for records that make no sense.
  */
 nvmlReturn_t gpu_process_list(const struct nvml *nvml, nvmlDevice_t device, unsigned int kind,
         struct gpu_listed_process *ret, unsigned int *count);

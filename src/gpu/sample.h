@@ -1,21 +1,22 @@
 /*
- * One reading of what a GPU and its MIG devices do: counters and gauges of the device, and the processes on it, each with the pod and the
- * container of its cgroup. It blocks in NVML; gpu/watch_sample.c decides when.
+ * One reading of what a GPU and its MIG devices do: counters and gauges of the device, and the processes on it, each
+ * with the pod and the container of its cgroup. It blocks in NVML; gpu/watch_sample.c decides when.
  *
  * What the driver does not say is unknown, never 0:
  *
- *   - Activity (SMs, memory controller) of a process is unknown on a GPU in MIG mode, and of a client of MPS: the driver counts it for the
- *     MPS server. Elsewhere a process without a sample in the time that was asked for did nothing: 0.
+ *   - Activity (SMs, memory controller) of a process is unknown on a GPU in MIG mode, and of a client of MPS: the
+ *     driver counts it for the MPS server. Elsewhere a process without a sample in the time that was asked for did
+ *     nothing: 0.
  *   - A GPU in MIG mode has no utilization, and neither has a MIG device.
  *   - Memory of a process is unknown if the driver keeps it back (other users' processes on MIG devices).
  *
- * Samples of a process that is in no list, above 100 %, or older than the time asked for are dropped: drivers have been seen to return all
- * three. Lists are joined by PID, because a client of MPS is in two of them. Some drivers of 535 write records of 32 bytes where nvml.h has 24; they
- * are recognised by PIDs and instances that cannot be.
+ * Samples of a process that is in no list, above 100 %, or older than the time asked for are dropped: drivers have been
+ * seen to return all three. Lists are joined by PID, because a client of MPS is in two of them. Some drivers of 535
+ * write records of 32 bytes where nvml.h has 24; they are recognised by PIDs and instances that cannot be.
  *
- * PIDs are those of our PID namespace, so that of the host is needed to see the processes of others; without it, the driver leaves them
- * out or gives PIDs that are not ours. A process whose PID is that of one in our own container is such a mistake and counts as not visible:
- * nothing here uses a GPU.
+ * PIDs are those of our PID namespace, so that of the host is needed to see the processes of others; without it, the
+ * driver leaves them out or gives PIDs that are not ours. A process whose PID is that of one in our own container is
+ * such a mistake and counts as not visible: nothing here uses a GPU.
  */
 #pragma once
 
@@ -120,8 +121,8 @@ struct gpu_samples *gpu_samples_new(void);
 struct gpu_samples *gpu_samples_free(struct gpu_samples *samples); /* accepts NULL, returns NULL */
 
 /*
- * Adds the GPU, and its MIG devices. A unit that does not answer is left out. |root|: the folder that has /proc. |since_ms|: activity of the last so
- * many milliseconds counts.
+ * Adds the GPU, and its MIG devices. A unit that does not answer is left out. |root|: the folder that has /proc.
+ * |since_ms|: activity of the last so many milliseconds counts.
  */
 void gpu_samples_add(struct gpu_samples *samples, const struct nvml *nvml, const struct gpu *gpu, const char *root,
         uint64_t since_ms);

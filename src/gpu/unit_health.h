@@ -1,10 +1,11 @@
 /*
- * Which units of this node are unhealthy, and why: the one table of it. The agent owns it and writes what the monitor says
- * (gpu/monitor.h); whoever has to know reads it when it needs it, and is told that something changed. Pure: no clock.
+ * Which units of this node are unhealthy, and why: the one table of it. The agent owns it and writes what the monitor
+ * says (gpu/monitor.h); whoever has to know reads it when it needs it, and is told that something changed. Pure: no
+ * clock.
  *
- * A unit without an entry is healthy. When an inventory comes the table is cleared, and all that are unhealthy are entered again in the same
- * turn of the loop, so a reader who wants all of it waits for the end of the turn. A MIG device has an entry of its own, also where its GPU
- * has one.
+ * A unit without an entry is healthy. When an inventory comes the table is cleared, and all that are unhealthy are
+ * entered again in the same turn of the loop, so a reader who wants all of it waits for the end of the turn. A MIG
+ * device has an entry of its own, also where its GPU has one.
  */
 #pragma once
 

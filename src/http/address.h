@@ -3,7 +3,10 @@
 
 #include "base/error.h"
 
-/* "127.0.0.1:9400", "[::1]:9400"; ":9400": every address, with one socket for both families; port 0: the kernel chooses. */
+/*
+ * "127.0.0.1:9400", "[::1]:9400"; ":9400": every address, with one socket for both families; port 0: the kernel
+ * chooses.
+ */
 int http_address_listen(int *ret_fd, const char *text, struct error *err) MUST_USE;
 
 /* Of a socket that listens; 0: unknown. */

@@ -1,6 +1,7 @@
 /*
- * libmicrohttpd, loaded when it is first needed. Debian builds it with GnuTLS, of which nothing here is used, and which would
- * triple the time and a third of the memory that each start of the program takes, also where nobody asks for metrics.
+ * libmicrohttpd, loaded when it is first needed. Debian builds it with GnuTLS, of which nothing here is used, and which
+ * would triple the time and a third of the memory that each start of the program takes, also where nobody asks for
+ * metrics.
  */
 #pragma once
 

@@ -1,10 +1,11 @@
 /*
- * libmicrohttpd keeps its sockets in an epoll descriptor of its own. The loop watches that one, and calls MHD_run() when it is
- * readable. MHD_get_timeout() says whether work is left then: it is done in the next turn of the loop, so that a client that sends
- * much does not occupy the loop. Deadlines are ours, because libmicrohttpd's begin anew with each byte.
+ * libmicrohttpd keeps its sockets in an epoll descriptor of its own. The loop watches that one, and calls MHD_run()
+ * when it is readable. MHD_get_timeout() says whether work is left then: it is done in the next turn of the loop, so
+ * that a client that sends much does not occupy the loop. Deadlines are ours, because libmicrohttpd's begin anew with
+ * each byte.
  *
- * A request is its connection, since there is one of it. While it waits for its answer it is suspended: libmicrohttpd does not look at its
- * socket. It has to be resumed before the server stops, and before its connection can end.
+ * A request is its connection, since there is one of it. While it waits for its answer it is suspended: libmicrohttpd
+ * does not look at its socket. It has to be resumed before the server stops, and before its connection can end.
  */
 #include "http/server.h"
 
@@ -220,7 +221,10 @@ static struct http_request *request_of(struct MHD_Connection *connection)
         return mhd.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-/* Called as soon as the head is there, so that the body of a request that is answered at once is never read; and again when it is resumed. */
+/*
+ * Called as soon as the head is there, so that the body of a request that is answered at once is never read; and again
+ * when it is resumed.
+ */
 static enum MHD_Result on_http_request(void *data UNUSED, struct MHD_Connection *connection, const char *url,
         const char *method, const char *version UNUSED, const char *body UNUSED, size_t *body_size,
         void **context UNUSED)

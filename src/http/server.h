@@ -1,12 +1,12 @@
 /*
- * HTTP on a TCP port: requests that read, GET and HEAD, for people's browsers, for Prometheus and for probes. It knows nothing of what is
- * read. The protocol is libmicrohttpd's, without a thread of its own: the loop runs it when there is something to do. Nobody who connects
- * is trusted, nor can anybody change anything here.
+ * HTTP on a TCP port: requests that read, GET and HEAD, for people's browsers, for Prometheus and for probes. It knows
+ * nothing of what is read. The protocol is libmicrohttpd's, without a thread of its own: the loop runs it when there is
+ * something to do. Nobody who connects is trusted, nor can anybody change anything here.
  *
- * A connection has one request and |deadline_ms| for all of it, however slowly its client writes and reads, and however long its answer
- * takes to come. One IP address has at most |per_peer| connections: whoever comes on top of that is let go at once. When there are more than
- * |connections|, the oldest of the address that has most of them ends: so a probe is answered whatever other addresses hold. The head of a
- * request has room in |memory|, ours included.
+ * A connection has one request and |deadline_ms| for all of it, however slowly its client writes and reads, and however
+ * long its answer takes to come. One IP address has at most |per_peer| connections: whoever comes on top of that is let
+ * go at once. When there are more than |connections|, the oldest of the address that has most of them ends: so a probe
+ * is answered whatever other addresses hold. The head of a request has room in |memory|, ours included.
  *
  *     on_request ──► http_request_answer(), at once or later
  *         └────────► the client's time is over, or the server closes: |on_gone|, and the request is no more

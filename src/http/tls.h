@@ -1,12 +1,14 @@
 /*
- * TLS in front of an HTTP server (http/server.h), by OpenSSL. What clients send is decrypted into a pair of sockets whose other end libmicrohttpd
- * has: it knows nothing of TLS, and all bounds and deadlines of connections are the server's. When it ends a connection, so does this.
+ * TLS in front of an HTTP server (http/server.h), by OpenSSL. What clients send is decrypted into a pair of sockets
+ * whose other end libmicrohttpd has: it knows nothing of TLS, and all bounds and deadlines of connections are the
+ * server's. When it ends a connection, so does this.
  *
  *     client ◄── TLS ──► link ◄── pair ──► libmicrohttpd
  *
- * The certificate comes from a file, or is made at the start and signed by itself, as those of controller-runtime are: then nobody can know
- * whom they read from, but nobody can listen. Files are looked at again when somebody connects, at most each HTTP_TLS_LOOK_MS, so a renewed
- * certificate is used without a restart; where new files are wrong, the ones before stay, and |on_trouble| says why.
+ * The certificate comes from a file, or is made at the start and signed by itself, as those of controller-runtime are:
+ * then nobody can know whom they read from, but nobody can listen. Files are looked at again when somebody connects, at
+ * most each HTTP_TLS_LOOK_MS, so a renewed certificate is used without a restart; where new files are wrong, the ones
+ * before stay, and |on_trouble| says why.
  *
  * A client on this machine may leave TLS out: what begins with no record of TLS is passed on as it is.
  */
@@ -34,7 +36,10 @@ struct http_tls_options {
 /* The options are copied. Errors name the file. */
 int http_tls_new(struct http_tls **ret, const struct http_tls_options *options, struct error *err) MUST_USE;
 
-/* Takes the connection |fd|. Returns the other end of the pair, or -1: |fd| is closed then, too. |may_be_plain|: TLS may be left out. */
+/*
+ * Takes the connection |fd|. Returns the other end of the pair, or -1: |fd| is closed then, too. |may_be_plain|: TLS
+ * may be left out.
+ */
 int http_tls_link(struct http_tls *tls, int fd, bool may_be_plain);
 
 /* Links end at once; the memory goes when the loop has closed their handles. Accepts NULL, returns NULL. */

@@ -1,5 +1,6 @@
 /*
- * Which pod and which container a process belongs to, by its cgroup file (/proc/<pid>/cgroup). Pure: text in, names out.
+ * Which pod and which container a process belongs to, by its cgroup file (/proc/<pid>/cgroup). Pure: text in, names
+ * out.
  *
  * The container runtime sets the cgroup, and a tenant cannot change it. Known forms (kubelet's cgroup drivers cgroupfs
  * and systemd, with containerd, CRI-O and Docker, in cgroup v1 and v2, also nested as in kind):
@@ -11,7 +12,8 @@
  *   /system.slice/containerd.service/kubepods-burstable-pod<uid>.slice:cri-containerd:<container>
  *           (containerd with the cgroup driver cgroupfs below a kubelet with systemd)
  *
- * The UID of a static pod is the 32 digits of its configuration's hash here, not the UID that the API server gave its mirror.
+ * The UID of a static pod is the 32 digits of its configuration's hash here, not the UID that the API server gave its
+ * mirror.
  */
 #pragma once
 
@@ -27,5 +29,8 @@ struct cgroup_owner {
         const char *folder;       /* the container's own folder in cgroup v2, "/kubepods.slice/…", or NULL */
 };
 
-/* Names are in |arena|. A path with ".." was read in another cgroup namespace and cannot be opened here, so it has no |folder|. */
+/*
+ * Names are in |arena|. A path with ".." was read in another cgroup namespace and cannot be opened here, so it has no
+ * |folder|.
+ */
 struct cgroup_owner cgroup_parse(const char *text, struct arena *arena);

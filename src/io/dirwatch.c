@@ -1,6 +1,6 @@
 /*
- * inotify by uv_fs_event_t, plus a timer. The kernel's watch follows the inode, so a directory that was removed and made
- * again needs a new one: each poll compares the identity of what is watched with what is at the path now.
+ * inotify by uv_fs_event_t, plus a timer. The kernel's watch follows the inode, so a directory that was removed and
+ * made again needs a new one: each poll compares the identity of what is watched with what is at the path now.
  */
 #include "io/dirwatch.h"
 
@@ -11,8 +11,8 @@
 
 #define MISSING_POLL_MS UINT64_C(1000)
 /*
- * After a change the directory itself may be removed next (rm -r). The kernel reports that only when nobody has it open any more, and this
- * process may have it open: so it is checked soon.
+ * After a change the directory itself may be removed next (rm -r). The kernel reports that only when nobody has it open
+ * any more, and this process may have it open: so it is checked soon.
  */
 #define CHANGED_POLL_MS UINT64_C(250)
 
@@ -96,8 +96,8 @@ static void on_dirwatch_event(uv_fs_event_t *event, const char *name, int events
         const char *slash = strrchr(watch->directory, '/');
 
         /*
-         * An event of the directory itself has the directory's name: it was removed or moved. The next directory there may have the same
-         * inode, so they can be distinguished only now.
+         * An event of the directory itself has the directory's name: it was removed or moved. The next directory there
+         * may have the same inode, so they can be distinguished only now.
          */
         if ((events & UV_RENAME) && name && strcmp(name, slash ? slash + 1 : watch->directory) == 0) {
                 forget_event(watch);

@@ -1,9 +1,10 @@
 /*
- * Notices that the entries of a directory may have changed, for as long as the loop runs: also when the directory does not
- * exist yet, is removed, or is made again.
+ * Notices that the entries of a directory may have changed, for as long as the loop runs: also when the directory does
+ * not exist yet, is removed, or is made again.
  *
  * It only hints: |changed| is called after a change was seen, once a turn of the loop, and at every poll as well, since
- * inotify may lose events (overflow, a bind mount replaced). The owner compares what it finds with what it knew (struct file_identity).
+ * inotify may lose events (overflow, a bind mount replaced). The owner compares what it finds with what it knew (struct
+ * file_identity).
  */
 #pragma once
 
@@ -15,8 +16,8 @@
 #include "base/error.h"
 
 /*
- * Tells one incarnation of a file from the next under the same name. The inode alone does not: file systems hand the number
- * of a file just removed to the next one.
+ * Tells one incarnation of a file from the next under the same name. The inode alone does not: file systems hand the
+ * number of a file just removed to the next one.
  */
 struct file_identity {
         dev_t device;

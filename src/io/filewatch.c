@@ -1,10 +1,10 @@
 /*
- * Each look follows the path anew, link by link: first the kernel's watches, then the content, so that nothing can happen between the two
- * unseen. The kernel's watches follow inodes; after an event all of them are made again, since a folder that was removed and made again
- * may have the number of the old one.
+ * Each look follows the path anew, link by link: first the kernel's watches, then the content, so that nothing can
+ * happen between the two unseen. The kernel's watches follow inodes; after an event all of them are made again, since a
+ * folder that was removed and made again may have the number of the old one.
  *
- * inotify itself, not uv_fs_event_t: that asks for every write to every file of a folder, and the folder may be /dev, where the config
- * manager's "empty" configuration leads, or one in which somebody keeps a log.
+ * inotify itself, not uv_fs_event_t: that asks for every write to every file of a folder, and the folder may be /dev,
+ * where the config manager's "empty" configuration leads, or one in which somebody keeps a log.
  */
 #include "io/filewatch.h"
 
@@ -106,8 +106,8 @@ static const char *root_of(const char *path)
 }
 
 /*
- * As the kernel follows a path: component by component, and where one is a link, its target takes its place. What is found are the links, and
- * at the end the file, or the first component that is not there.
+ * As the kernel follows a path: component by component, and where one is a link, its target takes its place. What is
+ * found are the links, and at the end the file, or the first component that is not there.
  */
 static size_t find_entries(const char *path, struct entry *entries)
 {

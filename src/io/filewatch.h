@@ -1,12 +1,14 @@
 /*
- * Reports that the content of one file has changed, for as long as the loop runs, however it changed: it was written in place, replaced
- * by a rename, or a symbolic link on the way to it leads elsewhere. A ConfigMap in a pod is the last: "config.yaml" leads to
- * "..data/config.yaml", and kubelet swaps "..data"; NVIDIA's config manager puts a link of its own before that.
+ * Reports that the content of one file has changed, for as long as the loop runs, however it changed: it was written in
+ * place, replaced by a rename, or a symbolic link on the way to it leads elsewhere. A ConfigMap in a pod is the last:
+ * "config.yaml" leads to "..data/config.yaml", and kubelet swaps "..data"; NVIDIA's config manager puts a link of its
+ * own before that.
  *
- * inotify watches the file and the names that lead to it: every link on the way, in its folder. Other files of these folders are
- * ignored. A timer checks as well, for what inotify does not report (a folder above that is moved away, more than eight links, no watch
- * left on the system). A change is reported after 200 ms without another one, after a second at most, and only if the bytes are not those
- * that were read last: a touch is no change. Nor is a missing file: the last content counts until there is a file again.
+ * inotify watches the file and the names that lead to it: every link on the way, in its folder. Other files of these
+ * folders are ignored. A timer checks as well, for what inotify does not report (a folder above that is moved away,
+ * more than eight links, no watch left on the system). A change is reported after 200 ms without another one, after a
+ * second at most, and only if the bytes are not those that were read last: a touch is no change. Nor is a missing file:
+ * the last content counts until there is a file again.
  */
 #pragma once
 
@@ -22,7 +24,8 @@ struct filewatch;
 
 struct filewatch_options {
         const char *path;
-        size_t limit; /* bytes that are read; a larger file, or one that cannot be read, counts as a content of its own */
+        /* bytes that are read; a larger file, or one that cannot be read, counts as a content of its own */
+        size_t limit;
         uint64_t poll_ms;            /* 0: FILEWATCH_POLL_MS */
         void (*changed)(void *data); /* may close the watch */
         void *data;

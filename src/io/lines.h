@@ -1,6 +1,6 @@
 /*
- * A unix stream socket with lines both ways, for both ends: who connects, and who was connected to. It knows nothing of what
- * the lines say.
+ * A unix stream socket with lines both ways, for both ends: who connects, and who was connected to. It knows nothing of
+ * what the lines say.
  *
  * Everything is bounded: a longer line than |line_limit| ends the connection, and so does a peer that leaves more than
  * |unsent_limit| bytes unread. The owner closes; no callback comes after that.
@@ -23,7 +23,10 @@ struct lines_options {
         void (*on_line)(const char *line, size_t length, void *data);
         /* All that was given to lines_send() is with the kernel now, after some of it was not. May be NULL. */
         void (*on_sent)(void *data);
-        /* The connection is of no use any more; comes once, from the loop. A line without an end is lost. The owner closes. */
+        /*
+         * The connection is of no use any more; comes once, from the loop. A line without an end is lost. The owner
+         * closes.
+         */
         void (*on_end)(const struct error *reason, void *data);
         void *data;
 };

@@ -40,7 +40,10 @@ int lock_take_within(struct lock *lock, const char *directory, unsigned int pati
 
 void lock_hand_over(struct lock *lock)
 {
-        /* Unlocked before it is touched: who wakes by that must get it. Not every holder may touch it; then the timer of who waits helps. */
+        /*
+         * Unlocked before it is touched: who wakes by that must get it. Not every holder may touch it; then the timer
+         * of who waits helps.
+         */
         if (lock->fd >= 0 && flock(lock->fd, LOCK_UN) == 0)
                 (void)!futimens(lock->fd, NULL);
         lock_release(lock);

@@ -5,8 +5,9 @@
  * directory at start), and containers that mount the same directory from the host share the lock. A directory that was
  * removed and made again is another directory: the holder must take the lock anew (lock_is_current()).
  *
- * A process that waits for the lock need not try again and again: lock_hand_over() touches the directory afterwards, and a watch on it
- * (io/dirwatch.h) reports that at once. A process that was killed touches nothing, so a slow timer is needed as well.
+ * A process that waits for the lock need not try again and again: lock_hand_over() touches the directory afterwards,
+ * and a watch on it (io/dirwatch.h) reports that at once. A process that was killed touches nothing, so a slow timer is
+ * needed as well.
  */
 #pragma once
 
@@ -31,8 +32,8 @@ struct lock {
 /* 0: held now; LOCK_BUSY; or -1. Releases what |lock| held before. */
 int lock_take(struct lock *lock, const char *directory, struct error *err) MUST_USE;
 /*
- * The same, but LOCK_BUSY only when it was busy for |patience_ms|: a process that is killed while it starts another one leaves the lock to that for some
- * milliseconds, until the other program is executed. Blocks meanwhile.
+ * The same, but LOCK_BUSY only when it was busy for |patience_ms|: a process that is killed while it starts another one
+ * leaves the lock to that for some milliseconds, until the other program is executed. Blocks meanwhile.
  */
 int lock_take_within(struct lock *lock, const char *directory, unsigned int patience_ms, struct error *err) MUST_USE;
 #define LOCK_PATIENCE_MS 1000U          /* many times what a busy machine takes for that */

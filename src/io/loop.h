@@ -1,8 +1,9 @@
 /*
  * Turning a loop until something has come true, for what does one thing after the other.
  *
- * uv_run(UV_RUN_ONCE) in a while will not do (libuv 1.44): timers that are due run at the beginning of such a turn, and then
- * it waits for a descriptor although one of them has made the condition true. With no other timer that is for ever.
+ * uv_run(UV_RUN_ONCE) in a while will not do (libuv 1.44): timers that are due run at the beginning of such a turn, and
+ * then it waits for a descriptor although one of them has made the condition true. With no other timer that is for
+ * ever.
  */
 #pragma once
 
@@ -13,7 +14,7 @@
 typedef bool loop_condition_fn(void *data);
 
 /*
- * Whether |is_true| holds in the end: at once, or within |timeout_ms| (0: no limit). It is asked often, and must only look.
- * Two handles are closed in a later turn of the loop.
+ * Whether |is_true| holds in the end: at once, or within |timeout_ms| (0: no limit). It is asked often, and must only
+ * look. Two handles are closed in a later turn of the loop.
  */
 bool loop_run_until(uv_loop_t *loop, loop_condition_fn *is_true, void *data, uint64_t timeout_ms);

@@ -1,6 +1,6 @@
 /*
- * A program begins on the loop, in a session of its own. What comes of it is its caller's: io/child has one that is to end soon, and
- * mps/supervisor/launch one that outlives us.
+ * A program begins on the loop, in a session of its own. What comes of it is its caller's: io/child has one that is to
+ * end soon, and mps/supervisor/launch one that outlives us.
  */
 #pragma once
 
@@ -14,5 +14,8 @@ struct spawn_options {
         uv_exit_cb exited;
 };
 
-/* 0, or an error of libuv's; |process| is a handle that has to be closed in either case. The descriptors stay the caller's. */
+/*
+ * 0, or an error of libuv's; |process| is a handle that has to be closed in either case. The descriptors stay the
+ * caller's.
+ */
 int spawn(uv_loop_t *loop, uv_process_t *process, const struct spawn_options *options);

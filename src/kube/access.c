@@ -1,12 +1,14 @@
 /*
- * A question looks into what is kept; what is missing it asks of the API server, and looks again with each answer, until nothing is missing.
+ * A question looks into what is kept; what is missing it asks of the API server, and looks again with each answer,
+ * until nothing is missing.
  *
  *     token ──known?──no──► TokenReview ──┐
  *       ▲  └──yes──► rights ──all known?──┼─yes──► done
  *       └────────────────────┐            │
  *                            └──answer◄───┴─no──► SubjectAccessReview, KUBE_ACCESS_AT_ONCE of them
  *
- * The hash of a token is a name for what is kept, no protection: whoever could compare hashes has the token in memory anyway.
+ * The hash of a token is a name for what is kept, no protection: whoever could compare hashes has the token in memory
+ * anyway.
  */
 #include "kube/access.h"
 

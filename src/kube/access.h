@@ -1,10 +1,11 @@
 /*
- * Who sends a bearer token, and what may they do? The API server answers: a TokenReview says whose token it is, and a SubjectAccessReview
- * whether that user has a right. So whoever serves pages needs no accounts of its own, and its own account the right to create both.
+ * Who sends a bearer token, and what may they do? The API server answers: a TokenReview says whose token it is, and a
+ * SubjectAccessReview whether that user has a right. So whoever serves pages needs no accounts of its own, and its own
+ * account the right to create both.
  *
- * Answers are kept for KUBE_ACCESS_KEEP_MS, also those that say no, by the SHA-256 of the token: a right that is taken away ends after that
- * time. At most KUBE_ACCESS_PARALLEL tokens are reviewed at a time, since strangers can send as many as they like; more of them are refused
- * with ERROR_UNAVAILABLE. A token is neither logged nor kept.
+ * Answers are kept for KUBE_ACCESS_KEEP_MS, also those that say no, by the SHA-256 of the token: a right that is taken
+ * away ends after that time. At most KUBE_ACCESS_PARALLEL tokens are reviewed at a time, since strangers can send as
+ * many as they like; more of them are refused with ERROR_UNAVAILABLE. A token is neither logged nor kept.
  */
 #pragma once
 
@@ -42,8 +43,8 @@ typedef void kube_verdict_fn(const struct kube_verdict *verdict, void *data);
 struct kube_access *kube_access_new(struct kube_client *client);
 
 /*
- * Ends with |done|, from the loop only, or with kube_access_cancel(). |token| and |wishes| are copied; |n_wishes| is at most
- * KUBE_ACCESS_WISHES.
+ * Ends with |done|, from the loop only, or with kube_access_cancel(). |token| and |wishes| are copied; |n_wishes| is at
+ * most KUBE_ACCESS_WISHES.
  */
 struct kube_question *kube_access_ask(struct kube_access *access, const char *token, const struct kube_wish *wishes,
         size_t n_wishes, kube_verdict_fn *done, void *data);

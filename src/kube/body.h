@@ -1,6 +1,6 @@
 /*
- * The text of a JSON value, as it is sent to the API server: what json_dumps() makes with JSON_COMPACT, in a fraction of the time, since
- * that looks at each object and list for loops. Pure.
+ * The text of a JSON value, as it is sent to the API server: what json_dumps() makes with JSON_COMPACT, in a fraction
+ * of the time, since that looks at each object and list for loops. Pure.
  */
 #pragma once
 

@@ -1,10 +1,11 @@
 /*
- * A program of the user's kubeconfig that makes credentials (users[].user.exec, client.authentication.k8s.io): a token, a client
- * certificate, or both, with the time until which they are good.
+ * A program of the user's kubeconfig that makes credentials (users[].user.exec, client.authentication.k8s.io): a token,
+ * a client certificate, or both, with the time until which they are good.
  *
- * It runs when credentials are needed for the first time, when they have expired, and when the server has refused them (401); what it says
- * is kept in memory until then. It blocks the loop, as it blocks kubectl: for a command that is all right, and the agent runs none
- * (kube/credentials.h). It inherits the environment, standard error, and, where it may ask somebody, the terminal.
+ * It runs when credentials are needed for the first time, when they have expired, and when the server has refused them
+ * (401); what it says is kept in memory until then. It blocks the loop, as it blocks kubectl: for a command that is all
+ * right, and the agent runs none (kube/credentials.h). It inherits the environment, standard error, and, where it may
+ * ask somebody, the terminal.
  */
 #pragma once
 
@@ -45,12 +46,16 @@ struct exec_plugin *exec_plugin_free(struct exec_plugin *plugin); /* accepts NUL
 /* The credentials to use now. */
 int exec_plugin_identity(struct exec_plugin *plugin, struct kube_identity *ret, struct error *err) MUST_USE;
 
-/* The server refused this identity: if it is still the one that is kept, the program runs again for the next request. */
+/*
+ * The server refused this identity: if it is still the one that is kept, the program runs again for the next request.
+ */
 void exec_plugin_refused(struct exec_plugin *plugin, const struct kube_identity *identity);
 
 /* ---- pure ---- */
 
-/* KUBERNETES_EXEC_INFO for a program; |is_interactive|: standard input is a terminal that it may use. The caller frees. */
+/*
+ * KUBERNETES_EXEC_INFO for a program; |is_interactive|: standard input is a terminal that it may use. The caller frees.
+ */
 char *exec_plugin_info(const struct exec_plugin_spec *spec, const json_t *cluster, bool is_interactive);
 
 /* An ExecCredential, as the program prints it. *ret_expires: Unix seconds; 0: it does not say. */

@@ -253,7 +253,10 @@ static int take_mode(
         return 0;
 }
 
-/* What the program is told of the cluster: https://kubernetes.io/docs/reference/config-api/client-authentication.v1/#Cluster */
+/*
+ * What the program is told of the cluster:
+ * https://kubernetes.io/docs/reference/config-api/client-authentication.v1/#Cluster
+ */
 static json_t *describe_cluster(const struct kube_credentials *credentials, const json_t *cluster)
 {
         static const char *const copied[] = {

@@ -22,8 +22,8 @@ int kubeconfig_load(
 void kubeconfig_unload(struct kubeconfig_file *file); /* accepts a zeroed one */
 
 /*
- * The credentials of several files: as with kubectl the first that has an entry of a name, or a current context, counts. |ret| is empty
- * unless 0 is returned.
+ * The credentials of several files: as with kubectl the first that has an entry of a name, or a current context,
+ * counts. |ret| is empty unless 0 is returned.
  */
 int kubeconfig_read(struct kube_credentials *ret, const struct kubeconfig_file *files, size_t n_files,
         const struct kubeconfig_names *names, struct error *err) MUST_USE;

@@ -38,7 +38,10 @@ bool object_is_name(const char *text);
 /* Escapes |text| for one part of a path or query: everything except letters, digits and -._~ is percent-encoded. */
 void object_escape(struct strbuf *url, const char *text);
 
-/* "<group>/namespaces/<scope>/<kinds>", the scope escaped: the path of a collection in a namespace, for the caller to free. */
+/*
+ * "<group>/namespaces/<scope>/<kinds>", the scope escaped: the path of a collection in a namespace, for the caller to
+ * free.
+ */
 char *object_collection(const char *group, const char *scope, const char *kinds);
 
 /* "<collection>/<name>", the name escaped: the path of one object, for the caller to free. */
@@ -47,5 +50,8 @@ char *object_path(const char *collection, const char *name);
 /* A time as metav1.Time ("2026-11-22T13:00:00Z"), for the caller to free. */
 char *object_time(int64_t unix_us);
 
-/* The other way, in seconds: metav1.Time and MicroTime, with "Z" or an offset. False: |text| (may be NULL) is no such time. */
+/*
+ * The other way, in seconds: metav1.Time and MicroTime, with "Z" or an offset. False: |text| (may be NULL) is no such
+ * time.
+ */
 bool object_read_time(const char *text, int64_t *ret_unix);

@@ -1,7 +1,7 @@
 /*
- * The credentials of a person, found as kubectl finds them: what the flags say, then the kubeconfig of --kubeconfig, the files of KUBECONFIG
- * (several, separated by ':'; those that are not there do not count), ~/.kube/config, and at last the pod's service account. A program
- * that the kubeconfig names for it makes credentials (kube/exec_plugin.h).
+ * The credentials of a person, found as kubectl finds them: what the flags say, then the kubeconfig of --kubeconfig,
+ * the files of KUBECONFIG (several, separated by ':'; those that are not there do not count), ~/.kube/config, and at
+ * last the pod's service account. A program that the kubeconfig names for it makes credentials (kube/exec_plugin.h).
  */
 #pragma once
 

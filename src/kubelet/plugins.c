@@ -327,7 +327,10 @@ static bool leads_to_nothing(const char *directory)
         return stat(directory, &status) == 0 && status.st_nlink == 0;
 }
 
-/* For an instant a path leads to a directory that was removed; to a mount point it does so for good. So it is |again| that counts. */
+/*
+ * For an instant a path leads to a directory that was removed; to a mount point it does so for good. So it is |again|
+ * that counts.
+ */
 static void check_directory(struct plugins *plugins, bool again)
 {
         bool was_removed = plugins->is_removed;

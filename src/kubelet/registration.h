@@ -1,6 +1,6 @@
 /*
- * When to register with kubelet, when to close, when to wait: the state machine of one resource. Pure: events in, actions
- * out; it owns no socket, no timer and no clock.
+ * When to register with kubelet, when to close, when to wait: the state machine of one resource. Pure: events in,
+ * actions out; it owns no socket, no timer and no clock.
  *
  *                       KUBELET_CAME / TIMEOUT
  *        IDLE ──────────────► CALLING ──REGISTER_OK──► ACCEPTED ──WATCH_OPENED──► WATCHED
@@ -10,15 +10,15 @@
  *      WAITING ◄──SERVER_CLOSED── CLOSING ◄────────────────────────────────────────────
  *         └────TIMEOUT, KUBELET_CAME──► CALLING
  *
- * STOP leads from everywhere through CLOSING to STOPPED. A list that was opened and lost before REGISTER_OK leads from there
- * to CLOSING.
+ * STOP leads from everywhere through CLOSING to STOPPED. A list that was opened and lost before REGISTER_OK leads from
+ * there to CLOSING.
  *
  * Why a new server and socket each time, and why CLOSING waits: kubelets up to 1.36 know a plugin by its resource name
  * alone. When they notice the end of an old ListAndWatch stream they look the plugin up by name, find the new one, and
- * disconnect it; the resource then stays at zero until somebody registers again (kubernetes issue 127803, fixed after 1.36
- * by PR 135437, which tells plugins apart by socket path). So the old connection has to be gone on kubelet's side before
- * Register is called again, each incarnation has its own path, and a stream that ends all the same leads to another
- * registration, with back-off.
+ * disconnect it; the resource then stays at zero until somebody registers again (kubernetes issue 127803, fixed after
+ * 1.36 by PR 135437, which tells plugins apart by socket path). So the old connection has to be gone on kubelet's side
+ * before Register is called again, each incarnation has its own path, and a stream that ends all the same leads to
+ * another registration, with back-off.
  */
 #pragma once
 

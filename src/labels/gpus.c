@@ -1,6 +1,6 @@
 /*
- * NVIDIA's labels of GPUs and MIG devices: "nvidia.com/gpu.*" for whole GPUs (and, under migStrategy single, for MIG devices over
- * them), "nvidia.com/mig-<profile>.*" under mixed.
+ * NVIDIA's labels of GPUs and MIG devices: "nvidia.com/gpu.*" for whole GPUs (and, under migStrategy single, for MIG
+ * devices over them), "nvidia.com/mig-<profile>.*" under mixed.
  */
 #include <string.h>
 
@@ -131,8 +131,8 @@ static const struct part *leading_part(struct label_set *set, const char *resour
 /* ---- labels that every resource has ---- */
 
 /*
- * NVIDIA's program makes values of any length, and those of more than LABELS_MAX_VALUE never reach a node. Here the name of the GPU
- * gives way, not what follows it.
+ * NVIDIA's program makes values of any length, and those of more than LABELS_MAX_VALUE never reach a node. Here the
+ * name of the GPU gives way, not what follows it.
  */
 static void put_product(struct label_set *set, const char *resource, const char *gpu, const char *suffix)
 {

@@ -2,16 +2,16 @@
  * Labels of the node: what inventory, configuration and plan say to the scheduler. Pure. It does not know where they go
  * (node/labels_publisher.h); docs/labels.md is the list for users.
  *
- * Keys below "nvidia.com/" and their values are those of NVIDIA's gpu-feature-discovery v0.20, so that selectors and the GPU Operator find
- * what they know. Keys below LABELS_PREFIX are ours: they say how large a share is, by resource.
+ * Keys below "nvidia.com/" and their values are those of NVIDIA's gpu-feature-discovery v0.20, so that selectors and
+ * the GPU Operator find what they know. Keys below LABELS_PREFIX are ours: they say how large a share is, by resource.
  *
- * "nvidia.com/gpu.*" can describe one product only. Of several on a node it is always the same: one of which a GPU is not in MIG mode
- * before one of which all are; of these, the one with the most GPUs; of equals, the one that NVML has first. Where units of one
- * resource are shared differently, the labels have the sharing of most of them, of equals the first. All products are in
- * LABELS_PREFIX "product.<product>", with the number of their GPUs.
+ * "nvidia.com/gpu.*" can describe one product only. Of several on a node it is always the same: one of which a GPU is
+ * not in MIG mode before one of which all are; of these, the one with the most GPUs; of equals, the one that NVML has
+ * first. Where units of one resource are shared differently, the labels have the sharing of most of them, of equals the
+ * first. All products are in LABELS_PREFIX "product.<product>", with the number of their GPUs.
  *
- * A value is legal whatever NVML or a file said: letters, digits, '-', '_' and '.', a letter or digit at both ends, at most
- * LABELS_MAX_VALUE characters; a key whose name would be longer than LABELS_MAX_NAME is left out with a warning.
+ * A value is legal whatever NVML or a file said: letters, digits, '-', '_' and '.', a letter or digit at both ends, at
+ * most LABELS_MAX_VALUE characters; a key whose name would be longer than LABELS_MAX_NAME is left out with a warning.
  */
 #pragma once
 

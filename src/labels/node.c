@@ -1,6 +1,6 @@
 /*
- * Labels of the machine as a whole: versions, modes, capabilities, vGPU. Those of versions, machine, MIG, MPS and mode are there only
- * where GPUs are.
+ * Labels of the machine as a whole: versions, modes, capabilities, vGPU. Those of versions, machine, MIG, MPS and mode
+ * are there only where GPUs are.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * Our own labels: what one device of a resource gives. They are named after the resource that pods request, and have the least that any unit
- * gives, so that a pod that chose a node by them gets at least that much. Numbers are whole, for Gt and Lt of a node affinity.
+ * Our own labels: what one device of a resource gives. They are named after the resource that pods request, and have
+ * the least that any unit gives, so that a pod that chose a node by them gets at least that much. Numbers are whole,
+ * for Gt and Lt of a node affinity.
  */
 #include <limits.h>
 #include <string.h>

@@ -72,8 +72,8 @@ void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *sh
 }
 
 /*
- * The file is written a moment later, so that no answer waits for the disk, which takes milliseconds to replace a file. After a
- * crash, kubelet's list has what the file lacks.
+ * The file is written a moment later, so that no answer waits for the disk, which takes milliseconds to replace a file.
+ * After a crash, kubelet's list has what the file lacks.
  */
 void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared)
 {

@@ -1,18 +1,20 @@
 /*
- * What DRA claims hold: shares by MPS with limits of their own, and whole units. A part of the ledger (ledger/ledger.h).
+ * What DRA claims hold: shares by MPS with limits of their own, and whole units. A part of the ledger
+ * (ledger/ledger.h).
  *
  *            ledger_claim()                     all that it needs is there
  *   nothing ───────────────► waiting ──────────────────────────────► making ──────► held
  *                               │ LEDGER_CLAIM_WAIT_MS passed           │ refused     ▲
  *                               └──────────► failed ◄───────────────────┘             │ ledger_keep_claims(): prepared earlier
  *
- * Example: a claim has 10 GiB and 30 % of GPU-A. No claim has a share of GPU-A yet, so its MPS daemon does not run: it is wanted from now
- * on, and the claim waits until the supervisor reports it as ready. With driver r615 the supervisor then makes an MPS namespace for the
- * claim; with older ones the limits are in the container's environment. When the last claim on GPU-A ends, the daemon is no longer
- * wanted, and a claim of the whole GPU-A waits until it has ended.
+ * Example: a claim has 10 GiB and 30 % of GPU-A. No claim has a share of GPU-A yet, so its MPS daemon does not run: it
+ * is wanted from now on, and the claim waits until the supervisor reports it as ready. With driver r615 the supervisor
+ * then makes an MPS namespace for the claim; with older ones the limits are in the container's environment. When the
+ * last claim on GPU-A ends, the daemon is no longer wanted, and a claim of the whole GPU-A waits until it has ended.
  *
- * A claim that failed holds what it asked for until ledger_unclaim(): something may have been made for it. The scheduler gives out no more
- * than there is, but a pod can be forced past it; so a claim that does not fit beside the others is refused.
+ * A claim that failed holds what it asked for until ledger_unclaim(): something may have been made for it. The
+ * scheduler gives out no more than there is, but a pod can be forced past it; so a claim that does not fit beside the
+ * others is refused.
  *
  * Claims are not written here: dra/prepared_record.h has them, and ledger_keep_claims() says which there are.
  */
@@ -21,8 +23,8 @@
 #include "ledger/ledger.h"
 
 /*
- * Below the time that dra/service.h gives itself (40 s), so that kubelet hears the reason; and where no supervisor answers. Kubelet asks
- * again in any case.
+ * Below the time that dra/service.h gives itself (40 s), so that kubelet hears the reason; and where no supervisor
+ * answers. Kubelet asks again in any case.
  */
 #define LEDGER_CLAIM_WAIT_MS INT64_C(35000)
 #define LEDGER_CLAIM_ALONE_MS INT64_C(5000)
@@ -68,16 +70,19 @@ struct ledger_claimed {
 typedef void ledger_claimed_fn(const struct error *err, const struct ledger_claimed *claimed, void *data);
 
 /*
- * Copies |claim|, which replaces what the same claim asked for before. |done| is called once, perhaps before this returns, unless
- * ledger_unclaim() or ledger_close() comes first. ERROR_EXHAUSTED: it does not fit beside other claims. ERROR_UNAVAILABLE, ERROR_TIMEOUT: the text
- * says what it waited for.
+ * Copies |claim|, which replaces what the same claim asked for before. |done| is called once, perhaps before this
+ * returns, unless ledger_unclaim() or ledger_close() comes first. ERROR_EXHAUSTED: it does not fit beside other claims.
+ * ERROR_UNAVAILABLE, ERROR_TIMEOUT: the text says what it waited for.
  */
 void ledger_claim(struct ledger *ledger, const struct ledger_claim *claim, ledger_claimed_fn *done, void *data);
 
 /* The claim, if it is known, holds nothing any more. */
 void ledger_unclaim(struct ledger *ledger, const char *uid);
 
-/* Exactly these claims are held from now on; those that wait are forgotten. To be called before the first plan that has claimable units. */
+/*
+ * Exactly these claims are held from now on; those that wait are forgotten. To be called before the first plan that has
+ * claimable units.
+ */
 void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims, size_t n_claims);
 
 /* All pods that use the claim, if it is known. */

@@ -1,10 +1,11 @@
 /*
- * The MPS daemons of claims. Normally each unit has its own as long as a claim has a share of it. With one daemon for all GPUs
- * (dra.daemonScope: resource) that one runs as long as a claim has a share of any; MIG devices have their own there, too.
+ * The MPS daemons of claims. Normally each unit has its own as long as a claim has a share of it. With one daemon for
+ * all GPUs (dra.daemonScope: resource) that one runs as long as a claim has a share of any; MIG devices have their own
+ * there, too.
  *
- * A daemon is not replaced below containers that use it. So a claim keeps the daemon that it was prepared with, whatever is
- * configured since, and two that would serve the same GPU do not run at the same time: the new one is wanted when the last claim
- * with the other has ended, and so is one for all GPUs when the last claim without MPS has.
+ * A daemon is not replaced below containers that use it. So a claim keeps the daemon that it was prepared with,
+ * whatever is configured since, and two that would serve the same GPU do not run at the same time: the new one is
+ * wanted when the last claim with the other has ended, and so is one for all GPUs when the last claim without MPS has.
  */
 #include <string.h>
 

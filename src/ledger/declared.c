@@ -1,12 +1,13 @@
 /*
- * provisioning declared: a container's share is what its pod says (share/declared.h), and the pod is read from the API server when
- * the container starts. kubelet's list tells which pod that is, and a moment later its start is answered:
+ * provisioning declared: a container's share is what its pod says (share/declared.h), and the pod is read from the API
+ * server when the container starts. kubelet's list tells which pod that is, and a moment later its start is answered:
  *
  *     asked ──► kubelet's list ──► GET of the pod ──► the container's devices are made
  *         └───────────┴─────────────────┴──► without what it declares, after READ_MS at the latest: the default, and that is said
  *
- * What was read is kept as long as kubelet's record has the pod, since the limit monitor holds the container to it. Of containers that another
- * agent started it is read when kubelet lists them; whether they started with it is not known, so against them it proves nothing.
+ * What was read is kept as long as kubelet's record has the pod, since the limit monitor holds the container to it. Of
+ * containers that another agent started it is read when kubelet lists them; whether they started with it is not known,
+ * so against them it proves nothing.
  */
 #include "ledger/declared_parts.h"
 

@@ -33,7 +33,10 @@ struct declared_container {
 /* The container, or NULL: nothing is known of it. |pod_uid| NULL: the pod is not known, nor is |name|. */
 struct declared_container *declared_find(const struct ledger *ledger, const char *pod_uid, const char *name);
 const struct declared_container *declared_find_of(const struct ledger *ledger, const struct holder *holder);
-/* Notes what |pod| says of the entry's container, which starts now or has started. |pod| NULL: it could not be read, and what is known stays. */
+/*
+ * Notes what |pod| says of the entry's container, which starts now or has started. |pod| NULL: it could not be read,
+ * and what is known stays.
+ */
 struct declared_container *declared_take(
         struct ledger *ledger, const struct checkpoint_entry *entry, const json_t *pod, bool is_start);
 /* What did not become variables when the container started is not its share. */

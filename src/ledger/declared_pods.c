@@ -1,6 +1,6 @@
 /*
- * The pods whose containers declare what they need, read from the API server: at the start of a container, and for those that had started
- * before the agent. declared.c has the picture.
+ * The pods whose containers declare what they need, read from the API server: at the start of a container, and for
+ * those that had started before the agent. declared.c has the picture.
  */
 #include "ledger/declared_parts.h"
 

@@ -1,6 +1,6 @@
 /*
- * Memory that containers declare, added up by unit: a start that would be too much is refused where the sharing policy says so, and events
- * name the units whose containers have more than there is.
+ * Memory that containers declare, added up by unit: a start that would be too much is refused where the sharing policy
+ * says so, and events name the units whose containers have more than there is.
  */
 #include "ledger/declared_parts.h"
 
@@ -20,7 +20,10 @@ static bool has_not_started(const struct ledger *ledger, const struct ledger_res
                declared_is_asked_about(ledger, shared, allocation);
 }
 
-/* A newer allocation has some of its ids: its container has ended, or is an init container, which ends before the other starts. */
+/*
+ * A newer allocation has some of its ids: its container has ended, or is an init container, which ends before the other
+ * starts.
+ */
 static bool is_superseded(const struct ledger_resource *shared, const struct allocation *allocation)
 {
         for (size_t i = 0; i < allocation->n_devices; i++)
@@ -50,7 +53,10 @@ static bool is_of(const struct checkpoint *container, const struct ledger_resour
         return holder && !holder->container && text_is_same(holder->pod_uid, container->entries[0].pod_uid);
 }
 
-/* The memory of |unit| that all its containers but |except| have. |except|, as kubelet's record has it, and |pods|, who they are, may be NULL. */
+/*
+ * The memory of |unit| that all its containers but |except| have. |except|, as kubelet's record has it, and |pods|, who
+ * they are, may be NULL.
+ */
 static uint64_t sum_of(
         const struct ledger *ledger, const struct unit *unit, const struct checkpoint *except, struct strbuf *pods)
 {

@@ -1,6 +1,7 @@
 /*
- * All devices that are held on this node, from three sources: kubelet's list, which is exact but has to be asked for; kubelet's record,
- * a file that may still have pods that ended; and our own recent answers, which neither of the two has until kubelet has read them.
+ * All devices that are held on this node, from three sources: kubelet's list, which is exact but has to be asked for;
+ * kubelet's record, a file that may still have pods that ended; and our own recent answers, which neither of the two
+ * has until kubelet has read them.
  */
 #include <string.h>
 
@@ -118,7 +119,10 @@ static bool is_recent(const struct ledger *ledger, const char *resource, const c
         return false;
 }
 
-/* kubelet's record keeps pods that have ended until it is written for another reason; a container that was seen to have ended stays ended. */
+/*
+ * kubelet's record keeps pods that have ended until it is written for another reason; a container that was seen to have
+ * ended stays ended.
+ */
 static void note_over(struct ledger *ledger, const struct checkpoint *checkpoint)
 {
         map_done(&ledger->over);

@@ -1,5 +1,6 @@
 /*
- * What kubelet says about holders, and how far to trust it: its list answers a question and is exact; its record is a file and may be old.
+ * What kubelet says about holders, and how far to trust it: its list answers a question and is exact; its record is a
+ * file and may be old.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -29,8 +30,8 @@ struct asking {
 };
 
 /*
- * kubelet creates its socket when it starts, and its first lists may lack pods. Clocks may be set, so the socket's date does not show
- * its age: what counts is how long we have seen this socket.
+ * kubelet creates its socket when it starts, and its first lists may lack pods. Clocks may be set, so the socket's date
+ * does not show its age: what counts is how long we have seen this socket.
  */
 static bool is_young(struct ledger *ledger)
 {

@@ -68,7 +68,10 @@ static bool had_name(const struct ledger_resource *previous, size_t n_previous, 
         return false;
 }
 
-/* The allocations of one name: to the resource that has their unit. |main| is NULL where the name is not shared by MPS any more. */
+/*
+ * The allocations of one name: to the resource that has their unit. |main| is NULL where the name is not shared by MPS
+ * any more.
+ */
 static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *main, struct ledger_resource *draining,
         size_t n_draining, struct ledger_resource *previous, size_t n_previous)
 {
@@ -147,7 +150,10 @@ static void add_renewed(struct ledger *ledger, const struct mps_daemon_wanted *d
                 map_add(&ledger->renewed, arena_strdup(&ledger->renewed_arena, daemon->units[i].uuid), ledger);
 }
 
-/* Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it says. */
+/*
+ * Until the supervisor says that it has heard of |wanted|, its daemons that are others now are not ready, whatever it
+ * says.
+ */
 static void note_renewed(struct ledger *ledger, const struct mps_wanted *wanted)
 {
         bool is_current = ledger->status && ledger->status->generation == ledger->generation;

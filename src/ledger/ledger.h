@@ -1,20 +1,21 @@
 /*
- * The ledger: what the containers of this node hold under MPS, and whether their limits can be enforced: the agent's side of MPS. It
- * joins the allocations (share/allocations.h), kubelet's list of holders (kubelet/pod_resources.h) and the MPS daemons
- * (mps/client/link.h), and is the broker that the plugins ask (kubelet/broker.h).
+ * The ledger: what the containers of this node hold under MPS, and whether their limits can be enforced: the agent's
+ * side of MPS. It joins the allocations (share/allocations.h), kubelet's list of holders (kubelet/pod_resources.h) and
+ * the MPS daemons (mps/client/link.h), and is the broker that the plugins ask (kubelet/broker.h).
  *
- * Example: 2 GPUs with 10 replicas each, requests of up to 4, so 2·10 − 1·3 = 17 ids are healthy and 3 are reserved. kubelet asks for
- * GPU-0::8, GPU-0::9 and GPU-1::0, and GPU-0 has 2 free replicas left. The ledger binds the request to GPU-1, enters the allocation
- * under a new id, writes the file, lets the supervisor make what the tier needs on GPU-1, and only then answers. From then on the
- * three replicas count on GPU-1. Some seconds later kubelet's list says which pod holds the three ids; when a later list no longer
- * has them, the allocation ends. If kubelet asks and no unit has 3 free replicas, kubelet's list is read first, because a pod
- * may have ended; only then is the request refused.
+ * Example: 2 GPUs with 10 replicas each, requests of up to 4, so 2·10 − 1·3 = 17 ids are healthy and 3 are reserved.
+ * kubelet asks for GPU-0::8, GPU-0::9 and GPU-1::0, and GPU-0 has 2 free replicas left. The ledger binds the request to
+ * GPU-1, enters the allocation under a new id, writes the file, lets the supervisor make what the tier needs on GPU-1,
+ * and only then answers. From then on the three replicas count on GPU-1. Some seconds later kubelet's list says which
+ * pod holds the three ids; when a later list no longer has them, the allocation ends. If kubelet asks and no unit has 3
+ * free replicas, kubelet's list is read first, because a pod may have ended; only then is the request refused.
  *
- * All replicas of a unit whose daemon is not ready are unavailable, also those in use, until it is ready. On the other units only
- * the reserved ids are unavailable.
+ * All replicas of a unit whose daemon is not ready are unavailable, also those in use, until it is ready. On the other
+ * units only the reserved ids are unavailable.
  *
- * The allocations are written to <MPS directory>/allocations-<resource>.json after each change, so that an allocation whose unit its ids
- * do not show survives the agent. Without that file, or if it cannot be written, kubelet's list has to do.
+ * The allocations are written to <MPS directory>/allocations-<resource>.json after each change, so that an allocation
+ * whose unit its ids do not show survives the agent. Without that file, or if it cannot be written, kubelet's list has
+ * to do.
  */
 #pragma once
 
@@ -49,7 +50,10 @@ struct ledger_options {
         struct kube_client *client;       /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
         void (*on_held)(void *data); /* ledger_ask() has its answer, or kubelet answers again after a long silence */
         bool (*repeat)(const char *resource, void *data); /* plugins_repeat() */
-        /* ledger_set_claim_pods() is wanted for all claims: some pod has joined; every two seconds as long as that is so */
+        /*
+         * ledger_set_claim_pods() is wanted for all claims: some pod has joined; every two seconds as long as that is
+         * so
+         */
         void (*wants_pods)(void *data);
         struct ledger_time (*now)(void *data); /* NULL: the machine's clocks */
         void *data;
@@ -64,8 +68,8 @@ const struct broker *ledger_broker(struct ledger *ledger);
 void ledger_apply(struct ledger *ledger, const struct plan *plan);
 
 /*
- * Another agent serves: ledger and daemons are its own, and nothing of either is written, or said, until the next plan, for which the
- * ledger is read again.
+ * Another agent serves: ledger and daemons are its own, and nothing of either is written, or said, until the next plan,
+ * for which the ledger is read again.
  */
 void ledger_leave(struct ledger *ledger);
 
@@ -80,15 +84,17 @@ enum ledger_word {
         LEDGER_UNKNOWN, /* nothing yet; kubelet is being asked */
         LEDGER_LISTED,
         /*
-         * What kubelet's record has, and kubelet's list cannot be had: its socket is not mounted, or has not answered for a minute. The
-         * record keeps pods that have ended until kubelet's next Allocate, which may never come, so nobody may wait for what it says.
+         * What kubelet's record has, and kubelet's list cannot be had: its socket is not mounted, or has not answered
+         * for a minute. The record keeps pods that have ended until kubelet's next Allocate, which may never come, so
+         * nobody may wait for what it says.
          */
         LEDGER_STALE,
 };
 
 /*
- * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its record else, which is
- * at hand at once and may have pods that ended. What was asked for and is not in kubelet's record yet is held, too.
+ * Every device of this node that is held, of whatever resource: as kubelet's list has it, in on_held(), and by its
+ * record else, which is at hand at once and may have pods that ended. What was asked for and is not in kubelet's record
+ * yet is held, too.
  */
 enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct rollout_held **ret, size_t *ret_count);
 

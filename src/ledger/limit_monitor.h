@@ -1,47 +1,51 @@
 /*
- * The limit monitor compares the allocations of containers with what their processes really have, by the facts of mps/wire/status.h.
- * It says which limits are violated and which client is to be terminated. Pure: the caller passes in allocations, status and time.
+ * The limit monitor compares the allocations of containers with what their processes really have, by the facts of
+ * mps/wire/status.h. It says which limits are violated and which client is to be terminated. Pure: the caller passes in
+ * allocations, status and time.
  *
- * Example: a container of pod team/a holds 2 of 10 replicas of a GPU with 40960 MiB: 8192 MiB. It runs two processes with 5000 MiB each. The
- * driver limits each process to 8192 MiB and sees no violation; the monitor adds up 10000 MiB, lets 2·LIMIT_MONITOR_TOLERANCE_MIB
- * pass, and has a violation of kind memory. It is reported at a poll at least LIMIT_MONITOR_LASTING_MS later, if it still stands and
- * kubelet has answered a question asked after both processes were seen. With `guard: terminate` kubelet is asked once more; then one
- * client, one with the most memory, is terminated. If the other one still violated the limit, it would be terminated
- * LIMIT_MONITOR_PATIENCE_MS later.
+ * Example: a container of pod team/a holds 2 of 10 replicas of a GPU with 40960 MiB: 8192 MiB. It runs two processes
+ * with 5000 MiB each. The driver limits each process to 8192 MiB and sees no violation; the monitor adds up 10000 MiB,
+ * lets 2·LIMIT_MONITOR_TOLERANCE_MIB pass, and has a violation of kind memory. It is reported at a poll at least
+ * LIMIT_MONITOR_LASTING_MS later, if it still stands and kubelet has answered a question asked after both processes
+ * were seen. With `guard: terminate` kubelet is asked once more; then one client, one with the most memory, is
+ * terminated. If the other one still violated the limit, it would be terminated LIMIT_MONITOR_PATIENCE_MS later.
  *
- * A process belongs to the pod of its cgroup; the tenant may have changed its environment (WARPSHARE_GRANT). So a process is counted to
- * the one allocation that its pod has on the unit. If there are several, it is counted to the one it claims, if that is one of them, and to
- * all of them together. A claim never leads to the allocation of another pod.
+ * A process belongs to the pod of its cgroup; the tenant may have changed its environment (WARPSHARE_GRANT). So a
+ * process is counted to the one allocation that its pod has on the unit. If there are several, it is counted to the one
+ * it claims, if that is one of them, and to all of them together. A claim never leads to the allocation of another pod.
  *
- *   memory    The processes counted to an allocation have more memory on the unit than it allows, added up. Contexts count, as
- *             in the driver's limit; LIMIT_MONITOR_TOLERANCE_MIB a process are let pass, because the driver rounds up to blocks.
+ *   memory    The processes counted to an allocation have more memory on the unit than it allows, added up. Contexts
+ *             count, as in the driver's limit; LIMIT_MONITOR_TOLERANCE_MIB a process are let pass, because the driver
+ *             rounds up to blocks.
  *   limit     By its log, the server allows a process more than the allocation, by more than rounding explains
- *             (LIMIT_MONITOR_TOLERANCE_MIB, LIMIT_MONITOR_TOLERANCE_PERMILLE). Only in the default tier, where the server's limits are the
- *             allocation's: elsewhere the client's variables, its partition or its namespace lower them, which no log shows. Never
- *             terminates.
+ *             (LIMIT_MONITOR_TOLERANCE_MIB, LIMIT_MONITOR_TOLERANCE_PERMILLE). Only in the default tier, where the
+ *             server's limits are the allocation's: elsewhere the client's variables, its partition or its namespace
+ *             lower them, which no log shows. Never terminates.
  *   unallocated  Processes of a pod that has no allocation on the unit and is not in kubelet's record.
  *   claim     A process claims an allocation that is not its pod's.
- *   variable  A program was started without the allocation's CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or with a larger one, where nothing
- *             else enforces its threads (tier verified): it may use up to what the daemon allows. This is what /proc shows, the
- *             environment at the start; what the program sets or unsets later is not seen, and its real use is not measured. Never
- *             terminates.
- *   unknown   A process whose owner is unknown: no PID, no pod in its cgroup, no allocation that could be its own while some
- *             allocations have no known owner yet, or a pod that kubelet's record has without a share of this unit. Proves nothing.
+ *   variable  A program was started without the allocation's CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or with a larger one,
+ *             where nothing else enforces its threads (tier verified): it may use up to what the daemon allows. This is
+ *             what /proc shows, the environment at the start; what the program sets or unsets later is not seen, and
+ *             its real use is not measured. Never terminates.
+ *   unknown   A process whose owner is unknown: no PID, no pod in its cgroup, no allocation that could be its own while
+ *             some allocations have no known owner yet, or a pod that kubelet's record has without a share of this
+ *             unit. Proves nothing.
  *
- * Allocations and their owners may be out of date: a process may be of a container that kubelet has not listed to us yet. kubelet
- * records a container's devices before it starts; so evidence against a process counts only with an answer of kubelet to a question
- * that was asked after the process had been seen. Until then nothing but unknown is reported, and |wants_list| asks for kubelet's
- * list. Without such answers there are no other violations. Where kubelet could name the owner, unknown waits for its answer as well,
- * for LIMIT_MONITOR_UNLISTED_MS at most: a program may run before kubelet has been asked whose the newest allocation is.
+ * Allocations and their owners may be out of date: a process may be of a container that kubelet has not listed to us
+ * yet. kubelet records a container's devices before it starts; so evidence against a process counts only with an answer
+ * of kubelet to a question that was asked after the process had been seen. Until then nothing but unknown is reported,
+ * and |wants_list| asks for kubelet's list. Without such answers there are no other violations. Where kubelet could
+ * name the owner, unknown waits for its answer as well, for LIMIT_MONITOR_UNLISTED_MS at most: a program may run before
+ * kubelet has been asked whose the newest allocation is.
  *
- * A violation counts when every poll for LIMIT_MONITOR_LASTING_MS, two at least, has seen it. It is reported once, and once more when
- * it is gone. With a poll every 2 s that is within 5 s.
+ * A violation counts when every poll for LIMIT_MONITOR_LASTING_MS, two at least, has seen it. It is reported once, and
+ * once more when it is gone. With a poll every 2 s that is within 5 s.
  *
- * Only memory and unallocated can be certain (any process that reaches the daemon's socket can write a line of its log): the pod must
- * be the cgroup's, no claim was needed, no allocation of the pod is a guess, kubelet's answer is newer than the newest allocation, and,
- * for memory, all processes that were added up are of one container. A client is terminated only for a certain violation, after
- * another answer of kubelet to a question that was asked after the violation had become certain and no older than
- * LIMIT_MONITOR_FRESH_MS. One client is terminated at a time.
+ * Only memory and unallocated can be certain (any process that reaches the daemon's socket can write a line of its
+ * log): the pod must be the cgroup's, no claim was needed, no allocation of the pod is a guess, kubelet's answer is
+ * newer than the newest allocation, and, for memory, all processes that were added up are of one container. A client is
+ * terminated only for a certain violation, after another answer of kubelet to a question that was asked after the
+ * violation had become certain and no older than LIMIT_MONITOR_FRESH_MS. One client is terminated at a time.
  */
 #pragma once
 
@@ -64,12 +68,20 @@ struct limit_monitor_allocation {
         uint64_t limit_mib;            /* 0: none */
         unsigned int threads_permille; /* 1000: no limit */
         enum mps_tier tier;
-        bool is_guess; /* on which unit it is, its id, or its limits are not known for certain: its record was lost, or what it declares */
+        /*
+         * on which unit it is, its id, or its limits are not known for certain: its record was lost, or what it
+         * declares
+         */
+        bool is_guess;
 };
 
-/* How much the allocations and their owners are worth. Times are on the clock of limit_monitor_poll(); INT64_MIN: never. */
+/*
+ * How much the allocations and their owners are worth. Times are on the clock of limit_monitor_poll(); INT64_MIN:
+ * never.
+ */
 struct limit_monitor_proof {
-        int64_t listed_at; /* when kubelet was asked for the newest list that it has answered, and that is in the allocations */
+        /* when kubelet was asked for the newest list that it has answered, and that is in the allocations */
+        int64_t listed_at;
         int64_t allocated_at;   /* when the newest allocation was given */
         const struct map *pods; /* UIDs of the pods in kubelet's record; NULL: none */
 };
@@ -98,7 +110,8 @@ struct limit_violation {
         const char *container_id; /* of |client|, or NULL */
         const char *allocation;   /* that counts, or is claimed; NULL: none, or several */
         uint64_t
-                measured; /* memory, stranger: MiB; limit: MiB or permille; variable: permille; unknown: processes; else 0 */
+                /* memory, stranger: MiB; limit: MiB or permille; variable: permille; unknown: processes; else 0 */
+                measured;
         uint64_t granted; /* in the same measure */
         const char *text; /* one sentence with all of it */
         int64_t since;    /* milliseconds, on the clock of limit_monitor_poll() */
@@ -122,8 +135,8 @@ struct limit_monitor *limit_monitor_new(void);
 struct limit_monitor *limit_monitor_free(struct limit_monitor *limit_monitor); /* accepts NULL, returns NULL */
 
 /*
- * One look. |now| is in milliseconds and never goes back. |*ret| and all in it are valid until the next look. With GUARD_OFF
- * there are no violations, and those told before are gone.
+ * One look. |now| is in milliseconds and never goes back. |*ret| and all in it are valid until the next look. With
+ * GUARD_OFF there are no violations, and those told before are gone.
  */
 void limit_monitor_poll(struct limit_monitor *limit_monitor, enum guard_mode mode,
         const struct limit_monitor_allocation *allocations, size_t n_allocations, const struct mps_status *status,

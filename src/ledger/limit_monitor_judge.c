@@ -1,6 +1,6 @@
 /*
- * Which allocation a process belongs to, and which limit it violates. Each process is counted to an account: an allocation, all allocations
- * of a pod on a unit together, a pod that has no allocation there, or no pod.
+ * Which allocation a process belongs to, and which limit it violates. Each process is counted to an account: an
+ * allocation, all allocations of a pod on a unit together, a pod that has no allocation there, or no pod.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -144,7 +144,10 @@ static struct reported mps_report_describe(const struct mps_report *report, cons
         };
 }
 
-/* "; MPS clients of user 1000: pod 1e2f…, …": the pods whose processes run under the owners' users, which may be several. */
+/*
+ * "; MPS clients of user 1000: pod 1e2f…, …": the pods whose processes run under the owners' users, which may be
+ * several.
+ */
 static void add_pods_of_user(struct strbuf *text, const struct mps_status *status, uid_t uid)
 {
         const char *reported_pods[PODS_OF_A_USER];
@@ -171,8 +174,8 @@ static void add_pods_of_user(struct strbuf *text, const struct mps_status *statu
 }
 
 /*
- * Once for each time that it fills; |daemon| has it alone, NULL: all that have none. A supervisor that has just started may not have looked
- * yet: that is no news.
+ * Once for each time that it fills; |daemon| has it alone, NULL: all that have none. A supervisor that has just started
+ * may not have looked yet: that is no news.
  */
 static bool report_shm(const struct mps_report *report, const struct mps_status *status, const struct mps_shm *shm,
         const struct mps_daemon_status *daemon, bool was_full)

@@ -1,6 +1,7 @@
 /*
  * What the agent tells of MPS: each change of a daemon, and each violation, once, with the pods concerned: in the log,
- * where the field "event" has the reason, and as Kubernetes events of that reason (kube/node_events.h) on the node and on the pods.
+ * where the field "event" has the reason, and as Kubernetes events of that reason (kube/node_events.h) on the node and
+ * on the pods.
  */
 #pragma once
 

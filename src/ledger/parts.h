@@ -15,8 +15,8 @@
 #include "share/share.h"
 
 /*
- * kubelet lists a container's devices only after it has read our answer, and after a start its list is not whole until it has
- * gathered its pods: so long an allocation is taken for held all the same.
+ * kubelet lists a container's devices only after it has read our answer, and after a start its list is not whole until
+ * it has gathered its pods: so long an allocation is taken for held all the same.
  */
 #define LIST_GRACE_MS INT64_C(10000)
 #define LIMIT_MONITOR_INTERVAL_MS UINT64_C(2000)
@@ -30,7 +30,8 @@ struct ledger_resource {
         struct allocations *allocations;
         bool *unavailable; /* by device */
         bool changed;      /* since it was written */
-        bool is_draining; /* |resource| has the previous sharing policy: nothing new is entered but what is asked for by its ids */
+        /* |resource| has the previous sharing policy: nothing new is entered but what is asked for by its ids */
+        bool is_draining;
 };
 
 /* A device that was asked for, until kubelet has it in its own record: so long no list says who holds it. */
@@ -78,7 +79,8 @@ struct ledger {
         bool list_is_new;      /* in on_held(): |holders| is the answer to the newest of them */
         struct arena over_arena;
         struct map
-                over; /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
+                /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
+                over;
         uv_timer_t list_timer;
         uv_timer_t save_timer;
         uint64_t save_ms;            /* since writing has failed: until the next attempt */
@@ -175,7 +177,10 @@ void ledger_begin_asking(struct ledger *ledger); /* until there is an answer, an
 bool ledger_list_is_whole(struct ledger *ledger);
 /* Has kubelet write its record, where that is in doubt, if it was not asked for that a moment ago, or |at_once|. */
 bool ledger_renew_record(struct ledger *ledger, bool at_once);
-/* False: its list cannot be had, because its socket's folder is not mounted here, or because it has refused for a minute. */
+/*
+ * False: its list cannot be had, because its socket's folder is not mounted here, or because it has refused for a
+ * minute.
+ */
 bool ledger_can_ask(const struct ledger *ledger);
 void ledger_on_list_timer(uv_timer_t *timer);
 
@@ -225,18 +230,27 @@ void ledger_start_declared(struct ledger *ledger, const char *resource, const ch
         broker_started_fn *started, void *context);
 void ledger_on_declared_timer(uv_timer_t *timer);
 /*
- * What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*. |of|: an entry of it in
- * kubelet's record, or NULL.
+ * What the container's sorted |parts| are worth by what is known of it, which is noted; *ret_omits: MPS_LIMITS_NO_*.
+ * |of|: an entry of it in kubelet's record, or NULL.
  */
 void ledger_declare(struct ledger *ledger, const struct checkpoint_entry *of, struct mps_part *parts, size_t n_parts,
         unsigned int *ret_omits);
-/* An error where a unit has no room for |parts| and its sharing policy refuses that. |of|: its entries in kubelet's record, at least one. */
+/*
+ * An error where a unit has no room for |parts| and its sharing policy refuses that. |of|: its entries in kubelet's
+ * record, at least one.
+ */
 int ledger_check_declared(struct ledger *ledger, const struct checkpoint *of, const struct mps_part *parts,
         size_t n_parts, struct error *err) MUST_USE;
-/* What the allocation's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its pod. */
+/*
+ * What the allocation's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its
+ * pod.
+ */
 struct share ledger_share(const struct ledger *ledger, const struct ledger_resource *shared,
         const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess);
-/* After kubelet's list: reads what containers declare that nobody has read yet, and says which units have too little memory for all. */
+/*
+ * After kubelet's list: reads what containers declare that nobody has read yet, and says which units have too little
+ * memory for all.
+ */
 void ledger_read_declared(struct ledger *ledger);
 void ledger_forget_declared(struct ledger *ledger);
 void ledger_refuse_declared(struct ledger *ledger);
@@ -253,7 +267,9 @@ void ledger_forget_several(struct ledger *ledger);
 /* Something has changed that claims may wait for. */
 void ledger_claims_advance(struct ledger *ledger);
 void ledger_on_claims_timer(uv_timer_t *timer);
-/* What the supervisor made for claims; false: that is not known. |ret| has room for ledger_claims_count_devices() more. */
+/*
+ * What the supervisor made for claims; false: that is not known. |ret| has room for ledger_claims_count_devices() more.
+ */
 bool ledger_claims_add_made(
         const struct ledger *ledger, struct arena *arena, struct mps_allocation_request *ret, size_t *count);
 /* An MPS client is of a pod that no claim on its unit is known to be used by. */
@@ -273,7 +289,10 @@ const struct mps_daemon_status *ledger_claims_find_daemon(
         const struct ledger *ledger, const struct ledger_claim_device *device);
 /* Adds the daemons that claims need. */
 void ledger_claims_want(const struct ledger *ledger, struct arena *arena, struct mps_wanted *wanted);
-/* All daemons that the claim needs are ready, and those that it excludes have ended; else an error says what is missing. */
+/*
+ * All daemons that the claim needs are ready, and those that it excludes have ended; else an error says what is
+ * missing.
+ */
 int ledger_claims_check_needs(
         const struct ledger *ledger, const struct ledger_claim *claim, struct error *err) MUST_USE;
 

@@ -1,6 +1,7 @@
 /*
- * Events for the pods that hold a part of a unit. Under MPS the ledger knows to which unit a container is bound; of all else the ids
- * that kubelet lists tell. kubelet is asked for each, since a list is kept only as long as something is held under MPS.
+ * Events for the pods that hold a part of a unit. Under MPS the ledger knows to which unit a container is bound; of all
+ * else the ids that kubelet lists tell. kubelet is asked for each, since a list is kept only as long as something is
+ * held under MPS.
  */
 #include "ledger/parts.h"
 

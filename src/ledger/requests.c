@@ -183,8 +183,8 @@ static int requests_settle(struct bind *bind, struct error *err)
 }
 
 /*
- * An allocation may be of a pod that has ended, or of an init container that runs. kubelet's record shows which, once kubelet writes it:
- * kubelet asks for this container, so it knows by now which pods have ended.
+ * An allocation may be of a pod that has ended, or of an init container that runs. kubelet's record shows which, once
+ * kubelet writes it: kubelet asks for this container, so it knows by now which pods have ended.
  */
 static bool wait_for_record(struct bind *bind)
 {

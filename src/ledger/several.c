@@ -1,6 +1,7 @@
 /*
- * Containers that hold devices of several resources and do not get all of them: looked for in kubelet's record when something was
- * allocated, and told once each, in the log and as an event of the pod. kubelet's list is asked for the pod's name.
+ * Containers that hold devices of several resources and do not get all of them: looked for in kubelet's record when
+ * something was allocated, and told once each, in the log and as an event of the pod. kubelet's list is asked for the
+ * pod's name.
  */
 #include <string.h>
 

@@ -1,9 +1,11 @@
 /*
- * What is made when a container starts: CDI devices with the limits of all that it holds at the daemon of the node, and with those that it
- * declares itself, at whatever daemon. kubelet tells the ids of one resource; which other shares the same container has, and which device each answer named, stands in kubelet's record, which it has
- * written by then. That has init containers, too, and needs no socket.
+ * What is made when a container starts: CDI devices with the limits of all that it holds at the daemon of the node, and
+ * with those that it declares itself, at whatever daemon. kubelet tells the ids of one resource; which other shares the
+ * same container has, and which device each answer named, stands in kubelet's record, which it has written by then.
+ * That has init containers, too, and needs no socket.
  *
- * An init container may have had the same ids as one that comes after it, so every container that has just these ids is made ready.
+ * An init container may have had the same ids as one that comes after it, so every container that has just these ids is
+ * made ready.
  */
 #include <string.h>
 
@@ -213,7 +215,10 @@ bool ledger_has_just(const struct checkpoint_entry *entry, const char *resource,
         return found == n_ids;
 }
 
-/* kubelet's record does not have it, or cannot be read: the ledger knows this allocation, and of no other that the container may have. */
+/*
+ * kubelet's record does not have it, or cannot be read: the ledger knows this allocation, and of no other that the
+ * container may have.
+ */
 static int make_by_allocations(
         struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
 {
@@ -325,7 +330,10 @@ void ledger_describe_pod(struct ledger *ledger, const struct checkpoint *record,
                         make_container(ledger, record, &record->entries[i], true, &err);
 }
 
-/* Their files are gone after a reboot, and a container is made again with the names that it had. Those of pods that went meanwhile go. */
+/*
+ * Their files are gone after a reboot, and a container is made again with the names that it had. Those of pods that
+ * went meanwhile go.
+ */
 void ledger_make_all(struct ledger *ledger)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;

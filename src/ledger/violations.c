@@ -85,8 +85,8 @@ static void add_monitored(const struct ledger *ledger, const struct ledger_resou
 }
 
 /*
- * The pods that were named at Prepare, and one that is not known: kubelet does not ask again when another pod uses the same claim, so
- * whoever has no allocation on that unit may be one of these.
+ * The pods that were named at Prepare, and one that is not known: kubelet does not ask again when another pod uses the
+ * same claim, so whoever has no allocation on that unit may be one of these.
  */
 static void add_claimed(const struct ledger *ledger, const struct ledger_claim_state *state,
         struct limit_monitor_allocation *allocations, size_t *n_allocations)

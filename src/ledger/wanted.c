@@ -1,11 +1,11 @@
 /*
  * Sends all present allocations to the supervisor of the daemons, which compares them with what it has made
- * (mps/supervisor/allocations.c has the rule). So nothing is left of a container that has ended, even if its release was
- * lost, and a running container lacks nothing.
+ * (mps/supervisor/allocations.c has the rule). So nothing is left of a container that has ended, even if its release
+ * was lost, and a running container lacks nothing.
  *
- * The list is sent only if each allocation has its original id and its share is known: the supervisor removes what the list
- * does not name. Example: of three containers one was found in kubelet's list alone, because the record was lost. Its id is
- * a guess, so no list is sent, and the supervisor keeps all that it has.
+ * The list is sent only if each allocation has its original id and its share is known: the supervisor removes what the
+ * list does not name. Example: of three containers one was found in kubelet's list alone, because the record was lost.
+ * Its id is a guess, so no list is sent, and the supervisor keeps all that it has.
  *
  * And the names of who has what, for people who ask the supervisor.
  */
@@ -16,7 +16,10 @@
 #include "ledger/claims.h"
 #include "share/mps_wanted.h"
 
-/* If the record was lost, the id was derived from the devices (share/allocations_sync.c), and the original id is unknown. */
+/*
+ * If the record was lost, the id was derived from the devices (share/allocations_sync.c), and the original id is
+ * unknown.
+ */
 #define GUESSED_ID_LENGTH ((size_t)17)
 
 static bool is_known(const struct allocation *allocation)

@@ -1,11 +1,11 @@
 /*
- * Metrics as Prometheus reads them: the text format, version 0.0.4. Pure: numbers and labels in, text out. What the numbers mean,
- * their owner knows; docs/metrics.md lists them all.
+ * Metrics as Prometheus reads them: the text format, version 0.0.4. Pure: numbers and labels in, text out. What the
+ * numbers mean, their owner knows; docs/metrics.md lists them all.
  *
- * One family after the other: its head, then its samples, since the format wants them together. Labels come from outside and
- * may be anything: it is cut at EXPOSITION_LABEL_MAX bytes, and what is not UTF-8 becomes '?', because one bad byte costs the
- * reader the whole page. A page has at most EXPOSITION_MAX bytes: samples beyond are left out, and their number is in the text's
- * last family, warpshare_exposition_dropped_samples, which is there only then.
+ * One family after the other: its head, then its samples, since the format wants them together. Labels come from
+ * outside and may be anything: it is cut at EXPOSITION_LABEL_MAX bytes, and what is not UTF-8 becomes '?', because one
+ * bad byte costs the reader the whole page. A page has at most EXPOSITION_MAX bytes: samples beyond are left out, and
+ * their number is in the text's last family, warpshare_exposition_dropped_samples, which is there only then.
  */
 #pragma once
 
@@ -20,7 +20,10 @@
 
 enum exposition_type { EXPOSITION_GAUGE, EXPOSITION_COUNTER };
 
-/* Names are ours: [a-z0-9_], and a literal. A label without a value is left out, which means the same to Prometheus as an empty one. */
+/*
+ * Names are ours: [a-z0-9_], and a literal. A label without a value is left out, which means the same to Prometheus as
+ * an empty one.
+ */
 struct exposition_label {
         const char *name;  /* NULL ends the list */
         const char *value; /* or NULL */

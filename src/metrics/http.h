@@ -1,8 +1,8 @@
 /*
- * GET /metrics, GET /node, GET /healthz and GET /livez on a TCP port, for Prometheus, for `warpshare top` and its like, and for kubelet's
- * probes. It knows nothing of what the pages say. /healthz asks whether all is well; /livez is answered by whoever can answer, since a restart mends a loop that hangs, and nothing
- * else of what /healthz complains about.
- * HTTP itself, with its bounds and deadlines, is http/server.h.
+ * GET /metrics, GET /node, GET /healthz and GET /livez on a TCP port, for Prometheus, for `warpshare top` and its like,
+ * and for kubelet's probes. It knows nothing of what the pages say. /healthz asks whether all is well; /livez is
+ * answered by whoever can answer, since a restart mends a loop that hangs, and nothing else of what /healthz complains
+ * about. HTTP itself, with its bounds and deadlines, is http/server.h.
  */
 #pragma once
 
@@ -30,13 +30,17 @@ struct metrics_http_options {
         uv_loop_t *loop;
         const char *address; /* "127.0.0.1:9400", "[::1]:9400"; ":9400": every address; port 0: the kernel chooses */
         char *(*metrics)(void *data); /* the page, which is freed */
-        /* The page of the node, JSON, which is freed; NULL: there is none. What is asked for by `?history=1` and `?processes=1` */
+        /*
+         * The page of the node, JSON, which is freed; NULL: there is none. What is asked for by `?history=1` and
+         * `?processes=1`
+         */
         char *(*node)(bool has_history, bool has_processes, void *data);
         char *(*ailment)(void *data); /* why all is not well, one sentence, which is freed; NULL: well */
         /*
-         * May the sender of this header Authorization (NULL: none was sent) read |path|? Asked for /metrics and /node, of local clients
-         * (http_request_is_local()) only where |asks_local|. |done| is called once, at once or later, or cancel() ends the question: what ask() returned; NULL if |done|
-         * was called already. ask NULL: everybody may.
+         * May the sender of this header Authorization (NULL: none was sent) read |path|? Asked for /metrics and /node,
+         * of local clients (http_request_is_local()) only where |asks_local|. |done| is called once, at once or later,
+         * or cancel() ends the question: what ask() returned; NULL if |done| was called already. ask NULL: everybody
+         * may.
          */
         void *(*ask)(
                 const char *authorization, const char *path, metrics_permission_fn *done, void *waiting, void *data);

@@ -32,7 +32,9 @@ static void PRINTF_LIKE(2, 3) change_report(const struct work *work, const char 
         work->change->options->report(text, work->change->options->data);
 }
 
-/* Before a step forward the record has to be on the disk. What is undone goes on without: better undone than recorded. */
+/*
+ * Before a step forward the record has to be on the disk. What is undone goes on without: better undone than recorded.
+ */
 static int change_save(const struct work *work)
 {
         struct error err;
@@ -311,7 +313,10 @@ static void place_item(
                 item->devices[i] = (struct mig_record_device){.uuid = "", .slices = made->shape.computes[i]};
 }
 
-/* What was planned without knowing the profiles has its placements now: as many instances, since they are divided in the same way. */
+/*
+ * What was planned without knowing the profiles has its placements now: as many instances, since they are divided in
+ * the same way.
+ */
 static int place_items(const struct work *work, struct mig_view *view)
 {
         struct arena *arena = &work->change->arena;

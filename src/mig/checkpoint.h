@@ -64,8 +64,8 @@ int mig_checkpoint_read(struct mig_checkpoint *ret, struct arena *arena, const c
 /*
  * What restoring |checkpoint| changes on |node|: as mig_plan_build() says it, with the placements of the checkpoint.
  * What is at its place already stays. GPUs that the checkpoint does not have are not named. With |is_mode_only| only
- * those whose mode differs are, and get no instances. Refused: a GPU that is not there, and an instance that its GPU cannot
- * have.
+ * those whose mode differs are, and get no instances. Refused: a GPU that is not there, and an instance that its GPU
+ * cannot have.
  */
 int mig_checkpoint_plan(struct mig_plan *ret, struct arena *arena, const struct mig_node *node,
         const struct mig_checkpoint *checkpoint, bool is_mode_only, struct error *err) MUST_USE;

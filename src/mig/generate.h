@@ -4,7 +4,8 @@
  *
  *   all-disabled    MIG off
  *   all-enabled     MIG on, without devices
- *   all-balanced    2 of one slice, 1 of two and, on GPUs of seven slices, 1 of three; of the smallest memory, without attributes
+ *   all-balanced    2 of one slice, 1 of two and, on GPUs of seven slices, 1 of three; of the smallest memory, without
+ *                   attributes
  *   all-<profile>   as many of the profile as fit, '+' written as '.': all-1g.10gb, all-1g.10gb.me
  *
  * Where GPUs of several models have MIG, each entry has a filter. A configuration is there under every name that its

@@ -17,7 +17,9 @@ static uint64_t memory_of(const struct geometry_profile *profile, unsigned int s
         return ((UINT64_C(1) << profile->size) - 1) << start;
 }
 
-/* Makes what is missing of |profile| and those after it; starts of one profile only go up, for its instances are alike. */
+/*
+ * Makes what is missing of |profile| and those after it; starts of one profile only go up, for its instances are alike.
+ */
 static bool make(struct search *search, size_t profile, unsigned int from, uint64_t used)
 {
         while (profile < search->gpu->n_profiles && search->missing[profile] == 0) {

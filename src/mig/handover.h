@@ -1,10 +1,11 @@
 /*
- * What a change of the MIG geometry takes from the node's users while it lasts: of each GPU that changes, everything but the MIG devices that
- * stay. It is read from the answer of `warpshare mig plan --output json`, and kept on disk as that text, so that a process that starts in the
- * middle of a change withdraws the same. Pure, but for the file.
+ * What a change of the MIG geometry takes from the node's users while it lasts: of each GPU that changes, everything
+ * but the MIG devices that stay. It is read from the answer of `warpshare mig plan --output json`, and kept on disk as
+ * that text, so that a process that starts in the middle of a change withdraws the same. Pure, but for the file.
  *
- * Example: GPU-a has MIG-1 and MIG-2, and is to have MIG-1 and something larger. MIG-2 is taken, and whatever MIG device appears on GPU-a before
- * the change is complete, since the change may still be undone. MIG-1 is not taken, and neither is anything of GPU-b, which stays as it is.
+ * Example: GPU-a has MIG-1 and MIG-2, and is to have MIG-1 and something larger. MIG-2 is taken, and whatever MIG
+ * device appears on GPU-a before the change is complete, since the change may still be undone. MIG-1 is not taken, and
+ * neither is anything of GPU-b, which stays as it is.
  */
 #pragma once
 
@@ -34,7 +35,10 @@ struct mig_handover {
         size_t n_gpus;
 };
 
-/* |output| may have lines of a log before and after the JSON object, which begins a line. The handover is empty if it fails. */
+/*
+ * |output| may have lines of a log before and after the JSON object, which begins a line. The handover is empty if it
+ * fails.
+ */
 int mig_handover_read(struct mig_handover *ret, const char *output, struct error *err) MUST_USE;
 void mig_handover_done(struct mig_handover *handover);
 

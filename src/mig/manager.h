@@ -1,6 +1,7 @@
 /*
- * The MIG manager: brings a node to the MIG configuration that its label names. It decides what is to be done next, and is pure: events in, a
- * phase out, no process, no clock, no API. agent/mig.h carries the phases out inside the agent, cmd/nvidia/mig_manager.c beside NVIDIA's components.
+ * The MIG manager: brings a node to the MIG configuration that its label names. It decides what is to be done next, and
+ * is pure: events in, a phase out, no process, no clock, no API. agent/mig.h carries the phases out inside the agent,
+ * cmd/nvidia/mig_manager.c beside NVIDIA's components.
  *
  *   idle ───WANT, AGAIN──► planning ──SAME──► idle: success
  *     ▲                       │ CHANGES: pending
@@ -17,13 +18,14 @@
  *                          ▼                        └── FAILED in any phase from waiting on; also if the label is removed meanwhile
  *                       failed ──TIMEOUT (30 s, doubled to 10 min), WANT, AGAIN──► planning
  *
- * A process that starts begins with |resuming|: what another one had begun is finished or undone, before anything else; so is a change of
- * which nobody knows how far it came, since it hung and was killed (BROKEN). If that fails it is
+ * A process that starts begins with |resuming|: what another one had begun is finished or undone, before anything else;
+ * so is a change of which nobody knows how far it came, since it hung and was killed (BROKEN). If that fails it is
  * tried again, and the GPUs concerned stay withdrawn. Then it continues with |retaking|.
  *
- * Until |applying| nothing has been touched, so another label value starts over with |planning|, and no value gives everything back. From
- * |applying| on the change is carried through; only the newest value, and the newest configurations (AGAIN), count afterwards. A change whose plan fails is tried again too, since
- * the file or the GPUs may be right by then; not so one that needs a reboot, which would interrupt the users of the GPUs for nothing.
+ * Until |applying| nothing has been touched, so another label value starts over with |planning|, and no value gives
+ * everything back. From |applying| on the change is carried through; only the newest value, and the newest
+ * configurations (AGAIN), count afterwards. A change whose plan fails is tried again too, since the file or the GPUs
+ * may be right by then; not so one that needs a reboot, which would interrupt the users of the GPUs for nothing.
  */
 #pragma once
 
@@ -71,7 +73,8 @@ enum mig_event {
         MIG_EVENT_APPLIED,
         MIG_EVENT_NEEDS_REBOOT, /* mig_manager.reason says why no reset did it, or is "" */
         MIG_EVENT_BROKEN,       /* nobody knows what became of the change: it is resumed. mig_manager.reason was set */
-        MIG_EVENT_FAILED, /* mig_manager.reason was set; everything is as it was before the phase, as far as it could be */
+        /* mig_manager.reason was set; everything is as it was before the phase, as far as it could be */
+        MIG_EVENT_FAILED,
         MIG_EVENT_RETAKEN,
         MIG_EVENT_TIMEOUT, /* of mig_manager.timeout_ms */
 };
@@ -81,8 +84,8 @@ enum mig_event {
 enum mig_state { MIG_STATE_NONE, MIG_STATE_PENDING, MIG_STATE_SUCCESS, MIG_STATE_FAILED, MIG_STATE_REBOOTING };
 
 /*
- * What became of a change, as metrics count it. A change that a process before had begun, or that hung, and that was finished or undone when
- * it was resumed, is resumed.
+ * What became of a change, as metrics count it. A change that a process before had begun, or that hung, and that was
+ * finished or undone when it was resumed, is resumed.
  */
 enum mig_result {
         MIG_RESULT_APPLIED,
@@ -122,8 +125,8 @@ void mig_manager_begin(struct mig_manager *manager, bool is_withdrawn);
 bool mig_manager_want(struct mig_manager *manager, const char *name);
 
 /*
- * True: a phase begins, perhaps the same one anew, and is to be carried out. What does not belong to the present phase, such as the answer
- * of something that was given up, changes nothing.
+ * True: a phase begins, perhaps the same one anew, and is to be carried out. What does not belong to the present phase,
+ * such as the answer of something that was given up, changes nothing.
  */
 bool mig_manager_step(struct mig_manager *manager, enum mig_event event);
 

@@ -1,6 +1,6 @@
 /*
- * The GPUs of this node with their MIG geometry, all that NVML sees, in NVML's order, read once. It calls the driver and blocks
- * (gpu/mig_instances.h): only a thread or a process that may hang calls it.
+ * The GPUs of this node with their MIG geometry, all that NVML sees, in NVML's order, read once. It calls the driver
+ * and blocks (gpu/mig_instances.h): only a thread or a process that may hang calls it.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct mig_node {
 unsigned int mig_device_compute(const struct mig_gpu_instance *instance, size_t index);
 
 /*
- * Everything that |ret| points to is in |arena|. A GPU that cannot be read is there with its |problem|; texts that NVML does
- * not report are "".
+ * Everything that |ret| points to is in |arena|. A GPU that cannot be read is there with its |problem|; texts that NVML
+ * does not report are "".
  */
 int mig_node_read(struct mig_node *ret, struct arena *arena, const struct nvml *nvml, struct error *err) MUST_USE;

@@ -16,8 +16,8 @@
  * GPU counts for it, and a GPU without one is left alone. |devices| counts NVML's indices, whatever the filter says; an
  * index that the node does not have is for no GPU. The same structs are what is generated (mig/generate.h) and written.
  *
- * A profile may have any of the names that drivers give it (mig/profile_text.h). "1c.3g.20gb" is a compute instance that has not all of its
- * GPU instance: mig/shape.h says which share one.
+ * A profile may have any of the names that drivers give it (mig/profile_text.h). "1c.3g.20gb" is a compute instance
+ * that has not all of its GPU instance: mig/shape.h says which share one.
  *
  * Errors name the file, the line, the key and the value: "config '/etc/mig.yaml' line 4: mig-configs.mixed[0].devices:
  * …".

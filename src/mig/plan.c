@@ -11,8 +11,8 @@ static_assert(NVML_GPU_INSTANCE_PROFILE_COUNT + GEOMETRY_MAX_INSTANCES <= GEOMET
         "more profiles, whole and divided, than the search takes");
 
 /*
- * One GPU as the search has it. For the search, GPU instances of one profile that are divided in different ways are of different profiles: one
- * of them cannot stay in the place of the other.
+ * One GPU as the search has it. For the search, GPU instances of one profile that are divided in different ways are of
+ * different profiles: one of them cannot stay in the place of the other.
  */
 struct problem {
         struct arena *arena;
@@ -107,8 +107,8 @@ static void want_divided(struct problem *problem, size_t profile, const struct m
 }
 
 /*
- * The parts of |profile|: those that are there as they are, and the others in as few instances as they need. With |in_fewest| nothing is kept
- * that would take more instances than all of them need.
+ * The parts of |profile|: those that are there as they are, and the others in as few instances as they need. With
+ * |in_fewest| nothing is kept that would take more instances than all of them need.
  */
 static void divide(struct problem *problem, size_t profile, bool in_fewest)
 {

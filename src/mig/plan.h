@@ -2,10 +2,10 @@
  * What a MIG configuration makes of a node: for each GPU which of its instances stay, which go, and what is made where.
  * Pure.
  *
- * An instance stays if it is wanted with the compute instances that it has: one of all its slices, or those of devices that share it
- * (mig/shape.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no profiles; then what
- * is made has no placement yet, and whether it fits shows when MIG is enabled. It knows nothing of processes: who uses
- * what goes is asked by mig/change.h.
+ * An instance stays if it is wanted with the compute instances that it has: one of all its slices, or those of devices
+ * that share it (mig/shape.h). As many stay as can (mig/geometry.h). While MIG is disabled, drivers before R550 list no
+ * profiles; then what is made has no placement yet, and whether it fits shows when MIG is enabled. It knows nothing of
+ * processes: who uses what goes is asked by mig/change.h.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * Carries out what the MIG manager decides (mig/manager.h), as far as that is the same wherever it runs: `warpshare mig` as child processes,
- * since NVML may hang and they may be killed at any moment, the record of what is withdrawn, and the timers. Its owner withdraws and releases
- * the GPUs, takes them back, and tells the node's state.
+ * Carries out what the MIG manager decides (mig/manager.h), as far as that is the same wherever it runs: `warpshare
+ * mig` as child processes, since NVML may hang and they may be killed at any moment, the record of what is withdrawn,
+ * and the timers. Its owner withdraws and releases the GPUs, takes them back, and tells the node's state.
  *
  *         run                                                  owner
  *     want(name) ──► planning: mig plan
@@ -26,7 +26,8 @@
 struct mig_run;
 
 /*
- * Options of `warpshare mig` by which a child reads NVML as its parent does. NULL-terminated, in |arena|; "": the child's default.
+ * Options of `warpshare mig` by which a child reads NVML as its parent does. NULL-terminated, in |arena|; "": the
+ * child's default.
  */
 const char *const *mig_run_reading(struct arena *arena, const char *driver_root, const char *library);
 
@@ -59,8 +60,8 @@ void mig_run_event(struct mig_run *run, enum mig_event event, const char *reason
 void mig_run_explain(struct mig_run *run, const char *reason);
 
 /*
- * --mode-change of the next `mig apply`, a text that lasts. |why|, copied, is part of the reason where the node has to be rebooted; "": nothing
- * is known.
+ * --mode-change of the next `mig apply`, a text that lasts. |why|, copied, is part of the reason where the node has to
+ * be rebooted; "": nothing is known.
  */
 void mig_run_set_mode_change(struct mig_run *run, const char *mode_change, const char *why);
 

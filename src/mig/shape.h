@@ -1,11 +1,12 @@
 /*
  * How compute instances are divided among GPU instances of one profile. Pure.
  *
- * "1c.3g.20gb: 2" and "2c.3g.20gb: 1" are three MIG devices. The first two and the third do not fit into one GPU instance of three slices, so
- * they take two: one of 2 and 1 slices, and one of 1 slice. A whole device, "3g.20gb", is not looked at here: it has a GPU instance of its own.
+ * "1c.3g.20gb: 2" and "2c.3g.20gb: 1" are three MIG devices. The first two and the third do not fit into one GPU
+ * instance of three slices, so they take two: one of 2 and 1 slices, and one of 1 slice. A whole device, "3g.20gb", is
+ * not looked at here: it has a GPU instance of its own.
  *
- * The driver decides where a compute instance is in its GPU instance. The largest are made first, which leaves the others their places; where
- * the driver finds none all the same, it refuses the last, and the change is taken back.
+ * The driver decides where a compute instance is in its GPU instance. The largest are made first, which leaves the
+ * others their places; where the driver finds none all the same, it refuses the last, and the change is taken back.
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 /*
- * A GPU of the record of a change, as the driver has it now: which of its instances is which item, and which are nobody's. It calls the
- * driver and blocks.
+ * A GPU of the record of a change, as the driver has it now: which of its instances is which item, and which are
+ * nobody's. It calls the driver and blocks.
  *
- * Example: the record says that 3g.40gb at 4 is MAKING, and the driver has it without its compute instance. Then it is that item's, stays
- * MAKING, and has to go before it is made again. A 1g.10gb at 0 that the record does not have, or has as ABSENT and not wanted, is external:
- * somebody else made it since.
+ * Example: the record says that 3g.40gb at 4 is MAKING, and the driver has it without its compute instance. Then it is
+ * that item's, stays MAKING, and has to go before it is made again. A 1g.10gb at 0 that the record does not have, or
+ * has as ABSENT and not wanted, is external: somebody else made it since.
  */
 #pragma once
 
@@ -20,6 +20,9 @@ struct mig_view {
         const struct mig_gpu_instance *external; /* the first that is nobody's; NULL: none */
 };
 
-/* Brings the items of |gpu| to what is found: PRESENT or ABSENT; what is half made or half destroyed stays as it was recorded. */
+/*
+ * Brings the items of |gpu| to what is found: PRESENT or ABSENT; what is half made or half destroyed stays as it was
+ * recorded.
+ */
 int mig_view_read(struct mig_view *ret, struct arena *arena, const struct nvml *nvml, struct mig_record_gpu *gpu,
         enum mig_record_goal goal, struct error *err) MUST_USE;

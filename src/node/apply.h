@@ -1,7 +1,7 @@
 /*
- * Keeps labels and annotations on this node's object that one field manager owns: by server-side apply, so those of others
- * are not touched, and what the newest no longer has is removed. node/reconcile.h writes and restores them. It does not know
- * what they say.
+ * Keeps labels and annotations on this node's object that one field manager owns: by server-side apply, so those of
+ * others are not touched, and what the newest no longer has is removed. node/reconcile.h writes and restores them. It
+ * does not know what they say.
  */
 #pragma once
 

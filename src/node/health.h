@@ -1,18 +1,19 @@
 /*
- * What is well and what is not on this node, and what that comes to: which changes of health are to be reported, and whether the node
- * can share a GPU. Pure: no clock, no API, no log.
+ * What is well and what is not on this node, and what that comes to: which changes of health are to be reported, and
+ * whether the node can share a GPU. Pure: no clock, no API, no log.
  *
- * Health is read from the agent's table (gpu/unit_health.h) at the end of a turn of the loop: in the turn of an inventory the table is
- * complete only then. What is not as it was at the end of the turn before has changed. A unit that the inventory does not have is reported
- * when it becomes unhealthy, and never as healthy.
+ * Health is read from the agent's table (gpu/unit_health.h) at the end of a turn of the loop: in the turn of an
+ * inventory the table is complete only then. What is not as it was at the end of the turn before has changed. A unit
+ * that the inventory does not have is reported when it becomes unhealthy, and never as healthy.
  *
  * The node is
  *
- *   UNKNOWN    as long as nothing was told: an agent that has just started says neither that it is well nor that it is not
- *   NOT_READY  without a plan in force (NVMLUnavailable, ChangeRefused), with a plan of no unit (NoGPU), or with none whose unit is
- *              healthy (NoHealthyGPU)
- *   READY      else. A refused change (ChangeRefused) and some unhealthy units (SomeUnhealthy) are told as its reason, since the
- *              rest serves on
+ *   UNKNOWN    as long as nothing was told: an agent that has just started says neither that it is well nor that it is
+ *              not
+ *   NOT_READY  without a plan in force (NVMLUnavailable, ChangeRefused), with a plan of no unit (NoGPU), or with none
+ *              whose unit is healthy (NoHealthyGPU)
+ *   READY      else. A refused change (ChangeRefused) and some unhealthy units (SomeUnhealthy) are told as its reason,
+ *              since the rest serves on
  */
 #pragma once
 
@@ -49,8 +50,8 @@ struct node_change {
 };
 
 /*
- * The turn is over: what changed in it, in the order of the inventory, and then what is unhealthy and not in the inventory. Valid until the next
- * call of any function here, or until the table changes.
+ * The turn is over: what changed in it, in the order of the inventory, and then what is unhealthy and not in the
+ * inventory. Valid until the next call of any function here, or until the table changes.
  */
 size_t node_health_end_turn(struct node_health *health, const struct node_change **ret);
 

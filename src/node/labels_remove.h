@@ -16,7 +16,10 @@ enum labels_removal {
         LABELS_UNSEEN,  /* it could not be checked, for the stated reason */
 };
 
-/* |what|: "labels file", "NodeFeature", "node labels"; |where|: a path, or the name of an object; |note| "": nothing to add. */
+/*
+ * |what|: "labels file", "NodeFeature", "node labels"; |where|: a path, or the name of an object; |note| "": nothing to
+ * add.
+ */
 typedef void labels_removal_fn(
         enum labels_removal outcome, const char *what, const char *where, const char *note, void *data);
 

@@ -1,8 +1,9 @@
 /*
- * What the node's labels say of its MIG configuration (mig/manager.h), and the state that is told there. It decides nothing.
+ * What the node's labels say of its MIG configuration (mig/manager.h), and the state that is told there. It decides
+ * nothing.
  *
- * The state and its reason are kept on the node: what somebody else writes there is put back. As long as there is nothing to tell, the label
- * stays as it is.
+ * The state and its reason are kept on the node: what somebody else writes there is put back. As long as there is
+ * nothing to tell, the label stays as it is.
  */
 #pragma once
 

@@ -12,8 +12,8 @@
  *                     └─────────────refresh_ms────────┼──────────────────┘ └─────back-off─────┘     │
  *                                                     └───────────────another value─────────────────┘
  *
- * A value that is put while another is written waits for the answer. One that is put during a retry's pause does not wait
- * for it: it is written at once, and only the pauses keep growing from failure to failure.
+ * A value that is put while another is written waits for the answer. One that is put during a retry's pause does not
+ * wait for it: it is written at once, and only the pauses keep growing from failure to failure.
  *
  * Restoring is a second, independent wait, since it may have to be long:
  *
@@ -82,7 +82,9 @@ struct node_reconcile_options {
          * there. NULL: it is written in the next turn of the loop.
          */
         uint64_t (*settle_ms)(const json_t *accepted, const json_t *wanted, void *data);
-        /* Called when a write has ended, instead of the two log lines. May close the reconciler. NULL: they are logged. */
+        /*
+         * Called when a write has ended, instead of the two log lines. May close the reconciler. NULL: they are logged.
+         */
         void (*done)(const struct error *error, void *data);
         void *data;
 };

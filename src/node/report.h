@@ -1,7 +1,7 @@
 /*
- * What the agent says about its own node to the cluster: it is told what happens, and makes of it events (kube/node_events.h) and the
- * the condition and taint of the node (node/state.h). What a change is, and what it comes to, is decided in node/health.h, at the end of each
- * turn of the loop.
+ * What the agent says about its own node to the cluster: it is told what happens, and makes of it events
+ * (kube/node_events.h) and the the condition and taint of the node (node/state.h). What a change is, and what it comes
+ * to, is decided in node/health.h, at the end of each turn of the loop.
  *
  * Every function accepts NULL, and does nothing then.
  */
@@ -35,8 +35,8 @@ struct node_report *node_report_new(const struct node_report_options *options);
 void node_report_close(struct node_report *report);
 
 /*
- * False at first: it only takes notes. From true on, which tells what stands against the node then, it tells what happens; |events| have to
- * serve already.
+ * False at first: it only takes notes. From true on, which tells what stands against the node then, it tells what
+ * happens; |events| have to serve already.
  */
 void node_report_serve(struct node_report *report, bool is_serving);
 

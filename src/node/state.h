@@ -2,8 +2,8 @@
  * The condition and the taint on this node's object in the API, where they are configured, so that schedulers and
  * people see whether the node can share a GPU. node/health.h decides that.
  *
- *   condition   always there: True, False, with the reason; sent by server-side apply under a field manager of its own, so that
- *               kubelet's conditions, and anybody's, are not touched
+ *   condition   always there: True, False, with the reason; sent by server-side apply under a field manager of its own,
+ *               so that kubelet's conditions, and anybody's, are not touched
  *   taint       there while the node is not ready; sent with the list it was read with (node/taint.h)
  *
  * A node must be not ready for NODE_STATE_SETTLE_MS before it is marked: most Xids are over by then. All other changes

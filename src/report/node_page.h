@@ -1,10 +1,12 @@
 /*
- * The page of one node, GET /node of the agent (docs/node-page.md): its GPUs, how they are shared, who was granted how much of them, who uses how
- * much, and what happened lately. The agent writes it; `warpshare top`, `kubectl warpshare` and the dashboard read it. Pure: structs and text.
+ * The page of one node, GET /node of the agent (docs/node-page.md): its GPUs, how they are shared, who was granted how
+ * much of them, who uses how much, and what happened lately. The agent writes it; `warpshare top`, `kubectl warpshare`
+ * and the dashboard read it. Pure: structs and text.
  *
- * What is not known is absent on the page: NaN, NULL or a list without items here. Reading is strict about types and bounds, and ignores members that
- * it does not know, so that agents and commands of different versions understand each other. Words (sharing, by, kind) are texts for the same
- * reason. Texts have at most REPORT_TEXT_MAX bytes and no control characters: longer ones are cut when they are written.
+ * What is not known is absent on the page: NaN, NULL or a list without items here. Reading is strict about types and
+ * bounds, and ignores members that it does not know, so that agents and commands of different versions understand each
+ * other. Words (sharing, by, kind) are texts for the same reason. Texts have at most REPORT_TEXT_MAX bytes and no
+ * control characters: longer ones are cut when they are written.
  */
 #pragma once
 
@@ -142,8 +144,8 @@ extern const struct report_gpu report_gpu_unknown;
 char *node_page_write(const struct node_page *page, bool is_indented);
 
 /*
- * All that is returned lives in |arena|. ERROR_INVALID: no such page, or more than NODE_PAGE_MAX; a page of another version is one
- * as long as its members are of the same types.
+ * All that is returned lives in |arena|. ERROR_INVALID: no such page, or more than NODE_PAGE_MAX; a page of another
+ * version is one as long as its members are of the same types.
  */
 int node_page_read(
         struct node_page *ret, struct arena *arena, const char *text, size_t size, struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
 /*
- * A call: its life, and what it sends. Messages wait in a list, go out one after the other as the peer's windows allow, and
- * the trailers follow the last one.
+ * A call: its life, and what it sends. Messages wait in a list, go out one after the other as the peer's windows allow,
+ * and the trailers follow the last one.
  */
 #include <assert.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * One link and one timer. The timer is armed for the earliest deadline, and at once when a call left something to send: so
- * nothing is ever reported from within the function that asked for it.
+ * One link and one timer. The timer is armed for the earliest deadline, and at once when a call left something to send:
+ * so nothing is ever reported from within the function that asked for it.
  */
 #include "rpc/client.h"
 
@@ -82,8 +82,8 @@ static void on_moved(struct rpc_link *link)
 }
 
 /*
- * The socket stays open until the owner closes the client, for the session stays too: calls made meanwhile must be able to
- * fail.
+ * The socket stays open until the owner closes the client, for the session stays too: calls made meanwhile must be able
+ * to fail.
  */
 static void on_over(struct rpc_link *link, const struct error *reason)
 {

@@ -2,8 +2,8 @@
  * One header list of a gRPC stream: takes its fields one by one, checks them, keeps what gRPC needs. It knows neither
  * streams nor services; the session turns its verdict into frames.
  *
- * nghttp2's own checks are off (see rpc/session.h), so this is where RFC 9113 8.2 and 8.3 are enforced: lower-case names,
- * pseudo-header fields known, first and once, no connection-specific fields. Only :authority may be anything.
+ * nghttp2's own checks are off (see rpc/session.h), so this is where RFC 9113 8.2 and 8.3 are enforced: lower-case
+ * names, pseudo-header fields known, first and once, no connection-specific fields. Only :authority may be anything.
  */
 #pragma once
 

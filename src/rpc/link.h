@@ -18,7 +18,9 @@ struct rpc_link;
 
 struct rpc_link_events {
         void (*moved)(struct rpc_link *link); /* something was read: deadlines may have changed */
-        /* The connection is of no use any more; comes once, unless the owner closes before. The owner closes the link. */
+        /*
+         * The connection is of no use any more; comes once, unless the owner closes before. The owner closes the link.
+         */
         void (*over)(struct rpc_link *link, const struct error *reason);
         void (*closed)(struct rpc_link *link); /* last: the handle is closed and the session freed */
 };

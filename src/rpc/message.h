@@ -1,8 +1,8 @@
 /*
  * gRPC messages: shared bytes on the way out, reassembly from DATA frames on the way in.
  *
- * A message on the wire is a flag byte (0: not compressed), a big-endian length of four bytes, and that many bytes. It may
- * be spread over DATA frames in any way, prefix included. This file knows neither HTTP/2 nor protobuf.
+ * A message on the wire is a flag byte (0: not compressed), a big-endian length of four bytes, and that many bytes. It
+ * may be spread over DATA frames in any way, prefix included. This file knows neither HTTP/2 nor protobuf.
  */
 #pragma once
 
@@ -22,7 +22,9 @@ struct rpc_message {
         uint8_t bytes[];
 };
 
-/* Room for |payload| bytes after the prefix, which is filled in. The caller writes the payload and holds one reference. */
+/*
+ * Room for |payload| bytes after the prefix, which is filled in. The caller writes the payload and holds one reference.
+ */
 struct rpc_message *rpc_message_new(size_t payload);
 uint8_t *rpc_message_payload(struct rpc_message *message);
 struct rpc_message *rpc_message_ref(struct rpc_message *message);
@@ -35,7 +37,10 @@ static inline void rpc_message_unrefp(struct rpc_message **message)
         rpc_message_unref(*message);
 }
 
-/* Incoming. Grows with what has arrived, not with what a prefix claims: a claimed GiB costs a peer its stream, not us memory. */
+/*
+ * Incoming. Grows with what has arrived, not with what a prefix claims: a claimed GiB costs a peer its stream, not us
+ * memory.
+ */
 struct rpc_reader {
         struct strbuf bytes; /* of the message being read, prefix included */
         size_t limit;        /* the largest payload accepted */

@@ -1,6 +1,6 @@
 /*
- * The client's side: starting a call, and what arrives for it. A call ends as soon as its outcome is known; what the stream
- * still brings then belongs to nobody and is ignored.
+ * The client's side: starting a call, and what arrives for it. A call ends as soon as its outcome is known; what the
+ * stream still brings then belongs to nobody and is ignored.
  */
 #include <assert.h>
 #include <stdio.h>

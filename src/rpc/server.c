@@ -21,7 +21,10 @@
 
 struct rpc_server {
         uv_loop_t *loop;
-        /* Not a pipe of libuv: that cannot stop listening, and is woken by the same backlog again and again when there are no descriptors. */
+        /*
+         * Not a pipe of libuv: that cannot stop listening, and is woken by the same backlog again and again when there
+         * are no descriptors.
+         */
         uv_poll_t listener;
         int fd; /* of |listener| */
         uv_timer_t timer;
@@ -100,8 +103,8 @@ static void server_arm(struct rpc_server *server, int64_t deadline_ms)
 }
 
 /*
- * Closing a link takes effect in a later turn of the loop, so that walking the list here is safe, whatever the calls' owners
- * do when they hear of an end.
+ * Closing a link takes effect in a later turn of the loop, so that walking the list here is safe, whatever the calls'
+ * owners do when they hear of an end.
  */
 static void on_server_timer(uv_timer_t *timer)
 {
@@ -139,7 +142,9 @@ static void on_server_timer(uv_timer_t *timer)
 
 /* ---- connections ---- */
 
-/* All connections together may keep what one of them may. Who keeps most is in the wrong: kubelet's messages are small. */
+/*
+ * All connections together may keep what one of them may. Who keeps most is in the wrong: kubelet's messages are small.
+ */
 static void limit_unread(struct rpc_server *server)
 {
         struct connection *largest = NULL;
@@ -272,7 +277,8 @@ static void on_listener(uv_poll_t *listener, int status, int events UNUSED)
                         return;
                 if (fd < 0) {
                         evict_idle(
-                                server); /* out of descriptors, or of memory: whose end takes effect before the next look */
+                                /* out of descriptors, or of memory: whose end takes effect before the next look */
+                                server);
                         pause_listening(server);
                         return;
                 }

@@ -1,12 +1,13 @@
 /*
  * A gRPC server on a unix socket: listens, runs one rpc_session a connection, arms one timer for deadlines.
  *
- * It does not know what is served. One thread, the loop's. Connections are bounded: one beyond the bound takes the place of the
- * one that has been without a call for longest, or is closed where all have calls. Messages that are not complete are bounded for
- * all connections together: beyond twice the limit of one message the connection that keeps most of them is ended. While no
- * descriptor is free, those without a call give way, too; without one it looks again after a while. A connection that has not sent
- * its SETTINGS after a deadline is closed. The socket file is removed at the end, but only
- * if it is still the one that was bound (device and inode), since kubelet may have emptied the directory meanwhile.
+ * It does not know what is served. One thread, the loop's. Connections are bounded: one beyond the bound takes the
+ * place of the one that has been without a call for longest, or is closed where all have calls. Messages that are not
+ * complete are bounded for all connections together: beyond twice the limit of one message the connection that keeps
+ * most of them is ended. While no descriptor is free, those without a call give way, too; without one it looks again
+ * after a while. A connection that has not sent its SETTINGS after a deadline is closed. The socket file is removed at
+ * the end, but only if it is still the one that was bound (device and inode), since kubelet may have emptied the
+ * directory meanwhile.
  *
  * The program must ignore SIGPIPE, here as with every libuv stream.
  */
@@ -33,8 +34,8 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
 
 /*
  * Stops politely: no new connection, GOAWAY on each, then waits until the peers have closed theirs, at most |grace_ms|
- * (0: closes at once). Calls that the owner has not finished by then end with a reset. |closed| is called last, from the
- * loop and never from within this call; the server is freed before. The socket file is removed at once.
+ * (0: closes at once). Calls that the owner has not finished by then end with a reset. |closed| is called last, from
+ * the loop and never from within this call; the server is freed before. The socket file is removed at once.
  */
 void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*closed)(void *data), void *data);
 
@@ -45,6 +46,7 @@ bool rpc_server_is_reachable(const struct rpc_server *server);
 
 /*
  * To be called by the owner after it sent on calls outside a request handler: writes what is pending on the connection.
- * Harmless inside handlers. The call may have ended, and be dead, when this returns: its trailers may have been written.
+ * Harmless inside handlers. The call may have ended, and be dead, when this returns: its trailers may have been
+ * written.
  */
 void rpc_call_flush(struct rpc_call *call);

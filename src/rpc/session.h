@@ -30,8 +30,8 @@ struct rpc_call;
 
 struct rpc_limits {
         size_t message;     /* largest payload accepted; default 4 MiB, as grpc-go's */
-        size_t header_list; /* bytes of one header list, RFC 9113 way of counting; default 16 KiB. One that is larger ends
-                                 its stream, one four times as large the connection. */
+        size_t header_list; /* bytes of one header list, counted as RFC 9113 does; default 16 KiB. One that is larger
+                                 ends its stream, one four times as large the connection. */
         uint32_t streams;   /* concurrent streams of one connection; default 100 */
         size_t queued;      /* bytes of control frames waiting to be sent before a peer that does not read is dropped,
                                  each counted as 64; default 64 KiB */
@@ -42,9 +42,9 @@ struct rpc_limits {
 /* ---- server ---- */
 
 /*
- * A method of a service. |handle| gets the one request message (unary and server-streaming calls have exactly one) when it
- * is complete; the bytes are valid during the call only. It answers with rpc_call_send() and rpc_call_finish(), at once or
- * later.
+ * A method of a service. |handle| gets the one request message (unary and server-streaming calls have exactly one) when
+ * it is complete; the bytes are valid during the call only. It answers with rpc_call_send() and rpc_call_finish(), at
+ * once or later.
  */
 struct rpc_method {
         const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
@@ -69,9 +69,9 @@ struct rpc_session_client_options {
 };
 
 /*
- * What a client call reports. |message| has its bytes until it returns, or cancels the call. |ended| comes exactly once and
- * last; |text| is never NULL. Whether there was exactly one message is for the owner of a unary call to check: RPC_OK does
- * not say so.
+ * What a client call reports. |message| has its bytes until it returns, or cancels the call. |ended| comes exactly once
+ * and last; |text| is never NULL. Whether there was exactly one message is for the owner of a unary call to check:
+ * RPC_OK does not say so.
  */
 struct rpc_handlers {
         void (*message)(struct rpc_call *call, const uint8_t *message, size_t size, void *data); /* may be NULL */
@@ -104,16 +104,16 @@ void rpc_session_end(struct rpc_session *session, enum rpc_status status, const 
 struct rpc_session *rpc_session_free(struct rpc_session *session);
 
 /*
- * Bytes from the peer. An error means the connection is beyond saving; send what is pending, then close. Violations that
- * HTTP/2 answers with GOAWAY are no error here: once that is sent, rpc_session_is_finished() is true.
+ * Bytes from the peer. An error means the connection is beyond saving; send what is pending, then close. Violations
+ * that HTTP/2 answers with GOAWAY are no error here: once that is sent, rpc_session_is_finished() is true.
  */
 int rpc_session_receive(
         struct rpc_session *session, const uint8_t *bytes, size_t size, int64_t now_ms, struct error *err) MUST_USE;
 
 /*
  * The next bytes for the peer, about 64 KiB at most: *ret_bytes is valid until the next call of this function, whatever
- * else the session does. Returns their number, 0 when there is nothing to send now. Call until 0, but not while the peer
- * has yet to take the last: what is not asked for is not made, which bounds what a slow reader costs.
+ * else the session does. Returns their number, 0 when there is nothing to send now. Call until 0, but not while the
+ * peer has yet to take the last: what is not asked for is not made, which bounds what a slow reader costs.
  */
 size_t rpc_session_pending(struct rpc_session *session, const uint8_t **ret_bytes);
 
@@ -130,12 +130,18 @@ void rpc_session_drain(struct rpc_session *session);
 /* True when nothing is left to read or to send for: the connection can be closed. */
 bool rpc_session_is_finished(struct rpc_session *session);
 
-/* Why the connection ends, as far as is known: our GOAWAY or the peer's. False, and nothing written, if it ends in peace. */
+/*
+ * Why the connection ends, as far as is known: our GOAWAY or the peer's. False, and nothing written, if it ends in
+ * peace.
+ */
 bool rpc_session_why(const struct rpc_session *session, struct error *ret_why);
 
 size_t rpc_session_calls(const struct rpc_session *session);
 
-/* Bytes of messages that are not complete yet: at most twice the limit of one message, or it ends the call that goes beyond. */
+/*
+ * Bytes of messages that are not complete yet: at most twice the limit of one message, or it ends the call that goes
+ * beyond.
+ */
 size_t rpc_session_unread(const struct rpc_session *session);
 
 /* True from the moment the peer's SETTINGS have arrived: it speaks HTTP/2. */
@@ -150,9 +156,9 @@ bool rpc_session_is_established(const struct rpc_session *session);
 void rpc_call_send(struct rpc_call *call, struct rpc_message *message);
 
 /*
- * Server: like rpc_call_send(), but a message that waits behind the one in transmission is replaced. For streams in which
- * each message stands for the whole (ListAndWatch): a slow reader costs one message, not one a change. Whatever waits is
- * replaced, sent by either function.
+ * Server: like rpc_call_send(), but a message that waits behind the one in transmission is replaced. For streams in
+ * which each message stands for the whole (ListAndWatch): a slow reader costs one message, not one a change. Whatever
+ * waits is replaced, sent by either function.
  */
 void rpc_call_send_latest(struct rpc_call *call, struct rpc_message *message);
 

@@ -38,7 +38,9 @@ const char *rpc_status_name(enum rpc_status status);
 /* The status that a failed call reports for an error of our own. */
 enum rpc_status rpc_status_of_error(const struct error *err);
 
-/* What a client must report for an HTTP status without grpc-status, and for a stream reset with an HTTP/2 error code. */
+/*
+ * What a client must report for an HTTP status without grpc-status, and for a stream reset with an HTTP/2 error code.
+ */
 enum rpc_status rpc_status_of_http(unsigned int http_status);
 enum rpc_status rpc_status_of_reset(uint32_t http2_error);
 
@@ -46,7 +48,9 @@ enum rpc_status rpc_status_of_reset(uint32_t http2_error);
 void rpc_message_encode(const char *text, struct strbuf *encoded);
 void rpc_message_decode(const char *encoded, size_t size, struct strbuf *text);
 
-/* One to eight digits and one of n u m S M H. False if it is not that. A value beyond INT64_MAX nanoseconds is clamped. */
+/*
+ * One to eight digits and one of n u m S M H. False if it is not that. A value beyond INT64_MAX nanoseconds is clamped.
+ */
 bool rpc_timeout_parse(const char *text, size_t size, int64_t *ret_nanoseconds);
 /* Rounds up to what 8 digits can say; |text| needs 10 bytes. */
 void rpc_timeout_format(uint64_t milliseconds, char text[static 10]);

@@ -8,13 +8,14 @@
  *
  *   cdi-annotations  annotation "<prefix>nvidia-device-plugin_<tag>": qualified CDI names, joined by commas
  *   cdi-cri          the same names as a list
- *                    to those of MPS its variables once more, which no variable of the pod replaces (share/mps_limits.h)
+ *                    to those of MPS its variables once more, which no variable of the pod replaces
+ *                    (share/mps_limits.h)
  *   always           MPS: its pipe directory and shared memory, the limits unless they are the daemon's, and what the
  *                    container was given, for frameworks that size themselves; and NVIDIA_GDRCOPY, NVIDIA_GDS,
  *                    NVIDIA_MOFED "enabled"
  *   envvar           NVIDIA_VISIBLE_DEVICES: the names; NVIDIA_IMEX_CHANNELS
- *   volume-mounts    /dev/null below /var/run/nvidia-container-devices for each name, and NVIDIA_VISIBLE_DEVICES says to look
- *                    there, which replaces the value of envvar
+ *   volume-mounts    /dev/null below /var/run/nvidia-container-devices for each name, and NVIDIA_VISIBLE_DEVICES says
+ *                    to look there, which replaces the value of envvar
  *   device nodes     of driver, units and IMEX channel, where they are wanted and envvar or volume-mounts is there
  *
  * A unit is named once, by UUID or index, for any number of its replicas. Missing things are left out: an IMEX channel

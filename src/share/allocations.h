@@ -1,39 +1,42 @@
 /*
- * The allocations of one resource: which container holds which replicas, and of which unit. A request is put whole on one unit, and
- * a request that was promised is never refused. Pure: no clock and no I/O; the caller passes in what kubelet lists.
+ * The allocations of one resource: which container holds which replicas, and of which unit. A request is put whole on
+ * one unit, and a request that was promised is never refused. Pure: no clock and no I/O; the caller passes in what
+ * kubelet lists.
  *
- * Example of the reserve: 4 GPUs with 20 replicas each, requests of up to 5 replicas (U = 4, N = 20, R = 5). The scheduler
- * counts only the node's replicas. If all 80 were advertised and 16 were in use on each GPU, it would see 16 free replicas
- * and admit a request for 5, but each GPU would have only 4 left. So no more than 4·20 − 3·4 = 68 are advertised and 12 are
- * reserved. With 16 in use on each GPU, 64 of 68 are in use, and the scheduler admits a request for at most 4, which fits.
+ * Example of the reserve: 4 GPUs with 20 replicas each, requests of up to 5 replicas (U = 4, N = 20, R = 5). The
+ * scheduler counts only the node's replicas. If all 80 were advertised and 16 were in use on each GPU, it would see 16
+ * free replicas and admit a request for 5, but each GPU would have only 4 left. So no more than 4·20 − 3·4 = 68 are
+ * advertised and 12 are reserved. With 16 in use on each GPU, 64 of 68 are in use, and the scheduler admits a request
+ * for at most 4, which fits.
  *
  * The rule of the reserve:
  *
  *   1. U·N − (U−1)·(R−1) ids are advertised as healthy. The rest is reserved: listed as unhealthy, given to nobody.
  *   2. For units of N₁, N₂, … replicas that is (R−1) + Σ max(0, Nᵢ−(R−1)), with R no larger than the largest Nᵢ.
- *   3. An unhealthy unit is left out of the sum. If every unit that could hold R is unhealthy, no more ids are advertised than
- *      the largest healthy unit has.
+ *   3. An unhealthy unit is left out of the sum. If every unit that could hold R is unhealthy, no more ids are
+ *      advertised than the largest healthy unit has.
  *   4. Only free ids are reserved: those of the emptiest units, so that small requests fill the fullest.
  *   5. The unit with the most room keeps as many visible as the largest request needs.
  *   6. Reserved ids stay reserved as long as they are enough, because kubelet writes a file for each list that it gets.
  *   7. With `reserve: none` all ids are advertised and nothing is promised: who finds no unit with room is refused.
  *
- * Why it is enough: if a request of s ≤ R that the scheduler admits fitted on no unit, each unit would have at most s−1 free
- * replicas, and the replicas in use plus s would exceed what is advertised. (A larger s adds 1 and takes 1 from each unit
- * with Nᵢ ≥ s, of which there is at least one, so the largest s gives the smallest bound.)
+ * Why it is enough: if a request of s ≤ R that the scheduler admits fitted on no unit, each unit would have at most s−1
+ * free replicas, and the replicas in use plus s would exceed what is advertised. (A larger s adds 1 and takes 1 from
+ * each unit with Nᵢ ≥ s, of which there is at least one, so the largest s gives the smallest bound.)
  *
- * The promise holds however late scheduler and kubelet learn of a change, with two exceptions, both after a unit has failed
- * or the configuration has changed: the scheduler may still count by the previous list, and more ids may be in use than are
- * now safe to advertise. A request may then find no unit until some of them are free.
+ * The promise holds however late scheduler and kubelet learn of a change, with two exceptions, both after a unit has
+ * failed or the configuration has changed: the scheduler may still count by the previous list, and more ids may be in
+ * use than are now safe to advertise. A request may then find no unit until some of them are free.
  *
- * An id is a token. kubelet may choose ids of two units, before it has our newest list, although one unit has room for all. The
- * allocation is then bound to that unit whatever its ids say. Example: GPU-0::3 and GPU-1::7 may become two replicas of GPU-1.
+ * An id is a token. kubelet may choose ids of two units, before it has our newest list, although one unit has room for
+ * all. The allocation is then bound to that unit whatever its ids say. Example: GPU-0::3 and GPU-1::7 may become two
+ * replicas of GPU-1.
  *
- * A container may ask for ids that another allocation has: its pod's init container held them, or that container has ended and
- * kubelet has not said so yet. The newer allocation then has these ids, on the same unit if that has room. The older allocation
- * keeps its other ids, perhaps none, until allocations_sync() ends it. All containers of a pod are allocated before its first init
- * container runs, so an init container whose ids a later container has taken over still runs; if it is bound to another unit, that
- * unit is fuller than the ledger says until the init container ends.
+ * A container may ask for ids that another allocation has: its pod's init container held them, or that container has
+ * ended and kubelet has not said so yet. The newer allocation then has these ids, on the same unit if that has room.
+ * The older allocation keeps its other ids, perhaps none, until allocations_sync() ends it. All containers of a pod are
+ * allocated before its first init container runs, so an init container whose ids a later container has taken over still
+ * runs; if it is bound to another unit, that unit is fuller than the ledger says until the init container ends.
  */
 #pragma once
 
@@ -67,18 +70,22 @@ struct allocations_held {
         const char *const *devices;
         size_t n_devices;
         const char *
-                answer; /* what was answered for it, as kubelet's record has it (share/checkpoint.h), or NULL; not looked at */
+                /* what was answered for it, as kubelet's record has it (share/checkpoint.h), or NULL; not looked at */
+                answer;
         const char *id;    /* of the allocation, by that answer: then its ids do not count; NULL: not known */
         const char *texts; /* of that answer, in which the UUID of its unit is; NULL: not known */
 };
 
-/* |max_per_request|: R; 0: no guarantee is kept, every id is advertised and each id of a request counts for its own unit. */
+/*
+ * |max_per_request|: R; 0: no guarantee is kept, every id is advertised and each id of a request counts for its own
+ * unit.
+ */
 struct allocations *allocations_new(const struct resource *resource, unsigned int max_per_request);
 struct allocations *allocations_free(struct allocations *allocations); /* accepts NULL, returns NULL */
 
 /*
- * The plan changed: allocations stay, also those on units that are gone; so does the health of units that are in both. The old
- * resource must be valid during the call.
+ * The plan changed: allocations stay, also those on units that are gone; so does the health of units that are in both.
+ * The old resource must be valid during the call.
  */
 void allocations_set_resource(
         struct allocations *allocations, const struct resource *resource, unsigned int max_per_request);
@@ -96,10 +103,11 @@ bool allocations_reserved_is_much(const struct resource *resource);
         "with which a pod may be refused"
 
 /*
- * A request: decides the unit, and enters it into the ledger under |id|. |*ret| is valid until the allocations change. Errors: no id,
- * more than |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request); ERROR_NOT_FOUND for an id that the
- * resource does not have; ERROR_EXHAUSTED where by the ledger no unit has room, or more is in use than is advertised: they may
- * be old, so the caller asks kubelet, calls allocations_sync() for all, and tries once more; then only room counts.
+ * A request: decides the unit, and enters it into the ledger under |id|. |*ret| is valid until the allocations change.
+ * Errors: no id, more than |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request);
+ * ERROR_NOT_FOUND for an id that the resource does not have; ERROR_EXHAUSTED where by the ledger no unit has room, or
+ * more is in use than is advertised: they may be old, so the caller asks kubelet, calls allocations_sync() for all, and
+ * tries once more; then only room counts.
  */
 int allocations_make(struct allocations *allocations, const char *const *devices, size_t n_devices,
         struct allocations_moment now, const char *id, const struct allocation **ret, struct error *err) MUST_USE;
@@ -108,14 +116,15 @@ int allocations_make(struct allocations *allocations, const char *const *devices
 void allocations_renew(struct allocations *allocations, const char *id, int64_t clock);
 
 /*
- * What kubelet's list says, whole, as of |as_of| on the clock of the allocations: allocations made before that which it does not have are over. |released| hears
- * their ids; it must not change the allocations. Allocations that the ledger does not know (the agent started anew without its record) are
- * entered as what was answered for them says, and where that is not known, with an id of their own and the unit of most of their ids. So
- * are those whose ids the text of allocations_read() has for another, which then ends as any that is not in the list.
+ * What kubelet's list says, whole, as of |as_of| on the clock of the allocations: allocations made before that which it
+ * does not have are over. |released| hears their ids; it must not change the allocations. Allocations that the ledger
+ * does not know (the agent started anew without its record) are entered as what was answered for them says, and where
+ * that is not known, with an id of their own and the unit of most of their ids. So are those whose ids the text of
+ * allocations_read() has for another, which then ends as any that is not in the list.
  *
- * kubelet records a request after our answer has reached it, so |as_of| lies some seconds before the question; but it sends
- * no Allocate before it has recorded the one before, so what is asked on behalf of one that found no room, and only that, judges
- * all: INT64_MAX.
+ * kubelet records a request after our answer has reached it, so |as_of| lies some seconds before the question; but it
+ * sends no Allocate before it has recorded the one before, so what is asked on behalf of one that found no room, and
+ * only that, judges all: INT64_MAX.
  * pod-resources has no init containers, and is empty while kubelet starts: containers that only the checkpoint has
  * (share/checkpoint.h) and whose pod may be alive belong into |held|, too.
  */
@@ -143,9 +152,9 @@ void allocations_move(struct allocations *from, struct allocations *to);
 /* The ledger as JSON text, of several resources of one name in one, to survive the agent; the caller frees. */
 char *allocations_write_all(const struct allocations *const *allocations, size_t count);
 /*
- * And back, added to what is there: allocations that are malformed, or whose id is there already, are left out. An error, and no
- * change, where the text is no JSON object with a list of allocations or is longer than ALLOCATIONS_TEXT_MAX. They count as granted at |clock|:
- * the agent before may have answered a moment ago.
+ * And back, added to what is there: allocations that are malformed, or whose id is there already, are left out. An
+ * error, and no change, where the text is no JSON object with a list of allocations or is longer than
+ * ALLOCATIONS_TEXT_MAX. They count as granted at |clock|: the agent before may have answered a moment ago.
  */
 int allocations_read(
         struct allocations *allocations, const char *text, size_t length, int64_t clock, struct error *err) MUST_USE;

@@ -17,8 +17,8 @@ bool capability_is_before_volta(const struct gpu *gpu)
 }
 
 /*
- * Clients of one MPS server on one GPU, from NVIDIA's MPS documentation: 16 before Volta, 48 since, 60 with the driver of CUDA
- * 13.1 (branch 590).
+ * Clients of one MPS server on one GPU, from NVIDIA's MPS documentation: 16 before Volta, 48 since, 60 with the driver
+ * of CUDA 13.1 (branch 590).
  */
 static unsigned int gpu_clients(const struct gpu *gpu, const char *driver_version)
 {

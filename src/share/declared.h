@@ -1,10 +1,10 @@
 /*
  * For provisioning: declared, reads the share that a container declares in its pod's object. Pure.
  *
- *   threads   the container's CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, else the annotation warpshare.dev/threads.<container>, else
- *             warpshare.dev/threads: percent, "60" or "2.5", with or without a percent sign
- *   memory    the container's CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, else the annotation warpshare.dev/memory.<container>, else
- *             warpshare.dev/memory: of each of its GPUs, "20Gi", "512Mi", "20G"
+ *   threads   the container's CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, else the annotation warpshare.dev/threads.<container>,
+ *             else warpshare.dev/threads: percent, "60" or "2.5", with or without a percent sign
+ *   memory    the container's CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, else the annotation warpshare.dev/memory.<container>,
+ *             else warpshare.dev/memory: of each of its GPUs, "20Gi", "512Mi", "20G"
  *
  * Without a declaration of threads or memory, a container gets the value for k of N replicas. No container gets more
  * than the ceilings maxThreads and maxMemory. A variable of the container is set by its pod; an annotation becomes a

@@ -7,11 +7,12 @@
  * kind CDI_KIND_MPS (share/cdi_name.h):
  *
  *   "<daemon>"    CUDA_MPS_PIPE_DIRECTORY alone, the '/' of a resource name written '_'
- *   "<uuid>-<k>"  with the limits of k replicas of that unit, where limits are the container's and its daemon serves that unit only: not
- *                 under provisioning uniform, whose limits no client can raise
- *   "<allocation>"     one for each allocation, where the container may have other allocations at the same daemon (daemonScope node), or where it
- *                 declares its limits itself (share/declared.h): its file is written when the container starts, with the limits of all that it holds. Its name is new, so no runtime has read an older
- *                 one.
+ *   "<uuid>-<k>"  with the limits of k replicas of that unit, where limits are the container's and its daemon serves
+ *                 that unit only: not under provisioning uniform, whose limits no client can raise
+ *   "<allocation>"     one for each allocation, where the container may have other allocations at the same daemon
+ *                      (daemonScope node), or where it declares its limits itself (share/declared.h): its file is
+ *                      written when the container starts, with the limits of all that it holds. Its name is new, so no
+ *                      runtime has read an older one.
  *
  * Two allocations of one container, 5 of 10 of an 80 GiB GPU 0 and 2 of 10 of GPU 1, weighted: both devices say
  *

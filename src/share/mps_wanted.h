@@ -60,15 +60,18 @@ struct mps_wanted {
 /* |ret| points into |arena| and the plan's arena. */
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
 
-/* Adds a daemon for each of these units of plan->claimable that has none; or one, named like that resource, for all of them. */
+/*
+ * Adds a daemon for each of these units of plan->claimable that has none; or one, named like that resource, for all of
+ * them.
+ */
 void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
         const struct unit *const *units, size_t n_units);
 void mps_wanted_add_common(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
         const struct unit *const *units, size_t n_units);
 
 /*
- * Whether |unit| of plan->claimable is one of those that one daemon for all GPUs serves: not a MIG device, which always has its
- * own, since MPS serves no two of them with one; nor a GPU that MPS holds no limits on.
+ * Whether |unit| of plan->claimable is one of those that one daemon for all GPUs serves: not a MIG device, which always
+ * has its own, since MPS serves no two of them with one; nor a GPU that MPS holds no limits on.
  */
 bool mps_claimed_is_of_all(const struct unit *unit);
 

@@ -8,17 +8,17 @@
  * What is a unit, and what it is called, follows NVIDIA's k8s-device-plugin:
  *
  *   migStrategy none    every GPU whole, those in MIG mode too
- *   migStrategy single  whole GPUs, or MIG devices under the name of GPUs: an error where there are both, or where MIG devices
- *                       differ in any attribute
- *   migStrategy mixed   GPUs that are not in MIG mode whole, MIG devices as "nvidia.com/mig-<profile>", '+' written '.'; one
- *                       that has not all compute slices of its GPU instance, or no profile that we know, has no such name and is
- *                       left out with a warning
+ *   migStrategy single  whole GPUs, or MIG devices under the name of GPUs: an error where there are both, or where MIG
+ *                       devices differ in any attribute
+ *   migStrategy mixed   GPUs that are not in MIG mode whole, MIG devices as "nvidia.com/mig-<profile>", '+' written
+ *                       '.'; one that has not all compute slices of its GPU instance, or no profile that we know, has
+ *                       no such name and is left out with a warning
  *
- * GPUs that belong to DRA (config/config.h: config_dra), and their MIG devices, are no units; an entry of a sharing section that lists one is
- * an error.
+ * GPUs that belong to DRA (config/config.h: config_dra), and their MIG devices, are no units; an entry of a sharing
+ * section that lists one is an error.
  *
- * Before these names come the patterns of the configuration, which match a GPU's product name ("tegra" on Tegra) or a MIG
- * device's profile. WSL has one unit "all" for everything.
+ * Before these names come the patterns of the configuration, which match a GPU's product name ("tegra" on Tegra) or a
+ * MIG device's profile. WSL has one unit "all" for everything.
  *
  * Then the entries of both sharing sections select units by these names: first entries with a list of units, then those
  * with a number, in the order of the units, then those for all the rest. A list may contain units that this node does
@@ -89,8 +89,9 @@ struct resource {
         enum daemon_scope daemon_scope; /* MPS */
         enum mps_tier tier_limit;       /* MPS */
         /*
-         * With placement same-gpu, where requests for several replicas are allowed: the largest one; else 0. Unless the configuration says,
-         * half of the largest unit's replicas, rounded up, where |reserves| costs something (several units), else all of them.
+         * With placement same-gpu, where requests for several replicas are allowed: the largest one; else 0. Unless the
+         * configuration says, half of the largest unit's replicas, rounded up, where |reserves| costs something
+         * (several units), else all of them.
          */
         unsigned int max_per_request;
         bool reserves; /* replicas are reserved so that each such request fits on a unit: share/allocations.h */
@@ -125,7 +126,8 @@ struct plan {
         size_t n_resources;
         const struct resource *claimable; /* the units that DRA claims can have: share/claimable.h; NULL: DRA is off */
         bool has_cdi_units;               /* each unit has a CDI device; set by who publishes the specifications */
-        bool lacks_cdi; /* the specifications could not be published, and the plan is served without them; set as that */
+        /* the specifications could not be published, and the plan is served without them; set as that */
+        bool lacks_cdi;
 };
 
 /* DEVICE_LIST_*: how containers get their devices. */
@@ -141,7 +143,10 @@ int plan_build(struct plan **ret, struct arena *arena, const struct config *conf
 /* Whether |gpu| belongs to DRA: that is enabled, dra.devices selects the GPU, and the node's GPUs are those of NVML. */
 bool plan_is_for_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
-/* The device plugin has nothing of |gpu|: it is for DRA, or claims still have something of it, whatever is configured now. */
+/*
+ * The device plugin has nothing of |gpu|: it is for DRA, or claims still have something of it, whatever is configured
+ * now.
+ */
 bool plan_leaves_to_dra(const struct config *config, const struct inventory *inventory, const struct gpu *gpu);
 
 /* Releases the maps; the rest goes with the arena. */

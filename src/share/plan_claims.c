@@ -22,7 +22,9 @@ static int claim(const struct plan_builder *builder, struct unit *unit, const st
 
 /* ---- devices: [0, "0:1", GPU-…] ---- */
 
-/* "MIG-GPU-<uuid>/<gi>/<ci>": what drivers before 470.42 called a MIG device, and what configurations may still have. */
+/*
+ * "MIG-GPU-<uuid>/<gi>/<ci>": what drivers before 470.42 called a MIG device, and what configurations may still have.
+ */
 static bool is_legacy_uuid(const char *uuid, const struct unit *unit)
 {
         char legacy[128];

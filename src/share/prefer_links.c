@@ -4,7 +4,10 @@
 
 #include "share/prefer_partition.h"
 
-/* In tens: all scores of go-gpuallocator are multiples of ten (gpuallocator/besteffort_policy.go: calculateGPUPairScore()). */
+/*
+ * In tens: all scores of go-gpuallocator are multiples of ten (gpuallocator/besteffort_policy.go:
+ * calculateGPUPairScore()).
+ */
 #define NVLINK_SCORE 10U
 #define NVLINK_MAX 18U
 

@@ -13,10 +13,11 @@
  *
  * distributed: the pool with the fewest gone, then the fewest taken by this request.
  * packed:      the pool with the most gone, then the fewest taken.
- * distinct:    the pool of which this request has the fewest, required ones included, then the one with the fewest gone.
- * same-gpu:    the whole request in one pool: the one with the fewest left that still fits it. Where none does, as few pools as
- *              possible: those that the required devices opened, then the largest; the last piece again where it fits tightest.
- *              That a request fits is share/allocations.h's promise, not ours.
+ * distinct:    the pool of which this request has the fewest, required ones included, then the one with the fewest
+ *              gone.
+ * same-gpu:    the whole request in one pool: the one with the fewest left that still fits it. Where none does, as few
+ *              pools as possible: those that the required devices opened, then the largest; the last piece again where
+ *              it fits tightest. That a request fits is share/allocations.h's promise, not ours.
  * prefer-same-gpu: the same, without that promise.
  *
  * Among equal pools that of the GPU of which most is gone (distributed, distinct: least), all its pools of this

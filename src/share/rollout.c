@@ -1,6 +1,6 @@
 /*
- * Makes the plan to serve from the judgement. For each resource: its units that the new plan serves already, each with its held previous
- * ids at the end, then the kept units.
+ * Makes the plan to serve from the judgement. For each resource: its units that the new plan serves already, each with
+ * its held previous ids at the end, then the kept units.
  */
 #include "share/rollout.h"
 
@@ -179,7 +179,9 @@ static bool takes_one(const struct resource *resource)
         return resource->fail_requests_greater_than_one && resource->max_per_request == 0;
 }
 
-/* Ids in use are healthy while the resource has something else to give (see the header); ids of lost units never are. */
+/*
+ * Ids in use are healthy while the resource has something else to give (see the header); ids of lost units never are.
+ */
 static void show_extra(struct build *build, const bool *is_own)
 {
         const struct resource *resource = build->resource;

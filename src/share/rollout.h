@@ -1,38 +1,41 @@
 /*
- * A rollout: from one plan to the next while containers still hold what the previous plan gave them. It says which part of the wanted
- * plan can be served now, and which units wait for which containers. Pure: the caller says what is held; the answer is a plan like any
- * other.
+ * A rollout: from one plan to the next while containers still hold what the previous plan gave them. It says which part
+ * of the wanted plan can be served now, and which units wait for which containers. Pure: the caller says what is held;
+ * the answer is a plan like any other.
  *
- * Example: GPU-0 and GPU-1 are shared by MPS into 10 replicas each, and a container holds GPU-0::3. The new configuration says
- * 20 replicas. GPU-1 is not in use and has its 20 replicas at once. GPU-0 waits: its memory limit would halve under the running
- * container. GPU-0::3 stays listed under the previous sharing policy, and the other ids of GPU-0 are unavailable. When the container ends,
- * the rollout is judged again and GPU-0 has its 20 replicas too. With time-slicing nothing would wait, since a slice has no limit of
- * its own: with GPU-0::3 held, 19 of the 20 new ids are healthy and free.
+ * Example: GPU-0 and GPU-1 are shared by MPS into 10 replicas each, and a container holds GPU-0::3. The new
+ * configuration says 20 replicas. GPU-1 is not in use and has its 20 replicas at once. GPU-0 waits: its memory limit
+ * would halve under the running container. GPU-0::3 stays listed under the previous sharing policy, and the other ids
+ * of GPU-0 are unavailable. When the container ends, the rollout is judged again and GPU-0 has its 20 replicas too.
+ * With time-slicing nothing would wait, since a slice has no limit of its own: with GPU-0::3 held, 19 of the 20 new ids
+ * are healthy and free.
  *
  * The rule:
  *
  *   1. No running container gets more or less, and nothing is promised twice.
- *   2. A unit changes over at once if nobody holds it, or if its containers would have the same under the new plan: a whole
- *      unit, a time slice, or a share under MPS of the same sharing policy (share/sharing_policy.h) and resource name.
+ *   2. A unit changes over at once if nobody holds it, or if its containers would have the same under the new plan: a
+ *      whole unit, a time slice, or a share under MPS of the same sharing policy (share/sharing_policy.h) and resource
+ *      name.
  *   3. It gives what the new plan has, less what is held of it under other ids or another name.
- *   4. Every other unit waits: no new container gets it until all of its containers have ended. A GPU and its MIG devices
- *      wait for one another, and the units of one MPS daemon wait together. No other unit waits.
+ *   4. Every other unit waits: no new container gets it until all of its containers have ended. A GPU and its MIG
+ *      devices wait for one another, and the units of one MPS daemon wait together. No other unit waits.
  *   5. A unit under MPS that waits keeps its sharing policy: daemon and limits, in |draining|.
- *   6. A held id that the new plan does not have stays listed until it is given back. It is healthy while its unit is there
- *      and its resource has anything else to give, and under MPS only if each request is for one id.
+ *   6. A held id that the new plan does not have stays listed until it is given back. It is healthy while its unit is
+ *      there and its resource has anything else to give, and under MPS only if each request is for one id.
  *
- * Why 6: the scheduler subtracts what the pods of such ids asked for, so they have to count. Where nothing else is to give,
- * an id that is given back would be given out again. Where a request may be for several ids, it could mix two daemons; the
- * scheduler then sees fewer. An id that is asked for again before kubelet has listed the change is allocated under the
- * previous sharing policy, on the same unit.
+ * Why 6: the scheduler subtracts what the pods of such ids asked for, so they have to count. Where nothing else is to
+ * give, an id that is given back would be given out again. Where a request may be for several ids, it could mix two
+ * daemons; the scheduler then sees fewer. An id that is asked for again before kubelet has listed the change is
+ * allocated under the previous sharing policy, on the same unit.
  *
- * It is judged again whenever the wanted plan or what is held changes. Only the sharing policies of MPS are remembered; the form of an
- * id says the rest. So an agent that starts during a rollout goes on where the previous one stopped.
+ * It is judged again whenever the wanted plan or what is held changes. Only the sharing policies of MPS are remembered;
+ * the form of an id says the rest. So an agent that starts during a rollout goes on where the previous one stopped.
  *
  * If nothing waits, the answer is the wanted plan itself.
  *
- * A GPU that is lost when an agent starts is not in the inventory, and no plan can have it. The sharing policies that its containers were
- * promised are |absent|, to be recorded with the plan, so that they get the same again when the GPU is back.
+ * A GPU that is lost when an agent starts is not in the inventory, and no plan can have it. The sharing policies that
+ * its containers were promised are |absent|, to be recorded with the plan, so that they get the same again when the GPU
+ * is back.
  */
 #pragma once
 
@@ -51,7 +54,10 @@ struct rollout_previous {
         const struct sharing_policy_list *policies; /* under MPS */
         const char *const *names;                   /* of the resources that were advertised */
         size_t n_names;
-        /* |policies| and |names| are all there were. Else an agent without this record ran, and what is held under MPS is what is wanted. */
+        /*
+         * |policies| and |names| are all there were. Else an agent without this record ran, and what is held under MPS
+         * is what is wanted.
+         */
         bool is_known;
         bool all_is_held; /* it is not known yet what is held: every unit under MPS counts as held */
 };

@@ -53,8 +53,8 @@ static bool is_listed(const char *const *names, size_t n_names, const char *name
 }
 
 /*
- * A resource that we never advertised may be another plugin's, even with UUIDs of our GPUs. After a start without a record, a device
- * counts as ours if its resource has NVIDIA's name and its unit is of this node.
+ * A resource that we never advertised may be another plugin's, even with UUIDs of our GPUs. After a start without a
+ * record, a device counts as ours if its resource has NVIDIA's name and its unit is of this node.
  */
 static bool is_ours(const struct judgement *judgement, const struct hold *hold)
 {
@@ -210,7 +210,9 @@ static bool is_served_beside(const struct site *site, const struct sharing_polic
                                                   policy->daemon_scope, policy->resource);
 }
 
-/* True if the daemon serves the same units under the same policy in the wanted plan; otherwise it has to be replaced. */
+/*
+ * True if the daemon serves the same units under the same policy in the wanted plan; otherwise it has to be replaced.
+ */
 static bool is_daemon_as_wanted(const struct judgement *judgement, const struct sharing_policy *policy)
 {
         const struct sharing_policy_list *list = judgement->previous->policies;

@@ -4,7 +4,8 @@
  * Of a variable in several answers kubelet keeps an arbitrary one; CDI devices and mounts add up. Pure.
  *
  *   GPUs     by CDI or volume mounts all of them, by NVIDIA_VISIBLE_DEVICES those of one resource
- *   MPS      a container has one control daemon: a GPU that another one serves, or that MPS does not share, its clients do not see
+ *   MPS      a container has one control daemon: a GPU that another one serves, or that MPS does not share, its clients
+ *            do not see
  *   limits   those of all shares by CDI (share/mps_limits.h), those of one share by variables
  */
 #pragma once

@@ -34,7 +34,9 @@ static unsigned int sm_of_replica(const struct unit *unit)
         return unit->shared->sms ? unit->shared->sms : sm_count(unit) / chunk / unit->replicas * chunk;
 }
 
-/* The least percentage × 10 of |total| that is at least |sms| of it, once the driver has rounded it down; of 0, 1000. */
+/*
+ * The least percentage × 10 of |total| that is at least |sms| of it, once the driver has rounded it down; of 0, 1000.
+ */
 static unsigned int sm_permille(unsigned int sms, unsigned int total)
 {
         return total ? (1000 * sms + total - 1) / total : 1000;

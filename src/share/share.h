@@ -17,7 +17,8 @@ struct share {
  *           formula, which no client can raise.
  * half:     k/N of the usable memory (share/budget.h), min(100, 200·k/N) percent.
  * weighted: k/N of the usable memory, k·100/N percent.
- * declared: as weighted, but no more than the ceilings maxMemory and maxThreads: what a container has that declares nothing
+ * declared: as weighted, but no more than the ceilings maxMemory and maxThreads: what a container has that declares
+ * nothing
  *           (share/declared.h).
  * sm:       k/N of the usable memory, k times the SMs of a replica, and the percentage that gives as many.
  */
@@ -51,11 +52,15 @@ enum mps_tier share_tier(const struct plan *plan, const struct resource *resourc
 /* ---- streaming multiprocessors ---- */
 
 /*
- * Static partitions are made of whole chunks (MPS manual, r590): 8 SMs from compute capability 9.0 on, 4 before. SMs beyond
- * the last whole chunk are nobody's. Shares are the same where the driver cannot make partitions and percentages stand in.
+ * Static partitions are made of whole chunks (MPS manual, r590): 8 SMs from compute capability 9.0 on, 4 before. SMs
+ * beyond the last whole chunk are nobody's. Shares are the same where the driver cannot make partitions and percentages
+ * stand in.
  */
 
-/* SMs of one chunk. A GPU that does not tell its compute capability has the larger one, which is a multiple of the other. */
+/*
+ * SMs of one chunk. A GPU that does not tell its compute capability has the larger one, which is a multiple of the
+ * other.
+ */
 unsigned int sm_chunk(const struct gpu *gpu);
 
 /* SMs of the GPU or MIG device; 0 unknown. */

@@ -1,5 +1,6 @@
 /*
- * The last hour of one number, small: the highest value of each minute. Pure; the caller counts the minutes, which never go back.
+ * The last hour of one number, small: the highest value of each minute. Pure; the caller counts the minutes, which
+ * never go back.
  */
 #pragma once
 
@@ -18,8 +19,13 @@ struct usage_ring {
 /* |value| is below USAGE_RING_NONE. */
 void usage_ring_put(struct usage_ring *ring, uint64_t minute, uint32_t value);
 
-/* The highest value of |minute| and the 59 minutes before it; 0: there was none. |minute| is not before the newest one. */
+/*
+ * The highest value of |minute| and the 59 minutes before it; 0: there was none. |minute| is not before the newest one.
+ */
 uint32_t usage_ring_peak(const struct usage_ring *ring, uint64_t minute);
 
-/* The same minutes, |minute| last; USAGE_RING_NONE: none in that one. The number of them, from the first that has a value on. */
+/*
+ * The same minutes, |minute| last; USAGE_RING_NONE: none in that one. The number of them, from the first that has a
+ * value on.
+ */
 size_t usage_ring_read(const struct usage_ring *ring, uint64_t minute, uint32_t ret[USAGE_RING_MINUTES]);

@@ -1,12 +1,15 @@
 /*
- * Granted against used, with names: what usage/usage.h knows of pods by their UID, joined to whom the units were given. Pure.
+ * Granted against used, with names: what usage/usage.h knows of pods by their UID, joined to whom the units were given.
+ * Pure.
  *
- * A row is one pod on one unit. The container is known if all that the pod was given of the unit, or of this node where nothing says which unit it
- * was, belongs to one container: a process shows the id of its container, and only kubelet could say which of the pod's containers that is.
+ * A row is one pod on one unit. The container is known if all that the pod was given of the unit, or of this node where
+ * nothing says which unit it was, belongs to one container: a process shows the id of its container, and only kubelet
+ * could say which of the pod's containers that is.
  *
- * A pod that was given something and has no process has a row; so has a pod with processes that was given nothing. A pod that has neither any more, and
- * of which nobody here knows a name, has none: its series end. What was given to nobody who is known by a UID, as an allocation of which kubelet has not
- * said whose it is, or a claim that several pods use together, has a row of its own: then sums of what was given are right.
+ * A pod that was given something and has no process has a row; so has a pod with processes that was given nothing. A
+ * pod that has neither any more, and of which nobody here knows a name, has none: its series end. What was given to
+ * nobody who is known by a UID, as an allocation of which kubelet has not said whose it is, or a claim that several
+ * pods use together, has a row of its own: then sums of what was given are right.
  */
 #pragma once
 

@@ -1,19 +1,20 @@
 /*
- * Who uses what: the samples of the units (gpu/sample.h), added up for each pod on each unit. Pure: samples and time in, numbers out. It does not know
- * what was granted, nor the names of pods; agent/usage.h joins both.
+ * Who uses what: the samples of the units (gpu/sample.h), added up for each pod on each unit. Pure: samples and time
+ * in, numbers out. It does not know what was granted, nor the names of pods; agent/usage.h joins both.
  *
- * Example: GPU-A has 40 GiB in use. Pod P has two processes on it with 10 and 5 GiB, of which the driver says 30 % and 10 % of the SMs. A login
- * shell on the host has one with 8 GiB and no activity. Then P has a share of 15 GiB and 40 %, the host one of 8 GiB and 0 %, and 17 GiB are of
- * nobody that is known (contexts of the driver, processes that are not visible here). After 5 s P has been on the GPU for 5 s and
- * has used 2 s of its SMs. If the GPU took 500 J in that time, and 50 W is the least power that it was ever seen with, 250 J are counted for
- * activity, all of them to P.
+ * Example: GPU-A has 40 GiB in use. Pod P has two processes on it with 10 and 5 GiB, of which the driver says 30 % and
+ * 10 % of the SMs. A login shell on the host has one with 8 GiB and no activity. Then P has a share of 15 GiB and 40 %,
+ * the host one of 8 GiB and 0 %, and 17 GiB are of nobody that is known (contexts of the driver, processes that are not
+ * visible here). After 5 s P has been on the GPU for 5 s and has used 2 s of its SMs. If the GPU took 500 J in that
+ * time, and 50 W is the least power that it was ever seen with, 250 J are counted for activity, all of them to P.
  *
- * What the driver does not say of one process is not known of its share: its memory or its activity is unknown then, and its counters stand still.
- * Under MPS the driver counts activity for the MPS server alone; no source splits it among the clients, so nothing here does, and beside a server a
- * process without activity is unknown, not idle. Energy is an estimate
- * even where activity is known: by SM activity, above the least power.
+ * What the driver does not say of one process is not known of its share: its memory or its activity is unknown then,
+ * and its counters stand still. Under MPS the driver counts activity for the MPS server alone; no source splits it
+ * among the clients, so nothing here does, and beside a server a process without activity is unknown, not idle. Energy
+ * is an estimate even where activity is known: by SM activity, above the least power.
  *
- * A share is kept for USAGE_KEEP_MS after its last process, because a container may restart; then its counters begin again.
+ * A share is kept for USAGE_KEEP_MS after its last process, because a container may restart; then its counters begin
+ * again.
  */
 #pragma once
 
@@ -75,7 +76,7 @@ const struct usage_past *usage_past(const struct usage *usage, const char *unit)
 size_t usage_shares(const struct usage *usage, struct arena *arena, const struct usage_share **ret);
 
 /*
- * What is used of the unit beyond the known memory of its processes; 0 if these say that they have more than is used, GPU_VALUE_UNKNOWN if the driver
- * does not list them.
+ * What is used of the unit beyond the known memory of its processes; 0 if these say that they have more than is used,
+ * GPU_VALUE_UNKNOWN if the driver does not list them.
  */
 uint64_t usage_unattributed(const struct gpu_sample *sample);

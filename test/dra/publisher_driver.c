@@ -1,5 +1,6 @@
 /*
- * The publisher of ResourceSlices as a program, for tests: commands on standard input, a line each, and what happened on standard output.
+ * The publisher of ResourceSlices as a program, for tests: commands on standard input, a line each, and what happened
+ * on standard output.
  *
  *     publisher-driver KUBECONFIG SCENARIO
  *     put WORD…             offers that (words.h)

@@ -1,5 +1,6 @@
 /*
- * What is to be offered, in words of a command line: time-slicing, dynamic-mig, no-whole, no-mps, safe, shares (safe, in 4 shares).
+ * What is to be offered, in words of a command line: time-slicing, dynamic-mig, no-whole, no-mps, safe, shares (safe,
+ * in 4 shares).
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * A cluster as a program, for tests: what is to be known as the second argument, names of nodes to ask soon on standard input, one a line,
- * and on standard output the view after each change, a JSON object a line.
+ * A cluster as a program, for tests: what is to be known as the second argument, names of nodes to ask soon on standard
+ * input, one a line, and on standard output the view after each change, a JSON object a line.
  *
  *     cluster-driver KUBECONFIG '{"interval_ms": 200}'
  *

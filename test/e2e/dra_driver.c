@@ -1,5 +1,6 @@
 /*
- * The DRA service as a program, for tests: claims that kubelet asks for are lines on standard output, answers are lines on standard input.
+ * The DRA service as a program, for tests: claims that kubelet asks for are lines on standard output, answers are lines
+ * on standard input.
  *
  *     dra-driver REGISTRY PLUGINS DRIVER INSTANCE TIMEOUT_MS RETRY_MS     (INSTANCE may be "")
  *     > prepare NAMESPACE UID NAME      < done UID [CDI_ID] | fail UID TEXT

@@ -1,5 +1,6 @@
 /*
- * The API client as a program, for tests: commands on standard input, what happened on standard output, JSON objects, one a line.
+ * The API client as a program, for tests: commands on standard input, what happened on standard output, JSON objects,
+ * one a line.
  *
  *     kube-driver KUBECONFIG
  *     {"do": "send", "id": 1, "method": "GET", "path": "/api/v1/nodes/n1"}

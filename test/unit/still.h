@@ -1,6 +1,6 @@
 /*
- * A loop that stands still: time goes by where the test lets it, and what is due then is called. Nobody else sets the time of a loop that does
- * not run.
+ * A loop that stands still: time goes by where the test lets it, and what is due then is called. Nobody else sets the
+ * time of a loop that does not run.
  */
 #pragma once
 

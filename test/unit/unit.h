@@ -1,5 +1,6 @@
 /*
- * What every unit test includes: cmocka with the headers it expects, and the two macros that keep a list of tests short.
+ * What every unit test includes: cmocka with the headers it expects, and the two macros that keep a list of tests
+ * short.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * Waiting in a test: the loop runs until |condition| holds, which is asked each millisecond. One that does not within a minute fails the test, and is named.
+ * Waiting in a test: the loop runs until |condition| holds, which is asked each millisecond. One that does not within a
+ * minute fails the test, and is named.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /*
  * Makes a C file of files, so that a program has them in itself: embed OUTPUT HEADER TABLE NAME=FILE…
  *
- * The output includes HEADER, which declares TABLE, an array of struct embedded_file {name, data, size} that ends with a name that is NULL.
+ * The output includes HEADER, which declares TABLE, an array of struct embedded_file {name, data, size} that ends with
+ * a name that is NULL.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * The three files have one form: the words on the line so far lead to a place among the commands, "mps status", and for each place
- * there are the commands below and the options, and for each option that takes a value the values, or files.
+ * The three files have one form: the words on the line so far lead to a place among the commands, "mps status", and for
+ * each place there are the commands below and the options, and for each option that takes a value the values, or files.
  *
  * What comes from the tables goes into single quotes.
  */

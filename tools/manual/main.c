@@ -1,6 +1,6 @@
 /*
- * warpshare-manual DATE PAGES BASH ZSH FISH: writes manual pages and completion files into these folders. A tool of the build; which
- * files there are follows from the table of commands.
+ * warpshare-manual DATE PAGES BASH ZSH FISH: writes manual pages and completion files into these folders. A tool of the
+ * build; which files there are follows from the table of commands.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * Manual pages and shell completion, made of the tables of commands and options when the program is built: what --help says is what
- * they say. Not part of the program: main.c is one of its own, which is linked with the commands for their tables.
+ * Manual pages and shell completion, made of the tables of commands and options when the program is built: what --help
+ * says is what they say. Not part of the program: main.c is one of its own, which is linked with the commands for their
+ * tables.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * man(7) knows lines that begin with a dot, and backslashes. Every hyphen is written as a minus, so that what is copied from a page
- * can be run.
+ * man(7) knows lines that begin with a dot, and backslashes. Every hyphen is written as a minus, so that what is copied
+ * from a page can be run.
  */
 #include <ctype.h>
 #include <string.h>

@@ -122,8 +122,8 @@ bool session_open(
         struct session *session, const struct command_line *line, const char *const *values, int *ret_status) MUST_USE;
 
 /*
- * Looks once at what |options| want, whose client is set here. The view is valid until the session is used again: then ask cluster_view().
- * Says on standard error what could not be had.
+ * Looks once at what |options| want, whose client is set here. The view is valid until the session is used again: then
+ * ask cluster_view(). Says on standard error what could not be had.
  */
 const struct cluster_view *session_look(struct session *session, const struct command_line *line,
         const char *const *values, struct cluster_options options);

@@ -16,7 +16,8 @@ struct doctor_answer {
 };
 
 /*
- * Begins a visit. False, after a finding that is wrong for the reason |means|, where there is no API server to ask. api_visit_end() in any case.
+ * Begins a visit. False, after a finding that is wrong for the reason |means|, where there is no API server to ask.
+ * api_visit_end() in any case.
  */
 bool doctor_visit(struct doctor *doctor, struct api_visit *visit, const char *means);
 

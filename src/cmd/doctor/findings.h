@@ -1,6 +1,6 @@
 /*
- * Findings, as text for people. Each is an object with "verdict" ("ok", "note", "wrong" or "skipped"), "check" and "found", and perhaps
- * "means" and "todo".
+ * Findings, as text for people. Each is an object with "verdict" ("ok", "note", "wrong" or "skipped"), "check" and
+ * "found", and perhaps "means" and "todo".
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * doctor's checks for MIG: whether a change is unfinished, whether a mode waits for a reset, and what the MIG manager makes of the node's label.
+ * doctor's checks for MIG: whether a change is unfinished, whether a mode waits for a reset, and what the MIG manager
+ * makes of the node's label.
  */
 #include <string.h>
 

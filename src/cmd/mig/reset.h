@@ -1,5 +1,6 @@
 /*
- * Resets GPUs by `nvidia-smi --gpu-reset`, so that a MIG mode that was set becomes current. Nobody may use them meanwhile, we neither.
+ * Resets GPUs by `nvidia-smi --gpu-reset`, so that a MIG mode that was set becomes current. Nobody may use them
+ * meanwhile, we neither.
  */
 #pragma once
 
@@ -8,8 +9,8 @@
 #include "base/error.h"
 
 /*
- * nvidia-smi runs in |driver_root|, with the driver's files, where that has one; else that of PATH runs. What it prints goes to standard
- * error. TIMEOUT: it has not ended within |timeout_ms|, and nobody knows whether the GPUs were reset.
+ * nvidia-smi runs in |driver_root|, with the driver's files, where that has one; else that of PATH runs. What it prints
+ * goes to standard error. TIMEOUT: it has not ended within |timeout_ms|, and nobody knows whether the GPUs were reset.
  */
 #define MIG_RESET_MS 120000
 int mig_reset(

@@ -164,8 +164,8 @@ static int run_supervisor(const struct option_set *set, const char *const *value
 }
 
 /*
- * Beside an agent, the daemons are what the agent wants. A variable of the environment may be meant for the agent in the
- * same pod; a flag is meant for this command.
+ * Beside an agent, the daemons are what the agent wants. A variable of the environment may be meant for the agent in
+ * the same pod; a flag is meant for this command.
  */
 static bool is_for_standalone_only(const struct option_set *set, struct error *err)
 {

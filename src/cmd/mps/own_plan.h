@@ -1,7 +1,7 @@
 /*
- * A supervisor that takes its daemons from the configuration and the GPUs of this node, instead of from the agent: NVIDIA's
- * mps-control-daemon, and `warpshare mps --standalone`. It follows the configuration file, SIGHUP and the GPUs; a configuration that cannot be
- * used leaves the daemons in force as they are.
+ * A supervisor that takes its daemons from the configuration and the GPUs of this node, instead of from the agent:
+ * NVIDIA's mps-control-daemon, and `warpshare mps --standalone`. It follows the configuration file, SIGHUP and the
+ * GPUs; a configuration that cannot be used leaves the daemons in force as they are.
  */
 #pragma once
 

@@ -7,7 +7,10 @@
 #include "cmd/run/shares.h"
 #include "share/budget.h"
 
-/* Each may have it all, so that `warpshare run` alone says who has how much; replicas stand for how many programs there may be. */
+/*
+ * Each may have it all, so that `warpshare run` alone says who has how much; replicas stand for how many programs there
+ * may be.
+ */
 static const char everything[] = "version: v1\n"
                                  "flags: {migStrategy: mixed}\n"
                                  "sharing:\n"

@@ -1,6 +1,7 @@
 /*
- * `warpshare mps --standalone`: shares the GPUs of a machine without Kubernetes among programs that `warpshare run` starts. The
- * configuration is the usual one; without one every GPU and MIG device is shared, and a program may have as much as is left.
+ * `warpshare mps --standalone`: shares the GPUs of a machine without Kubernetes among programs that `warpshare run`
+ * starts. The configuration is the usual one; without one every GPU and MIG device is shared, and a program may have as
+ * much as is left.
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 /*
- * Who uses GPUs beside the tenants, for nvidia-mig-manager: the GPU Operator's components, which its DaemonSets start where a label of the node
- * is true, and services of the host. Pure.
+ * Who uses GPUs beside the tenants, for nvidia-mig-manager: the GPU Operator's components, which its DaemonSets start
+ * where a label of the node is true, and services of the host. Pure.
  *
- * A label that is "false", or not there, stays as it is: only "true" is paused, and only what is paused becomes "true" again.
+ * A label that is "false", or not there, stays as it is: only "true" is paused, and only what is paused becomes "true"
+ * again.
  */
 #pragma once
 
@@ -16,7 +17,10 @@
 #define MIG_CLIENTS_PAUSED "paused-for-mig-change"
 #define MIG_CLIENTS_SERVICES_MAX ((size_t)64)
 
-/* A merge patch of the node that pauses its components, or lets them go on; a new reference. NULL: nothing is to be changed. */
+/*
+ * A merge patch of the node that pauses its components, or lets them go on; a new reference. NULL: nothing is to be
+ * changed.
+ */
 json_t *mig_clients_patch(const json_t *node, bool pause);
 
 /* The pod is one of a component that is paused: its nodeSelector has such a label. One that has ended is not. */

@@ -1,7 +1,7 @@
 /*
- * Which file has the MIG configurations for nvidia-mig-manager: the one that is given; else none, since `warpshare mig` generates one for each
- * profile of the GPUs; else, where the driver lists no profiles, the default one. What is generated is written to the ConfigMap
- * <node>-mig-config, as NVIDIA's component does it, for people to read.
+ * Which file has the MIG configurations for nvidia-mig-manager: the one that is given; else none, since `warpshare mig`
+ * generates one for each profile of the GPUs; else, where the driver lists no profiles, the default one. What is
+ * generated is written to the ConfigMap <node>-mig-config, as NVIDIA's component does it, for people to read.
  */
 #pragma once
 

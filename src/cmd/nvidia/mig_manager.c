@@ -1,8 +1,10 @@
 /*
- * nvidia-mig-manager: replaces NVIDIA's component of that name in the GPU Operator. It brings the node's GPUs to the MIG configuration that the
- * label nvidia.com/mig.config names (mig/manager.h), beside NVIDIA's device plugin and the Operator's other components:
+ * nvidia-mig-manager: replaces NVIDIA's component of that name in the GPU Operator. It brings the node's GPUs to the
+ * MIG configuration that the label nvidia.com/mig.config names (mig/manager.h), beside NVIDIA's device plugin and the
+ * Operator's other components:
  *
- *   waiting     their labels nvidia.com/gpu.deploy.… are paused, and their pods of this node are waited for, as long as WAIT_MS
+ *   waiting     their labels nvidia.com/gpu.deploy.… are paused, and their pods of this node are waited for, as long as
+ *               WAIT_MS
  *   releasing   with WITH_SHUTDOWN_HOST_GPU_CLIENTS: services of the host that have GPUs opened are stopped
  *   retaking    services and components go on, whatever became of the change; the Operator's validation runs again
  *   rebooting   with WITH_REBOOT

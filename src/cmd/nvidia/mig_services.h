@@ -1,6 +1,6 @@
 /*
- * Stops services of the host that have GPUs opened, and starts again those that it has stopped, by the host's systemctl. Which these are is on
- * disk before they are stopped, so that a later process starts them.
+ * Stops services of the host that have GPUs opened, and starts again those that it has stopped, by the host's
+ * systemctl. Which these are is on disk before they are stopped, so that a later process starts them.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /*
- * warpshare run: starts a program in a share of a GPU, on a machine where `warpshare mps --standalone` shares them. It chooses a unit, takes
- * the share (shares.h), and becomes the program, with the variables by which MPS holds it to that.
+ * warpshare run: starts a program in a share of a GPU, on a machine where `warpshare mps --standalone` shares them. It
+ * chooses a unit, takes the share (shares.h), and becomes the program, with the variables by which MPS holds it to
+ * that.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,13 +1,16 @@
 /*
- * Who has which share of which unit, on a machine without Kubernetes where `warpshare mps --standalone` shares the GPUs.
+ * Who has which share of which unit, on a machine without Kubernetes where `warpshare mps --standalone` shares the
+ * GPUs.
  *
  *         <MPS root>/units.json        what there is, written by the supervisor for everybody to read
  *         <MPS root>/shares/           mode 1777; its lock (io/lock.h) is held while somebody chooses
- *           <random>.json              one share, locked by the program that has it, for as long as it and its children run
+ *           <random>.json              one share, locked by the program that has it, for as long as it and its children
+ *                                      run
  *
- * The kernel gives a lock back when the last process with the descriptor ends, however it ends; so there is nobody to ask and nothing
- * to give back, and a file without a lock means nothing. All users of the machine may take shares: this keeps those apart who
- * want to share, not those who want to harm, and nothing that runs as root reads the folder. What holds a program to its share is MPS.
+ * The kernel gives a lock back when the last process with the descriptor ends, however it ends; so there is nobody to
+ * ask and nothing to give back, and a file without a lock means nothing. All users of the machine may take shares: this
+ * keeps those apart who want to share, not those who want to harm, and nothing that runs as root reads the folder. What
+ * holds a program to its share is MPS.
  */
 #pragma once
 
@@ -57,8 +60,8 @@ struct run_share {
 uint64_t run_memory_mib(const struct run_unit *unit, const struct run_share *request);
 
 /*
- * The unit with room for |request| that has the least left, so that a large share finds room later. NULL: none has, or the named one is not
- * there; |err| says what is left of each.
+ * The unit with room for |request| that has the least left, so that a large share finds room later. NULL: none has, or
+ * the named one is not there; |err| says what is left of each.
  */
 const struct run_unit *run_choose(const struct run_units *units, const struct run_share *held, size_t n_held,
         const struct run_share *request, struct error *err);

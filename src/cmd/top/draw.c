@@ -142,7 +142,10 @@ static enum top_tint tint_of(double part, enum top_tint low)
 
 /* ---- the last hour ---- */
 
-/* The newest |count| times |minutes| values, the highest of each; blanks where nothing is known. Ratios, or parts of |whole|. */
+/*
+ * The newest |count| times |minutes| values, the highest of each; blanks where nothing is known. Ratios, or parts of
+ * |whole|.
+ */
 static const char *sparkline(
         const struct drawing *drawing, const struct report_history *history, double whole, size_t count, size_t minutes)
 {

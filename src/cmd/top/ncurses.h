@@ -1,6 +1,7 @@
 /*
- * ncurses, loaded when a screen is wanted: no other command has its start and its memory. What is used of it is declared here, as ABI 6 of
- * libncursesw has it (curses.h of ncurses 6.4, Debian 12), so that nothing has to be installed for a build: docs/decisions/0003-ncurses.md.
+ * ncurses, loaded when a screen is wanted: no other command has its start and its memory. What is used of it is
+ * declared here, as ABI 6 of libncursesw has it (curses.h of ncurses 6.4, Debian 12), so that nothing has to be
+ * installed for a build: docs/decisions/0003-ncurses.md.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /*
- * What `warpshare top` shows. The model is the page of a node (report/node_page.h), filtered and sorted; it is printed for programs, or drawn as
- * lines of tinted text, which are printed or shown on a screen. Pure but for fetch, local and screen: the first two get the page, from the
- * agent, or from the driver where there is no agent, and the last shows it until somebody quits.
+ * What `warpshare top` shows. The model is the page of a node (report/node_page.h), filtered and sorted; it is printed
+ * for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure but for fetch, local and
+ * screen: the first two get the page, from the agent, or from the driver where there is no agent, and the last shows it
+ * until somebody quits.
  */
 #pragma once
 
@@ -78,7 +79,9 @@ struct top_lines {
         size_t capacity;
 };
 
-/* |width|: columns that are left out where they do not fit, and where lines are cut; 0: neither. |is_utf8|: else ASCII. */
+/*
+ * |width|: columns that are left out where they do not fit, and where lines are cut; 0: neither. |is_utf8|: else ASCII.
+ */
 void top_draw(
         struct top_lines *to, const struct top *top, const struct top_wish *wish, unsigned int width, bool is_utf8);
 

@@ -1,6 +1,6 @@
 /*
- * The screen of `warpshare top`: what is to be seen of a page, and what keys do. Pure: keys, pages and sizes in, lines out. It knows no terminal
- * (screen.h) and asks nobody for pages (command.c).
+ * The screen of `warpshare top`: what is to be seen of a page, and what keys do. Pure: keys, pages and sizes in, lines
+ * out. It knows no terminal (screen.h) and asks nobody for pages (command.c).
  *
  *   line 1            the node, its driver and configuration, when it was read; or why nothing newer came
  *   the next          units and shares (draw.c), events or help, from |scroll| on
@@ -44,6 +44,9 @@ void top_view_init(struct top_view *view, const struct top_wish *wish);
 
 void top_view_key(struct top_view *view, int key);
 
-/* |height| lines of |width| columns at most. |page| NULL: there is none yet. |trouble|: why there is no newer one; NULL: there is. */
+/*
+ * |height| lines of |width| columns at most. |page| NULL: there is none yet. |trouble|: why there is no newer one;
+ * NULL: there is.
+ */
 void top_view_draw(struct top_view *view, struct top_lines *to, const struct node_page *page, const char *trouble,
         unsigned int width, unsigned int height, bool is_utf8);

@@ -14,9 +14,10 @@
 void uninstall_sockets(struct removals *removals, const char *kubelet_directory);
 
 /*
- * CDI specifications. They stay while a container holds a device or a claim is prepared, since its runtime needs them to start it again, and while NVIDIA's
- * own plugin serves here, which has files of the same names; |is_forced|: they go all the same. kubelet is asked who holds what, or
- * else its own record is read, which may still have pods that have ended.
+ * CDI specifications. They stay while a container holds a device or a claim is prepared, since its runtime needs them
+ * to start it again, and while NVIDIA's own plugin serves here, which has files of the same names; |is_forced|: they go
+ * all the same. kubelet is asked who holds what, or else its own record is read, which may still have pods that have
+ * ended.
  */
 void uninstall_cdi(
         struct removals *removals, const struct config *config, const char *kubelet_directory, bool is_forced);
@@ -24,8 +25,9 @@ void uninstall_cdi(
 /* ---- dra.c, where DRA is enabled ---- */
 
 /*
- * Sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI specifications of claims. These are there as long
- * as a claim is prepared, so they stay unless |is_forced|, and the record of what is prepared with them.
+ * Sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI specifications of claims.
+ * These are there as long as a claim is prepared, so they stay unless |is_forced|, and the record of what is prepared
+ * with them.
  */
 void uninstall_dra(struct removals *removals, const struct config *config, const char *agent, bool is_forced);
 
@@ -35,8 +37,8 @@ void uninstall_slices(struct removals *removals, struct api_visit *visit, const 
 /* ---- mig.c ---- */
 
 /*
- * The records of the MIG manager and of `warpshare mig` in |folder|, and the folder, if nothing else is in it. An unfinished change stays,
- * unless |is_forced|. The geometry stays in any case.
+ * The records of the MIG manager and of `warpshare mig` in |folder|, and the folder, if nothing else is in it. An
+ * unfinished change stays, unless |is_forced|. The geometry stays in any case.
  */
 void uninstall_mig(struct removals *removals, const char *folder, bool is_forced);
 

@@ -35,8 +35,9 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
 void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *data);
 
 /*
- * True if at the last attempt there was neither a supervisor's socket nor a daemon of NVIDIA's that answered. A supervisor
- * that was killed leaves its socket, and one that ends takes its daemons with it: so no daemon of ours runs then.
+ * True if at the last attempt there was neither a supervisor's socket nor a daemon of NVIDIA's that answered. A
+ * supervisor that was killed leaves its socket, and one that ends takes its daemons with it: so no daemon of ours runs
+ * then.
  */
 bool mps_link_is_absent(const struct mps_link *link);
 
@@ -54,7 +55,10 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
  */
 void mps_link_hold(struct mps_link *link, const struct mps_allocation_request *allocations, size_t n_allocations);
 
-/* Who holds what, for people who ask the supervisor: sent as the list of allocations is. Of more than MPS_HOLD_MAX, the first. */
+/*
+ * Who holds what, for people who ask the supervisor: sent as the list of allocations is. Of more than MPS_HOLD_MAX, the
+ * first.
+ */
 void mps_link_name_holders(struct mps_link *link, const struct mps_holder *holders, size_t n_holders);
 
 /* Stops sending the wanted daemons, because another agent sends them now. The status is still reported. */

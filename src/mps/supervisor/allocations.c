@@ -3,19 +3,19 @@
  *
  * The rule:
  *
- *   1. An entry is wanted from the agent's request, or from the agent's list of allocations, until it is released, or until
- *      it is missing in that list. The ledger alone decides that (ledger/wanted.c).
+ *   1. An entry is wanted from the agent's request, or from the agent's list of allocations, until it is released, or
+ *      until it is missing in that list. The ledger alone decides that (ledger/wanted.c).
  *   2. It exists if it was created in the current process of its daemon.
- *   3. As soon as that process accepts commands, what is wanted and does not exist is created; what exists and is not wanted
- *      is removed; what is neither is forgotten.
+ *   3. As soon as that process accepts commands, what is wanted and does not exist is created; what exists and is not
+ *      wanted is removed; what is neither is forgotten.
  *   4. A partition that was never created is created for its own request only: its container finds it by an id.
  *   5. There is one request for an entry at a time; others wait for it.
  *   6. A failure is retried after 1 s, then after twice the time, at most a minute; a new process is asked at once.
  *
- * Example: container g1 has a namespace of 30 % in process 4711 of its daemon, and g2 ends while it still has a client. g1 is
- * wanted and exists: nothing to do. g2 exists and is not wanted: its removal fails, and is tried again after 1, 2, 4 s.
- * The daemon dies and is process 4712 after that. g1 does not exist there: it is created anew, under the same path, where
- * the container finds it. g2 neither exists nor is wanted: it is forgotten.
+ * Example: container g1 has a namespace of 30 % in process 4711 of its daemon, and g2 ends while it still has a client.
+ * g1 is wanted and exists: nothing to do. g2 exists and is not wanted: its removal fails, and is tried again after 1,
+ * 2, 4 s. The daemon dies and is process 4712 after that. g1 does not exist there: it is created anew, under the same
+ * path, where the container finds it. g2 neither exists nor is wanted: it is forgotten.
  */
 #include "mps/supervisor/requests.h"
 

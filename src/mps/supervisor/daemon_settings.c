@@ -1,6 +1,7 @@
 /*
- * Gives a daemon its settings, and checks later whether it still has them. This is one loop over mps/supervisor/setting.h,
- * which is entered at "set" for a daemon that is being configured, and at "get" for one that serves:
+ * Gives a daemon its settings, and checks later whether it still has them. This is one loop over
+ * mps/supervisor/setting.h, which is entered at "set" for a daemon that is being configured, and at "get" for one that
+ * serves:
  *
  *     set ──► get ──as it should be──► the next setting ──► set or get
  *      ▲       └──otherwise──► refused, if it was just set

@@ -1,4 +1,7 @@
-/* Memory limits of containers: mps/supervisor/memory_limits.h says which, NVML's thread sets them, and all are read back now and then. */
+/*
+ * Memory limits of containers: mps/supervisor/memory_limits.h says which, NVML's thread sets them, and all are read
+ * back now and then.
+ */
 #include "mps/supervisor/memory_limit.h"
 
 #include <errno.h>
@@ -255,7 +258,10 @@ static void limits_follow(struct mps_supervisor *supervisor, bool checks_all)
         for (size_t i = 0; i < status->n_daemons; i++)
                 is_longer |= mps_memory_limits_add(
                         &supervisor->limits, &status->daemons[i], granted.allocations, granted.n_allocations);
-        /* Before it is set, so that a crash does not leave it to nobody; a write that failed is made good, and comes here again. */
+        /*
+         * Before it is set, so that a crash does not leave it to nobody; a write that failed is made good, and comes
+         * here again.
+         */
         if (is_longer && supervisor_write_record(supervisor, &err) < 0)
                 log_debug("limits of containers wait for the record", LOG_ERR(&err));
         if (!supervisor->record_failures && supervisor->limits.n_items &&

@@ -1,7 +1,7 @@
 /*
- * The limit of the memory that all processes of one container together have on one GPU: NVML's memory limits of a cgroup, driver 615
- * and newer (nvmlDeviceSetMemoryLimits_v1; NVIDIA's MPS manual, "MPS v3 Memory Partitioning"). Which container is to have which
- * limit is mps/supervisor/memory_limits.h's matter.
+ * The limit of the memory that all processes of one container together have on one GPU: NVML's memory limits of a
+ * cgroup, driver 615 and newer (nvmlDeviceSetMemoryLimits_v1; NVIDIA's MPS manual, "MPS v3 Memory Partitioning"). Which
+ * container is to have which limit is mps/supervisor/memory_limits.h's matter.
  *
  * There is no way to ask whether a driver supports this here (cgroup v2, no MIG, accounting not switched off). Asked
  * for a limit, a driver without support may answer like one with no limit set. So the limit is set and read back, and
@@ -25,8 +25,8 @@ enum memory_limit_outcome {
 };
 
 /*
- * Takes the limit of a container away if it is there: another one is not ours, and stays. On whatever thread; |folder| is the cgroup's in the
- * mounts of this process.
+ * Takes the limit of a container away if it is there: another one is not ours, and stays. On whatever thread; |folder|
+ * is the cgroup's in the mounts of this process.
  */
 enum memory_limit_outcome memory_limit_clear(const struct nvml *nvml, const struct mps_container_limit *limit,
         const char *folder, struct error *err) MUST_USE;

@@ -1,7 +1,7 @@
 /*
  * Private to the supervisor. supervisor.c has the daemons and the record, nvml.c compute modes
- * and memory, memory_limit.c the memory limits of containers, shm.c the shared memory, allocations.c what is to be made for
- * containers, request_make.c how, requests.c what somebody asks for.
+ * and memory, memory_limit.c the memory limits of containers, shm.c the shared memory, allocations.c what is to be made
+ * for containers, request_make.c how, requests.c what somebody asks for.
  */
 #pragma once
 

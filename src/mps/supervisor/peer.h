@@ -1,13 +1,14 @@
 /*
  * Connections that keep a control daemon from serving others.
  *
- * NVIDIA's control daemon (seen with 535 and 550) has one thread for all its connections, and waits without a deadline for a peer to send or
- * to read. It also accepts commands from one front end at a time and closes any other. So a connection that sends nothing blocks every
- * client, and an idle front end blocks every other front end, the supervisor's too.
+ * NVIDIA's control daemon (seen with 535 and 550) has one thread for all its connections, and waits without a deadline
+ * for a peer to send or to read. It also accepts commands from one front end at a time and closes any other. So a
+ * connection that sends nothing blocks every client, and an idle front end blocks every other front end, the
+ * supervisor's too.
  *
- * This module closes such a connection from outside: it copies the daemon's descriptor (pidfd_getfd) and shuts the socket down, which
- * the daemon takes for the end of the connection. No process is signalled. Connections of the daemon's own servers and of our children
- * are never closed.
+ * This module closes such a connection from outside: it copies the daemon's descriptor (pidfd_getfd) and shuts the
+ * socket down, which the daemon takes for the end of the connection. No process is signalled. Connections of the
+ * daemon's own servers and of our children are never closed.
  *
  * It needs Linux 5.6 and CAP_SYS_PTRACE; without them it finds no connection.
  */

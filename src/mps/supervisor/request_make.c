@@ -1,6 +1,6 @@
 /*
- * What a daemon is asked for one container: to create its SM partition or its MPS namespace, or to remove it. Which there
- * are to be is decided in allocations.c, which hears the outcome.
+ * What a daemon is asked for one container: to create its SM partition or its MPS namespace, or to remove it. Which
+ * there are to be is decided in allocations.c, which hears the outcome.
  */
 #include "mps/supervisor/requests.h"
 

@@ -1,6 +1,6 @@
 /*
- * Private to requests.c, request_make.c and allocations.c in this folder: a request to a control daemon, until its answer
- * is delivered.
+ * Private to requests.c, request_make.c and allocations.c in this folder: a request to a control daemon, until its
+ * answer is delivered.
  */
 #pragma once
 

@@ -93,7 +93,7 @@ struct server_log_file {
 };
 
 /*
- * Feeds what is new in |path|, of more than SERVER_LOG_POLL_MAX bytes only the last: a tenant can make the daemon write faster
- * than anybody reads. A file that is not there has nothing new. Anything but a regular file is an error.
+ * Feeds what is new in |path|, of more than SERVER_LOG_POLL_MAX bytes only the last: a tenant can make the daemon write
+ * faster than anybody reads. A file that is not there has nothing new. Anything but a regular file is an error.
  */
 int server_log_poll(struct server_log_file *file, const char *path, struct server_log *log, struct error *err) MUST_USE;

@@ -6,8 +6,9 @@
  *   {"do":"watch"}                                  → {"status":{…}} now and at each change
  *   {"do":"apply","id":1,"generation":7,"daemons":[…]}
  *   {"do":"apply","id":1,"generation":7,"daemons":[…],"allocations":[{…}]}
- *                                                   with all that is granted; without it, as from an agent of before, nothing is
- *                                                   released but what is said. With "holders", the names of who has which unit
+ *                                                   with all that is granted; without it, as from an agent of before,
+ *                                                   nothing is released but what is said. With "holders", the names of
+ *                                                   who has which unit
  *   {"do":"allocation","id":2,"allocation":{…}}               → {"id":2,"ok":true,"granted":{…}}
  *   {"do":"release","id":3,"allocation":"…"}
  *   {"do":"ping","id":5}                            to see that the other side is not stuck

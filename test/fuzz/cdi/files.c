@@ -1,6 +1,6 @@
 /*
- * Fuzz target: any bytes as each of the files that the generator of CDI specifications reads and did not write: a library, the
- * linker's cache, an earlier specification. What it makes of them must be a valid document.
+ * Fuzz target: any bytes as each of the files that the generator of CDI specifications reads and did not write: a
+ * library, the linker's cache, an earlier specification. What it makes of them must be a valid document.
  */
 #include <jansson.h>
 #include <stdint.h>

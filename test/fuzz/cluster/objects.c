@@ -1,6 +1,6 @@
 /*
- * Fuzz target: any JSON as the objects of a cluster, {"pod": …, "node": …, "agent": …, "events": […], "claims": […], "page": {…}}. Each is
- * read, the pod is explained and the node examined; both have something to say.
+ * Fuzz target: any JSON as the objects of a cluster, {"pod": …, "node": …, "agent": …, "events": […], "claims": […],
+ * "page": {…}}. Each is read, the pod is explained and the node examined; both have something to say.
  *
  *         tools/fuzz 60 fuzz-cluster-objects
  */

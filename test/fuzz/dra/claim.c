@@ -1,6 +1,6 @@
 /*
- * A ResourceClaim. What is read has names that are safe in paths and in names of CDI devices, and no more of anything than the API has. Its
- * configuration raises no limit of a share.
+ * A ResourceClaim. What is read has names that are safe in paths and in names of CDI devices, and no more of anything
+ * than the API has. Its configuration raises no limit of a share.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /*
- * The record of prepared claims: what can be read of a file, whoever wrote it, can be written again and is the same then.
+ * The record of prepared claims: what can be read of a file, whoever wrote it, can be written again and is the same
+ * then.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /*
- * Fuzz target: any bytes as a kubeconfig. What is accepted can be used: it has a server, and whole pairs of certificate and key.
+ * Fuzz target: any bytes as a kubeconfig. What is accepted can be used: it has a server, and whole pairs of certificate
+ * and key.
  *
  *         tools/fuzz 60 fuzz-kube-config
  */

@@ -1,6 +1,6 @@
 /*
- * Fuzz target: any bytes as what a program prints that makes credentials. What is accepted can be sent: a token of one word, or a certificate
- * with its key.
+ * Fuzz target: any bytes as what a program prints that makes credentials. What is accepted can be sent: a token of one
+ * word, or a certificate with its key.
  *
  *         tools/fuzz 60 fuzz-kube-exec-plugin
  */

@@ -1,5 +1,6 @@
 /*
- * Fuzz target: any bytes as the answer to a watch. However it is cut, the same events come out, and memory stays below line and piece.
+ * Fuzz target: any bytes as the answer to a watch. However it is cut, the same events come out, and memory stays below
+ * line and piece.
  *
  *         tools/fuzz 60 fuzz-kube-watch-lines
  */

@@ -1,6 +1,6 @@
 /*
- * kubelet's answer to List. What is read from it must hold what the header promises: each container has a device, each device
- * is there once, and begins as was asked for.
+ * kubelet's answer to List. What is read from it must hold what the header promises: each container has a device, each
+ * device is there once, and begins as was asked for.
  */
 #include <assert.h>
 #include <stdint.h>

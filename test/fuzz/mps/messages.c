@@ -1,6 +1,6 @@
 /*
- * Fuzz target: any line, as a request, as an answer, and as what is on record. What is understood survives being written and
- * read again.
+ * Fuzz target: any line, as a request, as an answer, and as what is on record. What is understood survives being
+ * written and read again.
  *
  *         tools/fuzz 60 fuzz-mps-messages
  */

@@ -1,5 +1,6 @@
 /*
- * Fuzz target: any bytes as a log of MPS, whole and in two pieces that the first byte parts: the same events both times.
+ * Fuzz target: any bytes as a log of MPS, whole and in two pieces that the first byte parts: the same events both
+ * times.
  *
  *         tools/fuzz 60 fuzz-mps-server-log
  */

@@ -1,6 +1,6 @@
 /*
- * Fuzz target: any bytes as the pod that declares the share of a container. What is read is within its bounds, a fault is text that an event takes,
- * and the share keeps to its ceilings.
+ * Fuzz target: any bytes as the pod that declares the share of a container. What is read is within its bounds, a fault
+ * is text that an event takes, and the share keeps to its ceilings.
  *
  *         tools/fuzz 60 fuzz-share-declared
  */

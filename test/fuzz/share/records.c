@@ -1,6 +1,7 @@
 /*
- * Fuzz target: any bytes as the record of the grants, of the terms, or as kubelet's checkpoint; the first byte says which. What was read of the
- * former is written, read again and must be the same; then the books go through a request and a list.
+ * Fuzz target: any bytes as the record of the grants, of the terms, or as kubelet's checkpoint; the first byte says
+ * which. What was read of the former is written, read again and must be the same; then the books go through a request
+ * and a list.
  *
  *         tools/fuzz 60 fuzz-share-records
  */

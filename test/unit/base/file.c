@@ -73,7 +73,10 @@ static void test_a_private_file_is_its_owner_s_alone(void **state)
         unlink(other);
 }
 
-/* Whether it is on the disk no test can see; that it replaces a file with another mode and fails without the folder, it can. */
+/*
+ * Whether it is on the disk no test can see; that it replaces a file with another mode and fails without the folder, it
+ * can.
+ */
 static void test_a_durable_file_is_private_and_replaces_what_was_there(void **state)
 {
         _free_ char *path = xasprintf("%s/f", (char *)*state);

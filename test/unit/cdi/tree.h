@@ -1,6 +1,6 @@
 /*
- * A made-up machine in a folder: a driver's tree with libraries, device nodes, sysfs, and the plan to publish. Device nodes are
- * real ones, so they need the right to make them (root has it); a test without it is skipped.
+ * A made-up machine in a folder: a driver's tree with libraries, device nodes, sysfs, and the plan to publish. Device
+ * nodes are real ones, so they need the right to make them (root has it); a test without it is skipped.
  */
 #pragma once
 
@@ -212,7 +212,9 @@ static inline void tree_plan(struct tree *tree)
         tree->plan.n_resources = count ? 1 : 0;
 }
 
-/* GPUs "GPU-0", …, of minors 0, …, advertised as nvidia.com/gpu, with their nodes, those that CUDA needs, and a driver. */
+/*
+ * GPUs "GPU-0", …, of minors 0, …, advertised as nvidia.com/gpu, with their nodes, those that CUDA needs, and a driver.
+ */
 static inline void tree_gpus(struct tree *tree, size_t n_gpus)
 {
         struct gpu *gpus = ARENA_ARRAY(&tree->arena, struct gpu, n_gpus);
@@ -322,7 +324,10 @@ static inline const char *tree_names(struct tree *tree, const char *class_name)
         return names;
 }
 
-/* The edits of a device, or the common ones without a name; NULL when there is no such device. The caller releases them. */
+/*
+ * The edits of a device, or the common ones without a name; NULL when there is no such device. The caller releases
+ * them.
+ */
 static inline json_t *tree_edits(struct tree *tree, const char *class_name, const char *name)
 {
         json_t *json = tree_load(tree, class_name);

@@ -1,6 +1,6 @@
 /*
- * For schema.py: without arguments the schema of the configuration file; else what the agent thinks of the file named, by exit
- * status: 0 nothing, 1 an error, 2 a warning.
+ * For schema.py: without arguments the schema of the configuration file; else what the agent thinks of the file named,
+ * by exit status: 0 nothing, 1 an error, 2 a warning.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Names from the cluster are anybody's: whatever bytes they have, each answer is JSON, says them as they are, and nothing of what the viewer
- * may not know. That the page takes them for text and not for markup is browser/page's.
+ * Names from the cluster are anybody's: whatever bytes they have, each answer is JSON, says them as they are, and
+ * nothing of what the viewer may not know. That the page takes them for text and not for markup is browser/page's.
  */
 #include "view.h"
 

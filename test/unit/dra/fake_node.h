@@ -1,9 +1,9 @@
 /*
- * A node for dra/prepare.h whose ledger, CDI files and record are files of one folder, so that they outlive whoever is killed. What it
- * is asked for waits in |asked| until the test answers, or is answered at once.
+ * A node for dra/prepare.h whose ledger, CDI files and record are files of one folder, so that they outlive whoever is
+ * killed. What it is asked for waits in |asked| until the test answers, or is answered at once.
  *
- * Each allocation has a new number, which is in the ledger's file, in the CDI file and in the record: so it shows when they are not of
- * the same allocation.
+ * Each allocation has a new number, which is in the ledger's file, in the CDI file and in the record: so it shows when
+ * they are not of the same allocation.
  */
 #pragma once
 

@@ -30,7 +30,10 @@ struct said {
         const char *text;    /* with ' for " */
 };
 
-/* What the three devices, of which the share has 1 GiB and 30 %, are with these configurations; stops at the first error. */
+/*
+ * What the three devices, of which the share has 1 GiB and 30 %, are with these configurations; stops at the first
+ * error.
+ */
 static int apply(struct dra_wanted wanted[N_DEVICES], const struct said *configs, size_t count, const char *driver,
         struct error *err)
 {

@@ -11,7 +11,10 @@
 
 /* ---- containers ---- */
 
-/* Containers "a" and "b" with these entries of the pod; entry "x" is claim "train", "y" claim "serve", "t" the claim of a template. */
+/*
+ * Containers "a" and "b" with these entries of the pod; entry "x" is claim "train", "y" claim "serve", "t" the claim of
+ * a template.
+ */
 static json_t *make_pod(const char *of_a, const char *of_b)
 {
         _free_ char *text = xasprintf(

@@ -1,6 +1,7 @@
 /*
- * Any sequence of calls, late answers, failures, kills and reboots over a few claims. What kubelet believes to be prepared is allocated and
- * has its CDI file at any time; and when all is quiet, ledger, CDI files and record are exactly that.
+ * Any sequence of calls, late answers, failures, kills and reboots over a few claims. What kubelet believes to be
+ * prepared is allocated and has its CDI file at any time; and when all is quiet, ledger, CDI files and record are
+ * exactly that.
  *
  * The seeds are fixed: a failure says which, and DRA_MODEL_SEED=n runs that one alone.
  */

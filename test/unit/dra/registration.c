@@ -1,5 +1,6 @@
 /*
- * What a registration refuses before it makes a socket, and a real kubelet's plugin watcher, fed whole and cut at every byte.
+ * What a registration refuses before it makes a socket, and a real kubelet's plugin watcher, fed whole and cut at every
+ * byte.
  */
 #include "unit.h"
 

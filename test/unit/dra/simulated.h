@@ -1,6 +1,6 @@
 /*
- * Nodes of the simulator's scenario files, as inventories, and what may be made of their GPUs by MIG: of the same tables that the simulated
- * NVML answers from.
+ * Nodes of the simulator's scenario files, as inventories, and what may be made of their GPUs by MIG: of the same
+ * tables that the simulated NVML answers from.
  */
 #pragma once
 

@@ -129,7 +129,10 @@ static void test_the_apply_without_devices_takes_all_back(void **state UNUSED)
         json_decref(apply);
 }
 
-/* Each field that we send is one that a real server has kept under the same key, except those of data, which it does not look at. */
+/*
+ * Each field that we send is one that a real server has kept under the same key, except those of data, which it does
+ * not look at.
+ */
 static void test_the_fields_are_those_that_a_real_server_kept(void **state UNUSED)
 {
         static const struct dra_prepared_result share = OF_SHARE("verified");

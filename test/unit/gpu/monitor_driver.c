@@ -269,7 +269,9 @@ static void test_a_gpu_that_nvml_missed_makes_it_count_again_but_ever_more_rarel
         put_text(BOUND "0000:d8:00.0", "");
         start_with(fixture, TWO_GPUS "delays: {nvmlInit: 1ms}\n", &options);
         expect(fixture, 0, "inventory 2");
-        /* At 50, 150, 350 and 750 ms it is opened again in vain, and that is told to nobody; the next time is at 1,550. */
+        /*
+         * At 50, 150, 350 and 750 ms it is opened again in vain, and that is told to nobody; the next time is at 1,550.
+         */
         scenario_write(TWO_GPUS "errors: {nvmlInit: {error: UNKNOWN, after: 4}}\n");
         assert_int_equal(expect(fixture, 1, "- "), 1);
         print_message("# told after %.0f ms: %s\n", (double)(uv_hrtime() - began) / 1e6, fixture->reported[1]);

@@ -316,7 +316,9 @@ static void test_what_waits_for_a_reset_still_does_after_a_hang(void **state)
         expect_not(fixture, 0, "+ " A);
 }
 
-/* Who asks gets the last inventory; those not heard of after it are healthy, so what is known has to be told with it. */
+/*
+ * Who asks gets the last inventory; those not heard of after it are healthy, so what is known has to be told with it.
+ */
 static void test_while_all_hangs_a_rescan_is_answered_with_what_is_known(void **state)
 {
         struct fixture *fixture = *state;
@@ -434,7 +436,10 @@ static void test_calls_that_return_just_then_confuse_nobody(void **state)
         }
         gpu_monitor_rescan(fixture->monitor);
         expect(fixture, 0, "inventory 3");
-        /* Again, and as another event, when nobody heard it: a wait for events that hangs by this measure takes along what it has. */
+        /*
+         * Again, and as another event, when nobody heard it: a wait for events that hangs by this measure takes along
+         * what it has.
+         */
         for (unsigned int i = 0; !is_reported(&xid); i++) {
                 assert_true(i < PATIENCE_MS / 100);
                 fixture->n_reported = 0;

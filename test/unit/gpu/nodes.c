@@ -18,7 +18,10 @@ static void run(const char *script, const char *root)
         assert_int_equal(system(command), 0);
 }
 
-/* A character device, which a user who may not make any real one can still make with the numbers 0:0 on most file systems. */
+/*
+ * A character device, which a user who may not make any real one can still make with the numbers 0:0 on most file
+ * systems.
+ */
 static void put_node(const char *root, const char *path)
 {
         _free_ char *node = xasprintf("%s/%s", root, path);

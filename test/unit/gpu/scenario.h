@@ -1,6 +1,6 @@
 /*
- * A scenario file of one test program: the simulated NVML reads it, and reads it again whenever it changes. The library's
- * path comes from Meson in WARPSHARE_SIM_NVML.
+ * A scenario file of one test program: the simulated NVML reads it, and reads it again whenever it changes. The
+ * library's path comes from Meson in WARPSHARE_SIM_NVML.
  */
 #pragma once
 

@@ -1,4 +1,7 @@
-/* What pages of metrics do not need: answers that come later, arguments and headers. Connections and deadlines are tested in metrics/http. */
+/*
+ * What pages of metrics do not need: answers that come later, arguments and headers. Connections and deadlines are
+ * tested in metrics/http.
+ */
 #include "http_client.h"
 
 #include "http/server.h"

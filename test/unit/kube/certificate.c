@@ -1,4 +1,7 @@
-/* Certificates by openssl req -x509, of an EC key, with the common name 10.0.0.1; what else they name is in their names here. */
+/*
+ * Certificates by openssl req -x509, of an EC key, with the common name 10.0.0.1; what else they name is in their names
+ * here.
+ */
 #include "unit.h"
 
 #include <string.h>

@@ -5,7 +5,10 @@
 #include "base/macro.h"
 #include "kube/event_tries.h"
 
-/* What happens to the first of some events, one letter an attempt: "a" fails, "A" is taken, and so on. The server gets an hour between. */
+/*
+ * What happens to the first of some events, one letter an attempt: "a" fails, "A" is taken, and so on. The server gets
+ * an hour between.
+ */
 static void play(struct event_tries tries[3], struct event_server *server, const char *attempts)
 {
         struct event_failure failure = {.now_ms = 1000000};

@@ -79,7 +79,9 @@ static void test_an_id_that_is_reserved_is_listed_as_unhealthy_and_counted_apart
         node_done(&node);
 }
 
-/* An id of a unit that is down is unhealthy for that reason, and its being kept back or not is nothing to tell kubelet. */
+/*
+ * An id of a unit that is down is unhealthy for that reason, and its being kept back or not is nothing to tell kubelet.
+ */
 static void test_what_is_reserved_of_an_unhealthy_unit_is_no_news(void **state UNUSED)
 {
         static const bool one[] = {false, true, false, false};

@@ -358,8 +358,8 @@ static bool flag_is_set(struct fixture *f UNUSED, size_t flag)
 }
 
 /*
- * The race: two incarnations under one name, at a kubelet that lets the end of the old stream disconnect the new plugin. The
- * old agent's stream may end at any time after the new one registered.
+ * The race: two incarnations under one name, at a kubelet that lets the end of the old stream disconnect the new
+ * plugin. The old agent's stream may end at any time after the new one registered.
  */
 static void test_the_end_of_an_old_stream_does_not_leave_the_resource_at_zero(void **state)
 {
@@ -547,7 +547,10 @@ static void test_a_retry_that_was_waited_for_is_forgotten_with_the_success(void 
         node_done(&node);
 }
 
-/* The plan in force is applied once more when the next one was refused; GPUs that are gone are then said to be unhealthy. */
+/*
+ * The plan in force is applied once more when the next one was refused; GPUs that are gone are then said to be
+ * unhealthy.
+ */
 static void test_the_same_plan_again_changes_nothing_but_the_health(void **state)
 {
         struct fixture *f = *state;
@@ -721,7 +724,10 @@ static void answer_bind(struct keeper *keeper)
         bound(NULL, &(const struct allocate_binding){.allocation = "g1"}, keeper->context);
 }
 
-/* From kubelet's question to its answer, with another plan between, and a broker whose word comes too late for the second. */
+/*
+ * From kubelet's question to its answer, with another plan between, and a broker whose word comes too late for the
+ * second.
+ */
 static void test_a_container_waits_for_the_broker_but_not_beyond_the_end_of_its_plugin(void **state)
 {
         struct fixture *f = *state;

@@ -193,8 +193,8 @@ static void test_stop_ends_every_state(void **state UNUSED)
 }
 
 /*
- * Any sequence of events: a server is never started while one runs, nor closed when none does. (A million random steps, from a
- * fixed seed.)
+ * Any sequence of events: a server is never started while one runs, nor closed when none does. (A million random steps,
+ * from a fixed seed.)
  */
 static void test_a_server_is_started_and_closed_in_turns(void **state UNUSED)
 {

@@ -1,6 +1,6 @@
 /*
- * Requests and a broker that takes its time, over a connection: a client in the part of kubelet, and a server with nothing but
- * the two methods.
+ * Requests and a broker that takes its time, over a connection: a client in the part of kubelet, and a server with
+ * nothing but the two methods.
  */
 #include "until.h"
 
@@ -724,7 +724,9 @@ static void test_an_id_that_must_be_in_the_answer_is_though_it_is_reserved(void 
         assert_true(strncmp(outcome.text, "GPU-0::1 GPU-1::", 16) == 0);
 }
 
-/* Given back a moment ago, by the terms of before: the sooner the rest of them follows, the sooner the unit goes over. */
+/*
+ * Given back a moment ago, by the terms of before: the sooner the rest of them follows, the sooner the unit goes over.
+ */
 static void test_ids_of_before_are_preferred_only_when_no_others_are_left(void **state)
 {
         static const bool unavailable[8] = {[7] = true};

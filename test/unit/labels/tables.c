@@ -6,9 +6,10 @@
  *   # warning: …
  *   nvidia.com/…=…
  *
- * test/fixtures/labels has all that this program says: its own labels and its warnings, too. test/fixtures/labels-nvidia has what the
- * labelers of NVIDIA's gpu-feature-discovery v0.20.0 said of the same simulated machine and configuration: each label below nvidia.com/, no
- * less and no more. Only cases stand there in which both are to say the same; docs/compatibility.md has the others.
+ * test/fixtures/labels has all that this program says: its own labels and its warnings, too.
+ * test/fixtures/labels-nvidia has what the labelers of NVIDIA's gpu-feature-discovery v0.20.0 said of the same
+ * simulated machine and configuration: each label below nvidia.com/, no less and no more. Only cases stand there in
+ * which both are to say the same; docs/compatibility.md has the others.
  */
 #include "unit.h"
 

@@ -143,7 +143,10 @@ static void test_where_no_container_has_ended_the_request_is_refused(void **stat
         assert_string_equal(rig_allocations(), "first GPU-0[0 1 2], second GPU-1[0 1 2]");
 }
 
-/* Whom kubelet's record has alone may be an init container that runs. kubelet writes the record when it is sent a list of devices. */
+/*
+ * Whom kubelet's record has alone may be an init container that runs. kubelet writes the record when it is sent a list
+ * of devices.
+ */
 static void test_a_request_waits_a_moment_for_kubelets_record(void **state UNUSED)
 {
         const struct fake_container *third;

@@ -1,6 +1,6 @@
 /*
- * Shares that containers declare: what a container gets when it starts, by its pod's object, and what is known of it from then on. How an
- * object is read is tested with share/declared.h.
+ * Shares that containers declare: what a container gets when it starts, by its pod's object, and what is known of it
+ * from then on. How an object is read is tested with share/declared.h.
  */
 #include "rig.h"
 

@@ -1,6 +1,6 @@
 /*
- * A resource changes while it is held: who holds has what was promised, on a unit that drains; who comes has what is wanted now. The GPUs have
- * four replicas each, and two then.
+ * A resource changes while it is held: who holds has what was promised, on a unit that drains; who comes has what is
+ * wanted now. The GPUs have four replicas each, and two then.
  */
 #include "rig.h"
 

@@ -1,6 +1,6 @@
 /*
- * The API server as the ledger asks it for pods (the functions of kube/client.h that it calls are these here). It knows the pods of
- * namespace "team" that the test has made.
+ * The API server as the ledger asks it for pods (the functions of kube/client.h that it calls are these here). It knows
+ * the pods of namespace "team" that the test has made.
  */
 #pragma once
 
@@ -27,8 +27,8 @@ struct kube_client *fake_api_client(void);
 void fake_api_end(void);
 
 /*
- * Makes or replaces the pod with containers "prepare" and "main". |annotations| as "'warpshare.dev/threads': '60'" and |env| of both as
- * "{'name': 'A', 'value': 'b'}", with ' for ".
+ * Makes or replaces the pod with containers "prepare" and "main". |annotations| as "'warpshare.dev/threads': '60'" and
+ * |env| of both as "{'name': 'A', 'value': 'b'}", with ' for ".
  */
 struct fake_pod *fake_api_pod(const char *name, const char *annotations, const char *env);
 

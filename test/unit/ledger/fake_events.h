@@ -1,5 +1,6 @@
 /*
- * The events of the node as the ledger reports them (the functions of kube/node_events.h are these here): nothing is sent.
+ * The events of the node as the ledger reports them (the functions of kube/node_events.h are these here): nothing is
+ * sent.
  */
 #pragma once
 
@@ -8,7 +9,10 @@
 /* To pass as options: who passes NULL has no events. */
 struct node_events *fake_events_begin(void);
 
-/* "team/train MPSNotice: text" a line of each event for a pod, in the order in which they came; forgotten at the next call. */
+/*
+ * "team/train MPSNotice: text" a line of each event for a pod, in the order in which they came; forgotten at the next
+ * call.
+ */
 const char *fake_events_of_pods(void);
 /* "MPSNotice: text" a line of each event for the node, the same way. */
 const char *fake_events_of_node(void);

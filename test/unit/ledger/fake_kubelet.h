@@ -1,6 +1,6 @@
 /*
- * kubelet, as far as the ledger sees it: pod-resources (the functions of kubelet/pod_resources.h are these here), its record, and its
- * requests. As kubelet 1.36 does it:
+ * kubelet, as far as the ledger sees it: pod-resources (the functions of kubelet/pod_resources.h are these here), its
+ * record, and its requests. As kubelet 1.36 does it:
  *
  *   memory  has a container from the moment its answer is there; who has ended stays until the next list or request
  *   list    the memory without init containers, and without who has ended

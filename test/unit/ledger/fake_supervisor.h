@@ -1,6 +1,6 @@
 /*
- * The supervisor of the MPS daemons, at the other end of a link that can break: the functions of mps/client/link.h are these here. It makes
- * what is granted, and what it is told of all that is held decides what it keeps.
+ * The supervisor of the MPS daemons, at the other end of a link that can break: the functions of mps/client/link.h are
+ * these here. It makes what is granted, and what it is told of all that is held decides what it keeps.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /*
- * A node on which everything happens: pods come and go, kubelet answers late, not, or starts anew, the supervisor loses what it made or
- * was told, daemons and GPUs fail, the disk is full, the time of day is set, and the agent ends in the middle of it, with and without its
- * file. The model is the containers that kubelet runs, with what each was answered; the ledger has to agree.
+ * A node on which everything happens: pods come and go, kubelet answers late, not, or starts anew, the supervisor loses
+ * what it made or was told, daemons and GPUs fail, the disk is full, the time of day is set, and the agent ends in the
+ * middle of it, with and without its file. The model is the containers that kubelet runs, with what each was answered;
+ * the ledger has to agree.
  *
  *   always    no GPU has given away more replicas than it has; who runs has the allocation that was answered: its
  *             id, its unit, its limits

@@ -1,9 +1,9 @@
 /*
- * A ledger between a kubelet and a supervisor that do as the test says, in a folder of its own. Nothing waits: the loop stands still, and
- * its time goes by in rig_pass() only, which runs what is due. Both clocks are the rig's.
+ * A ledger between a kubelet and a supervisor that do as the test says, in a folder of its own. Nothing waits: the loop
+ * stands still, and its time goes by in rig_pass() only, which runs what is due. Both clocks are the rig's.
  *
- * kubelet has answered and its daemons are ready when rig_begin() is through; the first ten seconds, in which a kubelet counts as young, are
- * over then. Containers are "train", of pod team/train.
+ * kubelet has answered and its daemons are ready when rig_begin() is through; the first ten seconds, in which a kubelet
+ * counts as young, are over then. Containers are "train", of pod team/train.
  */
 #pragma once
 
@@ -76,7 +76,10 @@ void rig_pass(int64_t ms);
 /* What was asked is answered, and what comes of that. */
 void rig_settle(void);
 void rig_apply(const struct plan *plan);
-/* Another configuration is wanted, with so many replicas a GPU; what is held stays as it was promised (share/rollout.h). */
+/*
+ * Another configuration is wanted, with so many replicas a GPU; what is held stays as it was promised
+ * (share/rollout.h).
+ */
 void rig_change(unsigned int replicas);
 /* kubelet is asked who holds what, and the plan follows. */
 void rig_review(void);

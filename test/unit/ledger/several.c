@@ -1,6 +1,6 @@
 /*
- * Containers that hold devices of several resources and do not get all of them: here by environment variables, of which kubelet passes on
- * one value only. What they miss is judged in share/several.h; this is who is told, and when.
+ * Containers that hold devices of several resources and do not get all of them: here by environment variables, of which
+ * kubelet passes on one value only. What they miss is judged in share/several.h; this is who is told, and when.
  */
 #include "rig.h"
 

@@ -1,6 +1,6 @@
 /*
- * What a container finds when it starts: a CDI device for each of its allocations, with the limits of all that it holds at the daemon of
- * the node.
+ * What a container finds when it starts: a CDI device for each of its allocations, with the limits of all that it holds
+ * at the daemon of the node.
  */
 #include "rig.h"
 

@@ -50,7 +50,9 @@ static void test_it_is_not_sent_containers_that_need_nothing_from_it(void **stat
         assert_int_equal(supervisor.reported.count, 0);
 }
 
-/* kubelet's list, made before, comes late, too: what the container will have must not be taken away before it starts. */
+/*
+ * kubelet's list, made before, comes late, too: what the container will have must not be taken away before it starts.
+ */
 static void test_an_allocation_counts_from_its_answer_however_late_that_was(void **state UNUSED)
 {
         const struct fake_container *train;

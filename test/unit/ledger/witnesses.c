@@ -1,5 +1,6 @@
 /*
- * What kubelet's list, its record and our own requests say of who holds what, when one of them is late, silent or not whole.
+ * What kubelet's list, its record and our own requests say of who holds what, when one of them is late, silent or not
+ * whole.
  */
 #include "rig.h"
 

@@ -444,7 +444,10 @@ static void test_a_peer_with_one_connection_keeps_it_before_one_with_many(void *
                 close(fds[i]);
 }
 
-/* libmicrohttpd stops listening while there is no room; nothing but the end of the others says that it is to begin again. */
+/*
+ * libmicrohttpd stops listening while there is no room; nothing but the end of the others says that it is to begin
+ * again.
+ */
 static void test_room_that_is_made_at_once_is_used(void **state UNUSED)
 {
         static const char *const holders[] = {

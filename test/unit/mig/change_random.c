@@ -1,6 +1,6 @@
 /*
- * Any sequence of changes against the simulated driver: whatever fails, whoever is killed and whatever others do meanwhile, each GPU ends
- * as wanted or as before, and nothing of others is destroyed.
+ * Any sequence of changes against the simulated driver: whatever fails, whoever is killed and whatever others do
+ * meanwhile, each GPU ends as wanted or as before, and nothing of others is destroyed.
  */
 #include "change_rig.h"
 

@@ -286,7 +286,10 @@ static void test_parts_share_an_instance_and_what_is_divided_as_wanted_stays(voi
                 /* Made anew they would be divided otherwise: 2 and 1, 1 and 1. */
                 {HAS(apart), .counts = {{"3g.40gb", 1, 2}, {"3g.40gb", 3, 1}},
                         .expected = "stays 3g.40gb@0; stays 3g.40gb@4; "},
-                /* With the one of 2 slices that is there they would take two instances, which leave no room for the third. */
+                /*
+                 * With the one of 2 slices that is there they would take two instances, which leave no room for the
+                 * third.
+                 */
                 {HAS(apart), .counts = {{"3g.40gb", 1, 2}, {"3g.40gb", 1, 1}, {"4g.40gb", 1}},
                         .expected = "goes 3g.40gb@0; goes 3g.40gb@4; made 4g.40gb@0+4; made 3g.40gb 2c 1c@4+4; "},
                 {HAS(mixed), .counts = {{"1g.10gb", 1}, {"3g.40gb", 1, 2}, {"3g.40gb", 1, 1}},

@@ -1,6 +1,6 @@
 /*
- * A supervisor and a control program for tests of those who use them: they note what they were asked, and answer when the test
- * says so.
+ * A supervisor and a control program for tests of those who use them: they note what they were asked, and answer when
+ * the test says so.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * A value is a word here; the owner writes down which it is to write, and the test answers for the cluster and says what a node has. The node's
- * watch and the call are fakes, which the linker takes before those of the libraries. With a real node it is in test/e2e: node_state,
- * agent_config, labels.
+ * A value is a word here; the owner writes down which it is to write, and the test answers for the cluster and says
+ * what a node has. The node's watch and the call are fakes, which the linker takes before those of the libraries. With
+ * a real node it is in test/e2e: node_state, agent_config, labels.
  */
 #include "unit.h"
 

@@ -1,5 +1,6 @@
 /*
- * The last good configuration, written and read back; and what a hostile or broken file of that name does, which is nothing.
+ * The last good configuration, written and read back; and what a hostile or broken file of that name does, which is
+ * nothing.
  */
 #include "unit.h"
 

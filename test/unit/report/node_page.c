@@ -86,7 +86,10 @@ static void test_what_is_unknown_is_left_out(void **state UNUSED)
                 "\"others\":[{}]}]}],\"events\":[]}\n");
 }
 
-/* Names come from pods and processes: what they are made of must not reach a terminal, nor keep the page from being read. */
+/*
+ * Names come from pods and processes: what they are made of must not reach a terminal, nor keep the page from being
+ * read.
+ */
 static void test_any_text_can_be_written_and_read(void **state UNUSED)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;

@@ -1,6 +1,6 @@
 /*
- * Connections of a real kubelet, fed to our engine: whole, and cut at every byte. test/fixtures/kubelet-1.36/README.md says
- * what they hold.
+ * Connections of a real kubelet, fed to our engine: whole, and cut at every byte. test/fixtures/kubelet-1.36/README.md
+ * says what they hold.
  */
 #include "rig.h"
 
@@ -109,8 +109,8 @@ static void serve_recording(const struct strbuf *recording, size_t cut, const ch
 }
 
 /*
- * grpc-go says goodbye with a GOAWAY that names a stream of its own, where RFC 9113 6.8 wants one of the peer's. nghttp2
- * takes that for a violation. It closes the connection anyway, so nothing is lost.
+ * grpc-go says goodbye with a GOAWAY that names a stream of its own, where RFC 9113 6.8 wants one of the peer's.
+ * nghttp2 takes that for a violation. It closes the connection anyway, so nothing is lost.
  */
 static const char goodbye[] = "connection ended with PROTOCOL_ERROR: GOAWAY: invalid last_stream_id";
 

@@ -1,5 +1,6 @@
 /*
- * Server and client on real sockets, one loop for both sides, and a peer that writes bytes itself where a client would not.
+ * Server and client on real sockets, one loop for both sides, and a peer that writes bytes itself where a client would
+ * not.
  */
 #include "rig.h"
 
@@ -404,7 +405,10 @@ static void stop_loop(uv_timer_t *timer)
         uv_stop(timer->loop);
 }
 
-/* No descriptor is free, and peers wait to be accepted: the loop sleeps all the same, and serves them once there is one. */
+/*
+ * No descriptor is free, and peers wait to be accepted: the loop sleeps all the same, and serves them once there is
+ * one.
+ */
 static void test_a_server_out_of_descriptors_sleeps(void **state UNUSED)
 {
         enum { PEERS = 5 };

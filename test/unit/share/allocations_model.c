@@ -1,7 +1,7 @@
 /*
- * A model of a node: pods come and go, a scheduler counts by an old allocatable, kubelet chooses by an old list and by our
- * preference or not, the agent hears late who left, is started anew with its record or without, and units fail and recover.
- * Whatever happens, a container that was scheduled by what is safe gets all its replicas on one unit.
+ * A model of a node: pods come and go, a scheduler counts by an old allocatable, kubelet chooses by an old list and by
+ * our preference or not, the agent hears late who left, is started anew with its record or without, and units fail and
+ * recover. Whatever happens, a container that was scheduled by what is safe gets all its replicas on one unit.
  *
  * Runs are told apart by a seed, which a failure names; WARPSHARE_SEED=<n> runs only that one, at ten times the length.
  */

@@ -3,7 +3,9 @@
 #include "node.h"
 #include "share/mps_wanted.h"
 
-/* "GPU-0 nvidia.com/gpu 100 GPU-0/2457", one line a daemon: its name, resource, permille, and units with their limits. */
+/*
+ * "GPU-0 nvidia.com/gpu 100 GPU-0/2457", one line a daemon: its name, resource, permille, and units with their limits.
+ */
 static const char *describe(struct node *node)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;

@@ -230,7 +230,9 @@ static void change_placement(struct node *node)
         entry->placement = PLACEMENT_PACKED;
 }
 
-/* To differ in what their sections say, entries would have to be of two strategies: so both sections pretend to be one. */
+/*
+ * To differ in what their sections say, entries would have to be of two strategies: so both sections pretend to be one.
+ */
 static void test_entries_under_one_name_must_agree(void **state UNUSED)
 {
         static const struct {

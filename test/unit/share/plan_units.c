@@ -2,7 +2,10 @@
 
 #include "describe.h"
 
-/* What a node is made of: a MIG-enabled GPU for each text, its MIG devices by profile; "" has none, "-" is not MIG-enabled. */
+/*
+ * What a node is made of: a MIG-enabled GPU for each text, its MIG devices by profile; "" has none, "-" is not
+ * MIG-enabled.
+ */
 struct node_case {
         enum mig_strategy strategy;
         const char *gpus[4];

@@ -1,8 +1,9 @@
 /*
- * Whole units against the oracle: every partition is tried, as NVIDIA's go-gpuallocator does it ("best effort"; facts of its
- * algorithm, none of its code), on machines as they are sold and on thousands of random ones. NVIDIA's answer is the best set
- * with all that is required in the first partition of the highest score that it meets; which one comes first depends on an
- * order that is random, so the oracle takes the best of all of them, and NVIDIA's own answer is never better.
+ * Whole units against the oracle: every partition is tried, as NVIDIA's go-gpuallocator does it ("best effort"; facts
+ * of its algorithm, none of its code), on machines as they are sold and on thousands of random ones. NVIDIA's answer is
+ * the best set with all that is required in the first partition of the highest score that it meets; which one comes
+ * first depends on an order that is random, so the oracle takes the best of all of them, and NVIDIA's own answer is
+ * never better.
  */
 #include "rig.h"
 
@@ -333,7 +334,10 @@ static void test_machines_with_sixteen_gpus_get_the_best(void **state UNUSED)
         }
 }
 
-/* NVIDIA's plugin loses the best partition on the way when it has seven sets or more: its sets share memory with later ones. */
+/*
+ * NVIDIA's plugin loses the best partition on the way when it has seven sets or more: its sets share memory with later
+ * ones.
+ */
 static void test_partitions_of_seven_sets_and_more_are_not_forgotten(void **state UNUSED)
 {
         unsigned int seed = 1066;

@@ -1,8 +1,9 @@
 /*
  * A resource made by hand, for the tests of the choice: it needs no plan, and its links are free to be anything.
  *
- * Units are written as a list: "A" is a whole GPU, "B*4" one with 4 replicas, "C/x" a MIG device of GPU C, "C/x*2" one with 2
- * replicas. The letter says the position of the GPU in the inventory. Devices are then "A", "B::0" to "B::3", "C/x", "C/x::0".
+ * Units are written as a list: "A" is a whole GPU, "B*4" one with 4 replicas, "C/x" a MIG device of GPU C, "C/x*2" one
+ * with 2 replicas. The letter says the position of the GPU in the inventory. Devices are then "A", "B::0" to "B::3",
+ * "C/x", "C/x::0".
  */
 #pragma once
 

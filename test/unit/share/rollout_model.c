@@ -1,6 +1,6 @@
 /*
- * A node with a scheduler and a kubelet of which nobody knows how they choose, under changes, arrivals, departures and restarts of
- * the agent that come in any order. What has to hold after every step stands in check().
+ * A node with a scheduler and a kubelet of which nobody knows how they choose, under changes, arrivals, departures and
+ * restarts of the agent that come in any order. What has to hold after every step stands in check().
  */
 #include "unit.h"
 
@@ -277,8 +277,8 @@ static void count_devices(
 }
 
 /*
- * The scheduler subtracts what pods ask for from what is healthy: it never finds more than there is, and where a request is for
- * one it finds all of it.
+ * The scheduler subtracts what pods ask for from what is healthy: it never finds more than there is, and where a
+ * request is for one it finds all of it.
  */
 static void check_scheduler(const struct model *model)
 {

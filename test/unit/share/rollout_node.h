@@ -1,9 +1,10 @@
 /*
  * A node in rollout, for tests: the wanted plan, what is held, and the plan to serve as one line.
  *
- * "nvidia.com/gpu: GPU-0*4[0 1! +5 +6!]; nvidia.com/b: ~GPU-1[GPU-1!] leaving GPU-2*20" means: of GPU-0, shared by 4, the ids 0 and 1
- * and the kept ones 5 and 6, of which 1 and 6 are withheld; nothing but a kept id of GPU-1; GPU-2 by its old terms. "GPU-2*20[3 4]":
- * and of those the ids 3 and 4 count as healthy. A resource that is as wanted is "nvidia.com/gpu: as wanted".
+ * "nvidia.com/gpu: GPU-0*4[0 1! +5 +6!]; nvidia.com/b: ~GPU-1[GPU-1!] leaving GPU-2*20" means: of GPU-0, shared by 4,
+ * the ids 0 and 1 and the kept ones 5 and 6, of which 1 and 6 are withheld; nothing but a kept id of GPU-1; GPU-2 by
+ * its old terms. "GPU-2*20[3 4]": and of those the ids 3 and 4 count as healthy. A resource that is as wanted is
+ * "nvidia.com/gpu: as wanted".
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
  * Machines as they are sold, by their links; for tests and for bench/. Units are numbered as nvidia-smi shows them.
  *
- * What is known of each is in its comment. Where only the NVLinks are documented, the PCI tree is a usual one: pairs below one
- * switch, one host bridge a socket.
+ * What is known of each is in its comment. Where only the NVLinks are documented, the PCI tree is a usual one: pairs
+ * below one switch, one host bridge a socket.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * The stand-in for an API server and a scheduler, with our client and our publisher of ResourceSlices as its users: one GPU, and what claims
- * get of it.
+ * The stand-in for an API server and a scheduler, with our client and our publisher of ResourceSlices as its users: one
+ * GPU, and what claims get of it.
  */
 #include "unit.h"
 

@@ -1,5 +1,6 @@
 /*
- * The kubelet stand-in, with two plugins that say what a test wants: what a container gets that asks for devices of both.
+ * The kubelet stand-in, with two plugins that say what a test wants: what a container gets that asks for devices of
+ * both.
  */
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /*
- * The kubelet stand-in for DRA, with our registration and service behind the sockets: what it finds, whom it calls, and what it makes of the
- * answers.
+ * The kubelet stand-in for DRA, with our registration and service behind the sockets: what it finds, whom it calls, and
+ * what it makes of the answers.
  */
 #include "unit.h"
 

@@ -128,8 +128,7 @@ static void test_the_edits_of_cdi_devices_count_over_both(void **state)
         assert_string_equal(container_variable(&f->container, "ALL"), "");
 }
 
-static void test_a_container_has_the_nodes_and_mounts_of_all_its_cdi_devices_and_what_their_file_has_for_all(
-        void **state)
+static void test_a_container_has_what_all_its_cdi_devices_have_and_what_their_file_has_for_all(void **state)
 {
         struct fixture *f = *state;
 
@@ -190,8 +189,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_the_pods_variables_count_over_kubelets, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_the_edits_of_cdi_devices_count_over_both, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
-                        test_a_container_has_the_nodes_and_mounts_of_all_its_cdi_devices_and_what_their_file_has_for_all,
-                        set_up, tear_down),
+                        test_a_container_has_what_all_its_cdi_devices_have_and_what_their_file_has_for_all, set_up,
+                        tear_down),
                 cmocka_unit_test_setup_teardown(test_annotations_name_cdi_devices_too, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_container_is_not_made_of_which_something_is_not_there, set_up, tear_down),

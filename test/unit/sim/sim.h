@@ -1,5 +1,6 @@
 /*
- * The simulated library as a program sees it: opened by name, every function by dlsym, and a scenario in a file of its own.
+ * The simulated library as a program sees it: opened by name, every function by dlsym, and a scenario in a file of its
+ * own.
  */
 #pragma once
 

@@ -60,7 +60,10 @@ static void test_only_what_is_true_is_paused_and_only_what_is_paused_goes_on(voi
         }
 }
 
-/* NVIDIA's goes by the name of the plugin's pods, so it waits neither for the MPS control daemon nor for another vendor's plugin. */
+/*
+ * NVIDIA's goes by the name of the plugin's pods, so it waits neither for the MPS control daemon nor for another
+ * vendor's plugin.
+ */
 static void test_pods_are_those_whose_node_selector_is_paused(void **state UNUSED)
 {
         static const struct {

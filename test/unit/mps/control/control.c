@@ -211,8 +211,8 @@ static void on_answer(const struct error *err, const char *answer, void *data)
 
 /* A control with |script| for a program. */
 /*
- * |script| has the command as its input. What is asked behind it is answered for it, unless it ends with 99: that is a front end to which
- * the daemon has not listened, and which ends with status 0.
+ * |script| has the command as its input. What is asked behind it is answered for it, unless it ends with 99: that is a
+ * front end to which the daemon has not listened, and which ends with status 0.
  */
 static void open_control(struct fixture *f, const char *script, uint64_t timeout_ms)
 {

@@ -150,7 +150,9 @@ static bool has_arrow(enum mps_state from, enum mps_phase phase, bool wanted, en
         return false;
 }
 
-/* The combinations that the table has rows for are all that the machine can be in: the random walk below sees to that. */
+/*
+ * The combinations that the table has rows for are all that the machine can be in: the random walk below sees to that.
+ */
 static void test_what_is_not_drawn_changes_nothing(void **state UNUSED)
 {
         for (size_t i = 0; i < ARRAY_SIZE(arrows); i++) {

@@ -1,6 +1,6 @@
 /*
- * A "daemon" is a child that accepts one connection and reads from it as NVIDIA's does. Who connects is no child of ours, unless the test
- * wants it.
+ * A "daemon" is a child that accepts one connection and reads from it as NVIDIA's does. Who connects is no child of
+ * ours, unless the test wants it.
  */
 #include "unit.h"
 

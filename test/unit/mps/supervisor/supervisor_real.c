@@ -1,6 +1,6 @@
 /*
- * A supervisor over NVIDIA's own control daemon, as far as it goes without a GPU: no server starts, but daemons do, take
- * settings and answer. Skipped where the packages could not be had.
+ * A supervisor over NVIDIA's own control daemon, as far as it goes without a GPU: no server starts, but daemons do,
+ * take settings and answer. Skipped where the packages could not be had.
  */
 #include "supervisor_rig.h"
 

@@ -1,6 +1,6 @@
 /*
- * A supervisor over simulated MPS programs and a simulated NVML, in a folder of its own. Waits are for what is to become true, with a
- * deadline that only a failure reaches; what a failed test leaves behind ends by itself.
+ * A supervisor over simulated MPS programs and a simulated NVML, in a folder of its own. Waits are for what is to
+ * become true, with a deadline that only a failure reaches; what a failed test leaves behind ends by itself.
  */
 #pragma once
 
@@ -69,7 +69,10 @@ void rig_wait_for_clients(struct rig *rig, const char *name, size_t count);
 void rig_wait_for_another(struct rig *rig, const char *name, pid_t pid);
 void rig_run_for(struct rig *rig, uint64_t ms);
 
-/* A simulated client of a daemon, with one option or NULL; killed and reaped by rig_end_client(), at the latest when the rig is torn down. */
+/*
+ * A simulated client of a daemon, with one option or NULL; killed and reaped by rig_end_client(), at the latest when
+ * the rig is torn down.
+ */
 pid_t rig_client(struct rig *rig, const char *name, const char *option);
 /* The same, connected at a folder below the MPS root; what it says goes to the file |output|, made anew. */
 pid_t rig_client_at(struct rig *rig, const char *pipe, const char *option, const char *output);
