@@ -22,6 +22,7 @@
 struct reported {
         char *resource;
         char *unit;
+        char *from;
         char *to;
 };
 
@@ -134,17 +135,32 @@ static struct reported *find_reported(const struct agent_rollout *rollout, const
         return NULL;
 }
 
-static void rollout_report(struct agent_rollout *rollout, const struct rollout_pending *pending, bool is_pending)
+static void report_pending(struct agent_rollout *rollout, const struct rollout_pending *pending)
 {
-        if (is_pending)
-                log_info("change pending event=ChangePending", LOG_STR("resource", pending->resource),
-                        LOG_STR("unit", pending->unit), LOG_STR("from", pending->from), LOG_STR("to", pending->to),
-                        LOG_UINT("devices", pending->n_devices), LOG_STR("holders", pending->holders));
-        else
-                log_info("change carried out event=ChangeCompleted", LOG_STR("resource", pending->resource),
-                        LOG_STR("unit", pending->unit), LOG_STR("to", pending->to));
+        log_info("change pending event=ChangePending", LOG_STR("resource", pending->resource),
+                LOG_STR("unit", pending->unit), LOG_STR("from", pending->from), LOG_STR("to", pending->to),
+                LOG_UINT("devices", pending->n_devices), LOG_STR("holders", pending->holders));
         if (rollout->options.on_reported)
-                rollout->options.on_reported(pending, is_pending, rollout->options.data);
+                rollout->options.on_reported(pending, true, rollout->options.data);
+}
+
+/* The wanted plan may be another one by now, even the one before again. */
+static void report_over(struct agent_rollout *rollout, const struct reported *reported, const struct plan *plan)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct rollout_pending over = {.resource = reported->resource,
+                .unit = reported->unit,
+                .to = rollout_say(&arena, plan, reported->resource, reported->unit),
+                .holders = ""};
+
+        if (strcmp(over.to, reported->from) == 0)
+                log_info("change withdrawn event=ChangeCompleted", LOG_STR("resource", over.resource),
+                        LOG_STR("unit", over.unit), LOG_STR("to", over.to));
+        else
+                log_info("change carried out event=ChangeCompleted", LOG_STR("resource", over.resource),
+                        LOG_STR("unit", over.unit), LOG_STR("to", over.to));
+        if (rollout->options.on_reported)
+                rollout->options.on_reported(&over, false, rollout->options.data);
 }
 
 static bool is_pending_still(const struct reported *reported, const struct rollout *next)
@@ -161,6 +177,7 @@ static void forget_reported(struct agent_rollout *rollout)
         for (size_t i = 0; i < rollout->n_reported; i++) {
                 free(rollout->reported[i].resource);
                 free(rollout->reported[i].unit);
+                free(rollout->reported[i].from);
                 free(rollout->reported[i].to);
         }
         free(TAKE_PTR(rollout->reported));
@@ -169,23 +186,19 @@ static void forget_reported(struct agent_rollout *rollout)
 
 void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *current)
 {
-        for (size_t i = 0; i < rollout->n_reported; i++) {
-                const struct reported *reported = &rollout->reported[i];
-                const struct rollout_pending over = {
-                        .resource = reported->resource, .unit = reported->unit, .to = reported->to, .holders = ""};
-
-                if (!is_pending_still(reported, current))
-                        rollout_report(rollout, &over, false);
-        }
+        for (size_t i = 0; i < rollout->n_reported; i++)
+                if (!is_pending_still(&rollout->reported[i], current))
+                        report_over(rollout, &rollout->reported[i], current->plan);
         for (size_t i = 0; i < current->n_pending; i++)
                 if (!find_reported(rollout, &current->pending[i]))
-                        rollout_report(rollout, &current->pending[i], true);
+                        report_pending(rollout, &current->pending[i]);
         forget_reported(rollout);
         rollout->reported = xcalloc(current->n_pending, sizeof(*rollout->reported));
         for (size_t i = 0; i < current->n_pending; i++)
                 rollout->reported[rollout->n_reported++] =
                         (struct reported){.resource = xstrdup(current->pending[i].resource),
                                 .unit = xstrdup(current->pending[i].unit),
+                                .from = xstrdup(current->pending[i].from),
                                 .to = xstrdup(current->pending[i].to)};
 }
 

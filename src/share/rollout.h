@@ -91,5 +91,8 @@ struct rollout *rollout_new(const struct plan *wanted, const struct rollout_prev
         const struct rollout_held *held, size_t n_held);
 struct rollout *rollout_free(struct rollout *rollout); /* accepts NULL, returns NULL */
 
+/* How |plan| shares the unit |uuid|, which was held under the name |held|: as rollout_pending.to. May be in |arena|. */
+const char *rollout_say(struct arena *arena, const struct plan *plan, const char *held, const char *uuid);
+
 /* True if neither kubelet nor the operator can see a difference. */
 bool rollout_is_same(const struct rollout *a, const struct rollout *b);

@@ -35,23 +35,31 @@ static const char *say_from(struct arena *arena, const struct hold *hold)
         return hold->replica < 0 ? "whole" : "time-slicing";
 }
 
-static const char *say_to(struct arena *arena, const struct judgement *judgement, const struct hold *hold)
+/* |resource|, |unit|: of |plan|, or NULL: it does not have the unit |uuid|. |held|: the name under which that is held. */
+static const char *say_to(struct arena *arena, const struct plan *plan, const struct resource *resource,
+        const struct unit *unit, const char *uuid, const char *held)
 {
-        const struct plan *wanted = judgement->wanted;
-        const struct site *site = hold->site;
         const struct mig_device *mig;
-        const struct gpu *gpu = inventory_find_unit(wanted->inventory, hold->uuid, &mig);
+        const struct gpu *gpu = inventory_find_unit(plan->inventory, uuid, &mig);
         const char *share;
 
         if (!gpu)
                 return "gone";
-        if (!site)
-                return plan_is_for_dra(wanted->config, wanted->inventory, gpu) ? "DRA" : "not advertised";
-        share = say_share(arena, site->unit->shared ? site->resource->strategy : SHARING_NONE,
-                site->resource->provisioning, site->resource->daemon_scope, site->unit->replicas);
-        return strcmp(site->resource->name, hold->resource) == 0
-                       ? share
-                       : arena_printf(arena, "%s of %s", share, site->resource->name);
+        if (!resource)
+                return plan_is_for_dra(plan->config, plan->inventory, gpu) ? "DRA" : "not advertised";
+        share = say_share(arena, unit->shared ? resource->strategy : SHARING_NONE, resource->provisioning,
+                resource->daemon_scope, unit->replicas);
+        return strcmp(resource->name, held) == 0 ? share : arena_printf(arena, "%s of %s", share, resource->name);
+}
+
+const char *rollout_say(struct arena *arena, const struct plan *plan, const char *held, const char *uuid)
+{
+        for (size_t i = 0; i < plan->n_resources; i++)
+                for (size_t j = 0; j < plan->resources[i].n_units; j++)
+                        if (strcmp(plan->resources[i].units[j].uuid, uuid) == 0)
+                                return say_to(
+                                        arena, plan, &plan->resources[i], &plan->resources[i].units[j], uuid, held);
+        return say_to(arena, plan, NULL, NULL, uuid, held);
 }
 
 static bool is_new_holder(struct span span, size_t position)
@@ -100,7 +108,8 @@ void rollout_describe_pending(struct rollout *rollout, const struct judgement *j
                         .resource = arena_strdup(&rollout->arena, first->resource),
                         .unit = arena_strdup(&rollout->arena, first->uuid),
                         .from = say_from(&rollout->arena, first),
-                        .to = say_to(&rollout->arena, judgement, first),
+                        .to = say_to(&rollout->arena, judgement->wanted, first->site ? first->site->resource : NULL,
+                                first->site ? first->site->unit : NULL, first->uuid, first->resource),
                         .n_devices = span.count,
                         .holders = say_holders(&rollout->arena, span),
                         .waits = first->site && first->site->waits,

@@ -82,5 +82,5 @@ def change(node, content):
 
 
 def wait_settled(node):
-    """All that was pending is carried out."""
-    node.wait(lambda: node.agent.count('change pending') == node.agent.count('change carried out'), 'nothing is pending')
+    """All that was pending is carried out, or withdrawn."""
+    node.wait(lambda: node.agent.count('change pending') == node.agent.count('event=ChangeCompleted'), 'nothing is pending')
