@@ -18,7 +18,8 @@ class Figures:
         return '%d KiB, %d descriptors, %d threads, %.1f wake-ups a second' % (self.memory, self.descriptors, self.threads, self.wakeups)
 
 
-# What may come on top of what was there when the process was first at rest.
+# What may come on top of what was there when the process was first at rest. Wake-ups: the supervisor asks each daemon every two seconds, and one that
+# has a server is asked for its clients, too; a server stays once it had a client. Of two daemons seen: 8 a second without servers, 14 with one.
 GROWTH = Figures(memory=2048, descriptors=8, threads=3, wakeups=25)
 
 
