@@ -107,6 +107,7 @@ static bool step_resuming(struct mig_manager *manager, enum mig_event event)
                 return end(manager, manager->is_broken ? MIG_STATE_FAILED : MIG_STATE_NONE);
         case MIG_EVENT_NEEDS_REBOOT:
                 memcpy(manager->config, manager->wanted, sizeof(manager->config));
+                manager->waits_for_name = !manager->is_told;
                 return on_needs_reboot(manager);
         case MIG_EVENT_FAILED:
                 manager->state = MIG_STATE_FAILED;
@@ -249,6 +250,13 @@ bool mig_manager_want(struct mig_manager *manager, const char *name)
         char copy[MIG_CONFIG_NAME_SIZE] = {0};
 
         snprintf(copy, sizeof(copy), "%s", name);
+        manager->is_told = true;
+        if (manager->waits_for_name) { /* whether the label or the end of the old change came first is chance */
+                memcpy(manager->config, copy, sizeof(copy));
+                memcpy(manager->wanted, copy, sizeof(copy));
+                manager->waits_for_name = false;
+                return false;
+        }
         if (strcmp(manager->wanted, copy) == 0)
                 return false;
         memcpy(manager->wanted, copy, sizeof(copy));

@@ -111,11 +111,13 @@ struct mig_manager {
 
         /* Private. */
         char wanted[MIG_CONFIG_NAME_SIZE]; /* the newest */
-        enum mig_state outcome;            /* of the change that ends */
-        bool is_final;                     /* nothing is gained by trying again */
-        bool is_broken;                    /* it resumes its own change */
-        bool is_stale;         /* AGAIN came while a change was carried out: it is planned again afterwards */
-        unsigned int failures; /* in a row, of this configuration */
+        bool is_told;                      /* which one is wanted, since this process began */
+        bool waits_for_name;    /* of the configuration for which the node is to be rebooted: the first that is told */
+        enum mig_state outcome; /* of the change that ends */
+        bool is_final;          /* nothing is gained by trying again */
+        bool is_broken;         /* it resumes its own change */
+        bool is_stale;          /* AGAIN came while a change was carried out: it is planned again afterwards */
+        unsigned int failures;  /* in a row, of this configuration */
 };
 
 /* The first phase is |resuming|, and to be carried out. |is_withdrawn|: the record of a handover is there. */

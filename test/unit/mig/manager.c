@@ -266,6 +266,33 @@ static void test_a_reboot_is_told_and_done_only_where_it_is_allowed(void **state
                 manager.reason, "the node was rebooted, and another reboot would be needed to change the MIG mode");
 }
 
+/* Else the pods that hold its GPUs would be waited for again, or evicted, after each restart of the agent. */
+static void test_a_change_that_waits_for_a_reboot_waits_on_whenever_its_label_is_read(void **state UNUSED)
+{
+        for (unsigned int told = 0; told < 4;
+                told++) { /* when: before, while it is given back, later; or there is no label */
+                struct mig_manager manager = {0};
+
+                mig_manager_begin(&manager, true);
+                if (told == 0)
+                        assert_true(mig_manager_want(&manager, "a"));
+                mig_manager_step(&manager, MIG_EVENT_NEEDS_REBOOT);
+                if (told == 1)
+                        assert_false(mig_manager_want(&manager, "a"));
+                mig_manager_step(&manager, MIG_EVENT_RETAKEN);
+                if (told == 2)
+                        assert_false(mig_manager_want(&manager, "a"));
+                if (told == 3)
+                        assert_false(mig_manager_want(&manager, ""));
+                assert_int_equal(manager.phase, MIG_FAILED);
+                assert_int_equal(manager.state, MIG_STATE_FAILED);
+                assert_string_equal(manager.config, told == 3 ? "" : "a");
+                assert_true(mig_manager_want(&manager, "b"));
+                assert_true(mig_manager_step(&manager, MIG_EVENT_WANT));
+                assert_int_equal(manager.phase, MIG_PLANNING);
+        }
+}
+
 static void test_what_the_process_before_had_begun_comes_first(void **state UNUSED)
 {
         struct mig_manager manager = {0};
@@ -539,6 +566,7 @@ int main(void)
                 cmocka_unit_test(test_who_got_a_unit_after_all_is_waited_for_again),
                 cmocka_unit_test(test_gpus_that_nobody_releases_are_given_back),
                 cmocka_unit_test(test_a_reboot_is_told_and_done_only_where_it_is_allowed),
+                cmocka_unit_test(test_a_change_that_waits_for_a_reboot_waits_on_whenever_its_label_is_read),
                 cmocka_unit_test(test_what_the_process_before_had_begun_comes_first),
                 cmocka_unit_test(test_a_change_that_hung_is_resumed_before_the_gpus_are_given_back),
                 cmocka_unit_test(test_answers_of_what_was_given_up_change_nothing),
