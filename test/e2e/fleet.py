@@ -111,10 +111,11 @@ class Fleet:
             self.ports[node] = server.server_address[1]
         self.put_agent(node, name or f'agent-{node}', self.ports[node], **status)
 
-    def put_agent(self, node, name, port, phase='Running', state=None, ready=True, collection=AGENTS):
+    def put_agent(self, node, name, port, phase='Running', state=None, ready=True, collection=AGENTS, probe='HTTP'):
         self.api.put(collection, {'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': name, 'labels': dict(LABELS)}, 'spec': {
             'nodeName': node, 'containers': [{'name': 'agent', 'image': 'warpshare:0.1.0', 'ports': [
-                {'name': 'metrics', 'containerPort': port}]}]}, 'status': {
+                {'name': 'metrics', 'containerPort': port}], 'readinessProbe': {'httpGet': {
+                    'path': '/healthz', 'port': 'metrics', 'scheme': probe}}}]}, 'status': {
                 'phase': phase, 'podIP': '127.0.0.1', 'containerStatuses': [
                     {'name': 'agent', 'ready': ready, 'restartCount': 0, 'state': state or {'running': {}}}]}})
 

@@ -395,6 +395,16 @@ def test_the_agent_says_what_the_commands_show(api, fleet, kubectl, node):
     assert kubectl('doctor', 'n1').splitlines()[-1].startswith('Nothing is wrong')
 
 
+def test_an_agent_that_wants_tls_is_asked_over_tls(api, fleet, kubectl, node):
+    """As its probe is, by which the chart says so. The API server's proxy looks at no certificate of a pod, so one of its own will do."""
+    node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--metrics-tls')
+    port = int(node.agent.wait_log(r'metrics.* port=(\d+)').group(1))
+    fleet.add_node('n1', {GPU: '16'}, agent=False)
+    fleet.put_agent('n1', 'agent-n1', port, probe='HTTPS')
+    assert rows(kubectl('nodes', '--no-headers'))[0][:4] == ['n1', 'Ready', 'answers', '4']
+    assert {request.name for request in api.asked('get', 'pods') if request.subresource == 'proxy'} == {f'https:agent-n1:{port}'}
+
+
 def test_kubectl_itself_finds_the_plugin(api, two_nodes, kubectl, tmp_path):
     if not shutil.which('kubectl') or subprocess.run(['kubectl', 'version', '--client'], capture_output=True, check=False).returncode:
         pytest.skip('no kubectl here')

@@ -56,7 +56,7 @@ VALUES = {
         'config': {'map': {'default': {'version': 'v1', 'dra': {'enabled': True, 'devices': [0], 'timeSlicing': True}}}}},
     'DRA without classes and shares': {'dra': {'enabled': True, 'deviceClasses': {'create': False}}, 'mps': {'enabled': False}},
     'no metrics': {'metrics': {'enabled': False}},
-    'metrics over TLS': {'metrics': {'tls': {'enabled': True, 'secret': 'agent-tls', 'config': {'serverName': 'warpshare'}}, 'podMonitor': {
+    'metrics over TLS': {'dashboard': {'enabled': True}, 'metrics': {'tls': {'enabled': True, 'secret': 'agent-tls', 'config': {'serverName': 'warpshare'}}, 'podMonitor': {
         'enabled': True}}},
     'metrics for some': {'metrics': {'authorization': {'enabled': True, 'credentials': {'name': 'prometheus', 'key': 'token'}},
                                      'podMonitor': {'enabled': True}}},

@@ -37,9 +37,6 @@
 {{- if and .Values.dashboard.enabled $authorization.enabled }}
 {{- fail "dashboard.enabled and metrics.authorization.enabled: the dashboard reads the agents' pages through the API server, which takes its token away; choose one" }}
 {{- end }}
-{{- if and .Values.dashboard.enabled .Values.metrics.tls.enabled }}
-{{- fail "dashboard.enabled and metrics.tls.enabled: the dashboard reads the agents' pages through the API server, without TLS; choose one" }}
-{{- end }}
 {{- $config := .Values.config }}
 {{- if and $config.map $config.name }}
 {{- fail "config.map and config.name are both set: one of them" }}
