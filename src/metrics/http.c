@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "http/server.h"
 #include "metrics/exposition.h"
+#include "metrics/openmetrics.h"
 
 struct metrics_http {
         struct metrics_http_options options;
@@ -14,11 +15,14 @@ struct metrics_http {
 
 static void answer_metrics(struct metrics_http *http, struct http_request *request)
 {
+        const bool is_open = openmetrics_is_wanted(http_request_header(request, "Accept"));
         char *page = http->options.metrics(http->options.data);
 
-        http_request_answer(request,
-                &(struct http_answer){
-                        .status = 200, .type = EXPOSITION_CONTENT_TYPE, .text = http_text_new(page, strlen(page))});
+        if (is_open)
+                page = openmetrics_of(page);
+        http_request_answer(request, &(struct http_answer){.status = 200,
+                                             .type = is_open ? OPENMETRICS_CONTENT_TYPE : EXPOSITION_CONTENT_TYPE,
+                                             .text = http_text_new(page, strlen(page))});
 }
 
 static bool asks_for(const struct http_request *request, const char *what)

@@ -74,6 +74,27 @@ def test_metrics_have_a_containers_share_with_its_name(node):
     assert value(text, 'warpshare_container_active_thread_ratio', share=share) == 0.15
 
 
+def keys(text):
+    return sorted(line.rsplit(' ', 1)[0] for line in text.splitlines() if not line.startswith('#'))
+
+
+def test_who_asks_for_openmetrics_gets_the_same_samples_in_that_form(node):
+    """Read by the strict parser of Prometheus' own client; with DCGM's names, whose counters have no _total."""
+    parser = pytest.importorskip('prometheus_client.openmetrics.parser', reason='Debian: python3-prometheus-client')
+    kubelet = node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=1s', '--metrics-dcgm')
+    kubelet.admit('train', GPU, 1)
+    node.wait(lambda: 'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{' in get(node.agent, '/metrics')[1], 'the GPUs are read')
+    text = get(node.agent, '/metrics')[1]
+    status, strict = get(node.agent, '/metrics', Accept='application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3')
+    assert status == 200 and strict.endswith('\n# EOF\n') and '# EOF' not in text
+    assert keys(strict) == keys(text)
+    found = list(parser.text_string_to_metric_families(strict))
+    assert sum(len(family.samples) for family in found) == len(keys(text))
+    assert {family.type for family in found} == {'gauge', 'counter', 'unknown'}
+    unknown = {family.name for family in found if family.type == 'unknown'}
+    assert 'warpshare_limit_violations_total' in unknown and all(name.startswith('DCGM_') for name in unknown - {'warpshare_limit_violations_total'})
+
+
 def test_an_agent_that_does_not_know_the_gpus_yet_is_alive_and_not_ready(node):
     node.scenario(v100s(), init={'delay': '300s'})
     node.config(sharing('timeSlicing', 20))
