@@ -35,7 +35,9 @@ static const char *say_from(struct arena *arena, const struct hold *hold)
         return hold->replica < 0 ? "whole" : "time-slicing";
 }
 
-/* |resource|, |unit|: of |plan|, or NULL: it does not have the unit |uuid|. |held|: the name under which that is held. */
+/*
+ * |resource|, |unit|: of |plan|, or NULL: it does not have the unit |uuid|. |held|: the name under which that is held.
+ */
 static const char *say_to(struct arena *arena, const struct plan *plan, const struct resource *resource,
         const struct unit *unit, const char *uuid, const char *held)
 {

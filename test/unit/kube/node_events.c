@@ -34,7 +34,8 @@ static void test_what_was_reported_while_serving_is_kept(void **state)
         assert_string_equal(fixture->records[0].text, "GPU 3 is lost");
         assert_string_equal(node_event_reason(fixture->records[0].event), "GPUUnhealthy");
         assert_true(fixture->records[0].is_warning);
-        assert_in_range(fixture->records[0].date_ms, before_ms, (int64_t)(time(NULL) + 1) * 1000);
+        assert_in_range(
+                fixture->records[0].date_ms, before_ms, (int64_t)(time(NULL) + 2) * 1000); /* time() may be late */
         assert_false(fixture->records[1].is_warning);
         assert_int_equal(node_events_counts(fixture->events).sent, 0);
 }
