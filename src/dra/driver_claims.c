@@ -130,7 +130,7 @@ static int make_allocated(const struct wait *wait, size_t i, const struct ledger
                 .thread_percentage = claimed->daemon ? result->thread_percentage : 0,
                 .tier = claimed->daemon ? mps_tier_name(claimed->tier) : NULL,
                 .daemon = claimed->daemon,
-                .allocation = n_devices ? wait->booking.devices[wait->booking.of[i]].id : NULL,
+                .allocation = n_devices ? arena_strdup(arena, wait->booking.devices[wait->booking.of[i]].id) : NULL,
                 .unit_cdi_id = cdi_unit_id(arena, plan->config, unit),
                 .edits = dra_edits_of(arena, plan->config, devices, n_devices, claimed),
         };
