@@ -179,8 +179,9 @@ static void test_a_changed_mig_layout_is_a_new_inventory(void **state)
         run_for(fixture, 200);
         assert_int_equal(fixture->n_reported, 1);
         scenario_write(MIG_GPU);
-        expect(fixture, 1, "inventory");
-        assert_int_equal(fixture->inventory->gpus[0].n_mig_devices, 2);
+        /* One that was being read while the file changed may come before. */
+        for (size_t at = 1; fixture->inventory->gpus[0].n_mig_devices != 2; at++)
+                at = expect(fixture, at, "inventory");
 }
 
 static void test_a_mig_event_makes_the_inventory_be_read(void **state)
@@ -191,8 +192,8 @@ static void test_a_mig_event_makes_the_inventory_be_read(void **state)
         expect(fixture, 0, "inventory");
         run_for(fixture, 50);
         scenario_write(MIG_GPU "events: [{gpu: 0, type: mig}]\n");
-        expect(fixture, 1, "inventory");
-        assert_int_equal(fixture->inventory->gpus[0].n_mig_devices, 2);
+        for (size_t at = 1; fixture->inventory->gpus[0].n_mig_devices != 2; at++)
+                at = expect(fixture, at, "inventory");
 }
 
 static void test_a_gpu_that_failed_at_start_joins_later(void **state)
