@@ -124,6 +124,34 @@ void text_make_utf8(char *text)
         }
 }
 
+/* How many bytes the control character at |text| has; 0: none is there. */
+static size_t control_length(const char *text)
+{
+        const unsigned char first = (unsigned char)text[0];
+        const unsigned char second = first ? (unsigned char)text[1] : 0;
+
+        if (first < ' ' || first == 0x7f)
+                return first ? 1 : 0;
+        return first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : 0;
+}
+
+bool text_has_controls(const char *text)
+{
+        while (*text && control_length(text) == 0)
+                text++;
+        return *text;
+}
+
+void text_replace_controls(char *text, char with)
+{
+        while (*text) {
+                const size_t length = control_length(text);
+
+                memset(text, with, length);
+                text += MAX(length, (size_t)1);
+        }
+}
+
 bool text_starts_with(const char *text, const char *prefix)
 {
         return strncmp(text, prefix, strlen(prefix)) == 0;

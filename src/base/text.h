@@ -28,6 +28,13 @@ size_t text_utf8_length(const char *text);
  */
 void text_make_utf8(char *text);
 
+/*
+ * Control characters, which a terminal would take for commands: those of ASCII, and in valid UTF-8 also U+0080 to
+ * U+009F. The second puts |with| in the place of each of their bytes.
+ */
+bool text_has_controls(const char *text);
+void text_replace_controls(char *text, char with);
+
 bool text_starts_with(const char *text, const char *prefix);
 
 /* Compares texts byte by byte, for qsort() and bsearch() in an array of texts. */

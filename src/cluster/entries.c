@@ -75,11 +75,10 @@ static void set_state(struct cluster_entry *entry, enum cluster_agent_state stat
 {
         char *copy = reason ? xstrdup(reason) : NULL;
 
-        for (char *c = copy; c && *c; c++)
-                if ((unsigned char)*c < ' ' || *c == 0x7f)
-                        *c = ' ';
-        if (copy)
+        if (copy) {
                 text_make_utf8(copy);
+                text_replace_controls(copy, ' ');
+        }
         if (entry->view.state != state || !entry->view.since)
                 entry->view.since = (int64_t)time(NULL);
         entry->view.state = state;

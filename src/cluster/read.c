@@ -22,9 +22,7 @@ const char *read_cut(struct arena *arena, const char *text)
                 length += MAX(step, (size_t)1);
         }
         copy = arena_strndup(arena, text, length);
-        for (char *c = copy; *c; c++)
-                if ((unsigned char)*c < ' ' || *c == 0x7f)
-                        *c = ' ';
+        text_replace_controls(copy, ' ');
         return copy;
 }
 

@@ -30,12 +30,7 @@ static json_t *repaired(const char *text, size_t most)
 
         assert(copy);
         text_make_utf8(copy);
-        for (char *c = copy; *c; c++) {
-                if ((unsigned char)*c < ' ' || *c == 0x7f)
-                        *c = '?';
-                if ((unsigned char)c[0] == 0xc2 && (unsigned char)c[1] < 0xa0) /* U+0080 to U+009F */
-                        c[0] = c[1] = '?';
-        }
+        text_replace_controls(copy, '?');
         return json_string(copy);
 }
 

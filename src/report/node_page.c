@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/text.h"
 #include "config/json_fields.h"
 
 const struct report_process report_process_unknown = {.pid = NAN, .memory_used = NAN, .sm = NAN};
@@ -21,13 +22,10 @@ const struct report_unit report_unit_unknown = {
 const struct report_gpu report_gpu_unknown = {
         .memory = NAN, .memory_used = NAN, .utilization = NAN, .temperature = NAN, .power = NAN, .power_limit = NAN};
 
-/* What comes is shown in terminals: no control character, C1 included, may be in it. Jansson has seen to UTF-8. */
+/* What comes is shown in terminals. Jansson has seen to UTF-8. */
 static bool is_harmless(const char *text)
 {
-        for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-                if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
-                        return false;
-        return true;
+        return !text_has_controls(text);
 }
 
 static const struct json_text any = {is_harmless, REPORT_TEXT_MAX, "text without control characters of at most ", true};

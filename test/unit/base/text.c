@@ -92,6 +92,27 @@ static void test_texts_are_sorted_by_their_bytes(void **state UNUSED)
         assert_string_equal(texts[4], "\xc3\xa4");
 }
 
+static void test_control_characters_are_found_and_replaced(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                const char *replaced;
+        } cases[] = {
+                {"", ""}, {"plain, \xc3\xa9 and \xc2\xa0", "plain, \xc3\xa9 and \xc2\xa0"}, {"a\tb\n", "a?b?"},
+                {"\033[31m", "?[31m"}, {"\177", "?"}, {"\xc2\x80 \xc2\x9f", "?? ??"},
+                {"\xc2", "\xc2"}, /* cut in the middle of a character */
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                char text[32];
+
+                strcpy(text, cases[i].text);
+                assert_int_equal(text_has_controls(text), strcmp(cases[i].text, cases[i].replaced) != 0);
+                text_replace_controls(text, '?');
+                assert_string_equal(text, cases[i].replaced);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -100,6 +121,7 @@ int main(void)
                 cmocka_unit_test(test_the_nearest_word_is_suggested_if_near),
                 cmocka_unit_test(test_broken_utf8_becomes_question_marks),
                 cmocka_unit_test(test_a_text_that_is_missing_is_the_same_as_none_only),
+                cmocka_unit_test(test_control_characters_are_found_and_replaced),
                 cmocka_unit_test(test_texts_are_sorted_by_their_bytes),
         };
 
