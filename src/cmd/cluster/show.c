@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "cli/csv.h"
 #include "report/node_page.h"
 
 /* ---- cells ---- */
@@ -328,22 +329,6 @@ void show_shares(struct strbuf *text, const struct cluster_view *view, const str
         free(rows.items);
 }
 
-static void put_csv(struct strbuf *text, const char *value, char end)
-{
-        if (value && strpbrk(value, ",\"\r\n")) {
-                strbuf_putc(text, '"');
-                for (; *value; value++) {
-                        if (*value == '"')
-                                strbuf_putc(text, '"');
-                        strbuf_putc(text, *value);
-                }
-                strbuf_putc(text, '"');
-        } else if (value) {
-                strbuf_puts(text, value);
-        }
-        strbuf_putc(text, end);
-}
-
 void show_shares_csv(struct strbuf *text, const struct cluster_view *view, const struct show *show)
 {
         struct rows rows = find_rows(view, show);
@@ -363,10 +348,9 @@ void show_shares_csv(struct strbuf *text, const struct cluster_view *view, const
                         share->sm_seconds, share->energy};
 
                 for (size_t k = 0; k < ARRAY_SIZE(texts); k++)
-                        put_csv(text, texts[k], ',');
+                        csv_put(text, texts[k], ',');
                 for (size_t k = 0; k < ARRAY_SIZE(numbers); k++)
-                        put_csv(text, isnan(numbers[k]) ? NULL : number_cell("%.15g", numbers[k]).text,
-                                k + 1 == ARRAY_SIZE(numbers) ? '\n' : ',');
+                        csv_put_number(text, numbers[k], k + 1 == ARRAY_SIZE(numbers) ? '\n' : ',');
         }
         free(rows.items);
 }

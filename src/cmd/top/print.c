@@ -1,7 +1,4 @@
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "cli/csv.h"
 #include "cmd/top/top.h"
 
 /* ---- lines ---- */
@@ -64,31 +61,6 @@ char *top_print_json(const struct top *top, const struct top_wish *wish)
 
 /* ---- CSV ---- */
 
-static void put_cell(struct strbuf *text, const char *cell, bool is_last)
-{
-        if (cell && strpbrk(cell, ",\"\r\n")) {
-                strbuf_putc(text, '"');
-                for (; *cell; cell++) {
-                        if (*cell == '"')
-                                strbuf_putc(text, '"');
-                        strbuf_putc(text, *cell);
-                }
-                strbuf_putc(text, '"');
-        } else if (cell) {
-                strbuf_puts(text, cell);
-        }
-        strbuf_putc(text, is_last ? '\n' : ',');
-}
-
-static void put_cell_number(struct strbuf *text, double value, bool is_last)
-{
-        char number[32] = "";
-
-        if (!isnan(value))
-                snprintf(number, sizeof(number), "%.15g", value);
-        put_cell(text, number, is_last);
-}
-
 static void put_row(struct strbuf *text, const struct report_unit *unit, const struct top_row *row)
 {
         const struct report_share none = report_share_unknown;
@@ -100,9 +72,9 @@ static void put_row(struct strbuf *text, const struct report_unit *unit, const s
                 share->sm_seconds, share->energy, share->replicas, share->thread_percent};
 
         for (size_t k = 0; k < ARRAY_SIZE(texts); k++)
-                put_cell(text, texts[k], false);
+                csv_put(text, texts[k], ',');
         for (size_t k = 0; k < ARRAY_SIZE(numbers); k++)
-                put_cell_number(text, numbers[k], k + 1 == ARRAY_SIZE(numbers));
+                csv_put_number(text, numbers[k], k + 1 == ARRAY_SIZE(numbers) ? '\n' : ',');
 }
 
 char *top_print_csv(const struct top *top)
