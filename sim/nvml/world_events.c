@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/hash.h"
+
 static bool event_is_same(const struct scenario *a, size_t i, const struct scenario *b, size_t j)
 {
         const struct scenario_event *x = &a->events[i];
@@ -45,31 +47,24 @@ void world_queue_events(struct world *world, const struct scenario *before, cons
         }
 }
 
-/* FNV-1a, 64 bits. */
-static void hash(uint64_t *sum, const void *bytes, size_t size)
-{
-        for (size_t i = 0; i < size; i++)
-                *sum = (*sum ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
-}
-
 static uint64_t geometry_of(const struct world *world, const struct gpu *gpu)
 {
-        uint64_t sum = UINT64_C(14695981039346656037);
+        uint64_t sum = HASH_INIT;
 
-        hash(&sum, &gpu->mig_current, sizeof(gpu->mig_current));
+        hash_add(&sum, &gpu->mig_current, sizeof(gpu->mig_current));
         for (size_t i = 0; i < MIG_INSTANCES_MAX; i++) {
                 const struct mig_instance *place = &gpu->mig->instances[i];
 
                 if (!place->profile)
                         continue;
-                hash(&sum, &place->profile->id, sizeof(place->profile->id));
-                hash(&sum, &place->start, sizeof(place->start));
+                hash_add(&sum, &place->profile->id, sizeof(place->profile->id));
+                hash_add(&sum, &place->start, sizeof(place->start));
         }
         LIST_FOR_EACH(link, &world->computes) {
                 const struct nvmlComputeInstance_st *compute = container_of(link, struct nvmlComputeInstance_st, link);
 
                 if (compute->alive && compute->handle.gpu == gpu)
-                        hash(&sum, compute->uuid, strlen(compute->uuid));
+                        hash_add(&sum, compute->uuid, strlen(compute->uuid));
         }
         return sum;
 }

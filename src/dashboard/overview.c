@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "dashboard/json.h"
@@ -237,17 +238,13 @@ static void overview_update(struct dashboard_overview *overview, const struct cl
 /* Of whom the viewer sees, so that a change of that is answered with all. */
 static uint32_t scope_hash(const struct dashboard_scope *scope)
 {
-        uint32_t hash = 2166136261U; /* FNV-1a */
+        uint64_t hash = HASH_INIT;
 
         if (scope->sees_all)
                 return 0;
         for (size_t i = 0; i < scope->n_namespaces; i++)
-                for (const char *c = scope->namespaces[i];; c++) {
-                        hash = (hash ^ (uint8_t)*c) * 16777619U;
-                        if (!*c)
-                                break;
-                }
-        return hash | 1U;
+                hash_add(&hash, scope->namespaces[i], strlen(scope->namespaces[i]) + 1);
+        return (uint32_t)(hash ^ hash >> 32) | 1U;
 }
 
 /* 0: all has to be sent. */

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 
 #define VERSION_MAX 4096U /* bytes of the file that are read; the kernel's file has two lines */
 #define GPUS_MAX 4096U    /* entries of a folder that are read */
@@ -83,13 +84,11 @@ static bool is_address(const char *name)
                rest[6] == '.' && isdigit((unsigned char)rest[7]) && !rest[8];
 }
 
-/* FNV-1a. */
 static uint64_t hash(const char *text)
 {
-        uint64_t value = UINT64_C(14695981039346656037);
+        uint64_t value = HASH_INIT;
 
-        for (; *text; text++)
-                value = (value ^ (unsigned char)*text) * UINT64_C(1099511628211);
+        hash_add(&value, text, strlen(text));
         return value;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "share/capability.h"
@@ -293,12 +294,9 @@ bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daem
         return true;
 }
 
-/* FNV-1a, 64 bits. */
 static void digest(uint64_t *sum, const char *text)
 {
-        do
-                *sum = (*sum ^ (unsigned char)*text) * UINT64_C(1099511628211);
-        while (*text++);
+        hash_add(sum, text, strlen(text) + 1);
 }
 
 static void digest_number(uint64_t *sum, uint64_t number)
@@ -311,7 +309,7 @@ static void digest_number(uint64_t *sum, uint64_t number)
 
 uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon)
 {
-        uint64_t sum = UINT64_C(14695981039346656037);
+        uint64_t sum = HASH_INIT;
 
         digest(&sum, daemon->name);
         digest_number(&sum, daemon->provisioning == PROVISIONING_UNIFORM);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/map.h"
 #include "base/text.h"
 
@@ -21,10 +22,9 @@ struct rows {
 /* 40 bits: of a thousand rows two have the same id once in two million nodes. */
 static void make_id(const char *key, char ret[USAGE_ROW_ID_LENGTH + 1])
 {
-        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+        uint64_t hash = HASH_INIT;
 
-        for (const char *c = key; *c; c++)
-                hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+        hash_add(&hash, key, strlen(key));
         hash ^= hash >> 32;
         for (unsigned int i = 0; i < USAGE_ROW_ID_LENGTH; i++, hash >>= 5)
                 ret[i] = "abcdefghijklmnopqrstuvwxyz234567"[hash % 32];
