@@ -1,6 +1,6 @@
 """What the dashboard takes of time and memory for a cluster of 500 nodes with 8 GPUs and 20 shares each, and when a browser shows it.
 
-usage: bench/dashboard.py PROGRAM [--few]      (PROGRAM: a built `warpshare`; --few: a cluster of five nodes, whose figures are worth nothing)
+usage: bench/dashboard.py PROGRAM [--few]      (PROGRAM: a built `warpshare`; --few: five nodes only, to try whether the benchmark itself works)
 
 Prints as bench/figure.h does. The API server and the agents are the tests' (test/e2e), in this process.
 """
