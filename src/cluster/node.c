@@ -1,6 +1,5 @@
 #include "cluster/node.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,16 +141,6 @@ const struct cluster_node_object *cluster_node_read(const json_t *object, struct
 }
 
 /* ---- looking up ---- */
-
-double cluster_unit_granted(const struct report_unit *unit)
-{
-        double sum = NAN;
-
-        for (size_t i = 0; i < unit->n_shares; i++)
-                if (!isnan(unit->shares[i].replicas))
-                        sum = isnan(sum) ? unit->shares[i].replicas : sum + unit->shares[i].replicas;
-        return isnan(unit->granted) || sum > unit->granted ? sum : unit->granted;
-}
 
 const char *cluster_node_label(const struct cluster_node *node, const char *key)
 {

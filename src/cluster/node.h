@@ -102,12 +102,6 @@ const char *cluster_agent_state_name(enum cluster_agent_state state);
 /* All lives in |arena|; what is missing or of a wrong type is empty. */
 const struct cluster_node_object *cluster_node_read(const json_t *object, struct arena *arena);
 
-/*
- * The replicas of a unit that pods have: what the agent says, or at least what its shares add up to; NaN where neither
- * is known.
- */
-double cluster_unit_granted(const struct report_unit *unit);
-
 const char *cluster_node_label(const struct cluster_node *node, const char *key); /* NULL: none */
 const struct cluster_resource *cluster_node_resource(const struct cluster_node *node, const char *name);
 const struct cluster_condition *cluster_node_condition(const struct cluster_node *node, const char *type);

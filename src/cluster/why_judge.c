@@ -28,7 +28,7 @@ static uint64_t number(double value)
 static void add_unit(struct supply *supply, const struct report_unit *unit)
 {
         const uint64_t replicas = isnan(unit->replicas) ? 1 : number(unit->replicas);
-        const uint64_t granted = number(cluster_unit_granted(unit));
+        const uint64_t granted = number(report_unit_granted(unit));
 
         supply->n_units++;
         supply->reserved += number(unit->reserved);

@@ -68,7 +68,7 @@ static json_t *write_unit_head(const struct report_unit *unit)
         dashboard_put_text(object, "sharing", unit->sharing);
         dashboard_put_text(object, "by", unit->by);
         dashboard_put_count(object, "replicas", unit->replicas);
-        dashboard_put_count(object, "granted", unit->granted);
+        dashboard_put_count(object, "granted", report_unit_granted(unit));
         dashboard_put_count(object, "reserved", unit->reserved);
         dashboard_put_count(object, "memory", unit->memory);
         dashboard_put_count(object, "memoryUsed", unit->memory_used);

@@ -91,7 +91,7 @@ static json_t *write_unit(const struct report_unit *unit, json_t *names, const s
         dashboard_put_text(object, "sharing", unit->sharing);
         dashboard_put_text(object, "by", unit->by);
         dashboard_put_count(object, "replicas", unit->replicas);
-        dashboard_put_count(object, "granted", unit->granted);
+        dashboard_put_count(object, "granted", report_unit_granted(unit));
         dashboard_put_count(object, "reserved", unit->reserved);
         if (unit->has_health && !unit->healthy)
                 dashboard_put_text(object, "ill", unit->reason ? unit->reason : "");

@@ -130,6 +130,16 @@ static const struct json_field page_fields[] = {
 };
 static const struct json_shape page_shape = JSON_SHAPE(struct node_page, page_fields);
 
+double report_unit_granted(const struct report_unit *unit)
+{
+        double sum = NAN;
+
+        for (size_t i = 0; i < unit->n_shares; i++)
+                if (!isnan(unit->shares[i].replicas))
+                        sum = isnan(sum) ? unit->shares[i].replicas : sum + unit->shares[i].replicas;
+        return isnan(unit->granted) || sum > unit->granted ? sum : unit->granted;
+}
+
 char *node_page_write(const struct node_page *page, bool is_indented)
 {
         json_t *object = json_object();

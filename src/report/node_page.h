@@ -140,6 +140,12 @@ extern const struct report_other report_other_unknown;
 extern const struct report_unit report_unit_unknown;
 extern const struct report_gpu report_gpu_unknown;
 
+/*
+ * The replicas of a unit that pods have: what the agent says, or at least what its shares add up to; NaN where neither
+ * is known.
+ */
+double report_unit_granted(const struct report_unit *unit);
+
 /* The text, with a newline, for the caller to free. Lists are within their bounds. |is_indented|: for people. */
 char *node_page_write(const struct node_page *page, bool is_indented);
 

@@ -94,7 +94,7 @@ static void sum_unit(struct node_sums *sums, const struct report_unit *unit)
         sums->n_unhealthy += unit->has_health && !unit->healthy ? 1 : 0;
         sums->n_shares += unit->n_shares;
         add_double(&sums->replicas, unit->replicas);
-        add_double(&sums->granted, cluster_unit_granted(unit));
+        add_double(&sums->granted, report_unit_granted(unit));
         add_double(&sums->reserved, unit->reserved);
         if (unit->resource && !sums->resource)
                 sums->resource = unit->resource;
@@ -370,7 +370,7 @@ static void add_unit(struct columns *columns, const struct row *row, bool is_who
         if (isnan(unit->replicas))
                 columns_add(columns, "-");
         else
-                columns_add(columns, "%s/%.0f", number_cell("%.0f", cluster_unit_granted(unit)).text, unit->replicas);
+                columns_add(columns, "%s/%.0f", number_cell("%.0f", report_unit_granted(unit)).text, unit->replicas);
         columns_add(columns, "%s", memory_cell(unit->memory_used).text);
         columns_add(columns, "%s", memory_cell(unit->memory).text);
         columns_add(columns, "%s", ratio_cell(unit->utilization).text);

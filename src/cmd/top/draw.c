@@ -244,8 +244,9 @@ static void draw_unit(const struct drawing *drawing, const struct top_unit *top)
                 top_span_add(drawing->to, line, TOP_PLAIN, ", busy %s", percent(unit->utilization).text);
         if (is_gpu)
                 draw_sensors(drawing, line, top->gpu);
-        if (!isnan(unit->granted) && unit->replicas > 1)
-                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f of %.0f granted", unit->granted, unit->replicas);
+        if (!isnan(report_unit_granted(unit)) && unit->replicas > 1)
+                top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f of %.0f granted", report_unit_granted(unit),
+                        unit->replicas);
         if (unit->reserved > 0)
                 top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f reserved", unit->reserved);
         top_span_add(drawing->to, line, TOP_PLAIN, "  %s", unit->uuid);

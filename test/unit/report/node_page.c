@@ -86,6 +86,23 @@ static void test_what_is_unknown_is_left_out(void **state UNUSED)
                 "\"others\":[{}]}]}],\"events\":[]}\n");
 }
 
+static void test_granted_is_at_least_what_the_shares_add_up_to(void **state UNUSED)
+{
+        struct report_share shares[] = {report_share_unknown, report_share_unknown, report_share_unknown};
+        struct report_unit unit = report_unit_unknown;
+
+        unit.shares = shares;
+        unit.n_shares = ARRAY_SIZE(shares);
+        assert_true(isnan(report_unit_granted(&unit)));
+        shares[0].replicas = 3;
+        shares[2].replicas = 4;
+        assert_true(report_unit_granted(&unit) == 7);
+        unit.granted = 5;
+        assert_true(report_unit_granted(&unit) == 7);
+        unit.granted = 9;
+        assert_true(report_unit_granted(&unit) == 9);
+}
+
 /*
  * Names come from pods and processes: what they are made of must not reach a terminal, nor keep the page from being
  * read.
@@ -192,6 +209,7 @@ int main(void)
                 cmocka_unit_test(test_what_was_written_is_read),
                 cmocka_unit_test(test_what_is_absent_is_unknown),
                 cmocka_unit_test(test_what_is_unknown_is_left_out),
+                cmocka_unit_test(test_granted_is_at_least_what_the_shares_add_up_to),
                 cmocka_unit_test(test_any_text_can_be_written_and_read),
                 cmocka_unit_test(test_what_is_wrong_is_named),
                 cmocka_unit_test(test_a_page_that_is_cut_is_refused),
