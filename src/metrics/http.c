@@ -3,26 +3,101 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/macro.h"
 #include "base/text.h"
 #include "http/server.h"
 #include "metrics/exposition.h"
 #include "metrics/openmetrics.h"
 
+enum page {
+        PAGE_METRICS,
+        PAGE_OPEN_METRICS,
+        PAGE_NODE, /* the next three are those with history, with processes, and with both */
+        PAGE_HAS_HISTORY = 1,
+        PAGE_HAS_PROCESSES = 2,
+        PAGES = PAGE_NODE + 4,
+};
+
+/* A page is made again after so many times as long as it took. */
+#define SHARED_FACTOR 50U
+
+struct shared_page {
+        struct http_text *text; /* NULL: none */
+        uint64_t until;         /* uv_hrtime() */
+};
+
 struct metrics_http {
         struct metrics_http_options options;
         struct http_server *server;
+        struct shared_page shared[PAGES];
+        uv_timer_t expiry; /* runs while there are shared pages, until all of them are too old */
 };
+
+/* ---- pages ---- */
+
+static bool is_trusted(const struct metrics_http *http, const struct http_request *request)
+{
+        return !http->options.asks_local && http_request_is_local(request);
+}
+
+static struct http_text *make_page(struct metrics_http *http, enum page page)
+{
+        const unsigned int parts = page - PAGE_NODE;
+        char *text;
+
+        if (page >= PAGE_NODE)
+                text = http->options.node(parts & PAGE_HAS_HISTORY, parts & PAGE_HAS_PROCESSES, http->options.data);
+        else
+                text = http->options.metrics(http->options.data);
+        if (page == PAGE_OPEN_METRICS)
+                text = openmetrics_of(text);
+        return http_text_new(text, strlen(text));
+}
+
+static void on_expiry(uv_timer_t *timer)
+{
+        struct metrics_http *http = container_of(timer, struct metrics_http, expiry);
+
+        for (size_t i = 0; i < PAGES; i++)
+                http->shared[i].text = http_text_unref(http->shared[i].text);
+}
+
+static void share_page(struct metrics_http *http, enum page page, struct http_text *text, uint64_t took)
+{
+        struct shared_page *shared = &http->shared[page];
+        const uint64_t most = METRICS_HTTP_SHARED_MS * UINT64_C(1000000);
+        const uint64_t duration = took < most / SHARED_FACTOR ? took * SHARED_FACTOR : most;
+        const uint64_t milliseconds = duration / 1000000 + 1;
+
+        http_text_unref(shared->text);
+        *shared = (struct shared_page){.text = http_text_ref(text), .until = uv_hrtime() + duration};
+        if (!uv_is_active((uv_handle_t *)&http->expiry) || uv_timer_get_due_in(&http->expiry) < milliseconds)
+                uv_timer_start(&http->expiry, on_expiry, milliseconds, 0);
+}
+
+static struct http_text *get_page(struct metrics_http *http, const struct http_request *request, enum page page)
+{
+        const struct shared_page *shared = &http->shared[page];
+        const uint64_t start = uv_hrtime();
+        struct http_text *text;
+
+        if (is_trusted(http, request))
+                return make_page(http, page);
+        if (shared->text && start < shared->until)
+                return http_text_ref(shared->text);
+        text = make_page(http, page);
+        share_page(http, page, text, uv_hrtime() - start);
+        return text;
+}
 
 static void answer_metrics(struct metrics_http *http, struct http_request *request)
 {
         const bool is_open = openmetrics_is_wanted(http_request_header(request, "Accept"));
-        char *page = http->options.metrics(http->options.data);
 
-        if (is_open)
-                page = openmetrics_of(page);
-        http_request_answer(request, &(struct http_answer){.status = 200,
-                                             .type = is_open ? OPENMETRICS_CONTENT_TYPE : EXPOSITION_CONTENT_TYPE,
-                                             .text = http_text_new(page, strlen(page))});
+        http_request_answer(
+                request, &(struct http_answer){.status = 200,
+                                 .type = is_open ? OPENMETRICS_CONTENT_TYPE : EXPOSITION_CONTENT_TYPE,
+                                 .text = get_page(http, request, is_open ? PAGE_OPEN_METRICS : PAGE_METRICS)});
 }
 
 static bool asks_for(const struct http_request *request, const char *what)
@@ -32,12 +107,12 @@ static bool asks_for(const struct http_request *request, const char *what)
 
 static void answer_node(struct metrics_http *http, struct http_request *request)
 {
-        char *page =
-                http->options.node(asks_for(request, "history"), asks_for(request, "processes"), http->options.data);
+        const enum page page = PAGE_NODE + (asks_for(request, "history") ? PAGE_HAS_HISTORY : 0) +
+                               (asks_for(request, "processes") ? PAGE_HAS_PROCESSES : 0);
 
         http_request_answer(
                 request, &(struct http_answer){
-                                 .status = 200, .type = "application/json", .text = http_text_new(page, strlen(page))});
+                                 .status = 200, .type = "application/json", .text = get_page(http, request, page)});
 }
 
 static void answer_health(struct metrics_http *http, struct http_request *request)
@@ -96,7 +171,7 @@ static void answer_if_allowed(struct metrics_http *http, struct http_request *re
         struct reader *reader;
         void *question;
 
-        if (!http->options.ask || (!http->options.asks_local && http_request_is_local(request))) {
+        if (!http->options.ask || is_trusted(http, request)) {
                 answer(http, request);
                 return;
         }
@@ -157,6 +232,8 @@ int metrics_http_new(struct metrics_http **ret, const struct metrics_http_option
                 free(http);
                 return error_prefix(err, "metrics");
         }
+        uv_timer_init(options->loop, &http->expiry);
+        uv_unref((uv_handle_t *)&http->expiry);
         *ret = http;
         return 0;
 }
@@ -166,10 +243,17 @@ unsigned int metrics_http_port(const struct metrics_http *http)
         return http_server_port(http->server);
 }
 
+static void on_closed(uv_handle_t *handle)
+{
+        free(container_of(handle, struct metrics_http, expiry));
+}
+
 struct metrics_http *metrics_http_close(struct metrics_http *http)
 {
-        if (http)
-                http_server_close(http->server);
-        free(http);
+        if (!http)
+                return NULL;
+        http_server_close(http->server);
+        on_expiry(&http->expiry);
+        uv_close((uv_handle_t *)&http->expiry, on_closed);
         return NULL;
 }

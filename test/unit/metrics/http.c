@@ -10,9 +10,12 @@ static struct strbuf page;
 static const char *ailment;
 static unsigned int asked;
 
+static unsigned int slow_us; /* so long a page takes */
+
 static char *write_page(void *data UNUSED)
 {
         asked++;
+        usleep(slow_us);
         return xstrdup(page.data);
 }
 
@@ -25,6 +28,7 @@ static char *find_ailment(void *data UNUSED)
 static char *write_node(bool has_history, bool has_processes, void *data UNUSED)
 {
         asked++;
+        usleep(slow_us);
         return xasprintf("{\"history\":%d,\"processes\":%d}\n", has_history, has_processes);
 }
 
@@ -44,6 +48,10 @@ static void *ask_permission(
 {
         if (!authorization) {
                 done(METRICS_NOBODY, "a token is needed", waiting);
+                return NULL;
+        }
+        if (strcmp(authorization, "allowed") == 0) {
+                done(METRICS_ALLOWED, NULL, waiting);
                 return NULL;
         }
         question = (struct question){.done = done, .waiting = waiting};
@@ -92,6 +100,7 @@ static int set_up(void **state UNUSED)
         ailment = NULL;
         asked = 0;
         asks_all = false;
+        slow_us = 0;
         question = (struct question){.done = NULL};
         cancelled = 0;
         return 0;
@@ -127,6 +136,76 @@ static void test_the_page_is_served(void **state UNUSED)
         assert_begins(answer, "HTTP/1.1 200 OK\r\n");
         assert_has(answer, "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
         assert_string_equal(body(answer), "# a page\n");
+}
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\nAuthorization: allowed\r\n\r\n"
+
+/* Of |kinds| pages since |begin|, however long the test had to wait for a processor. */
+static void assert_made_seldom(unsigned int kinds, const struct timespec *begin)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        assert_in_range(asked, kinds,
+                kinds * (1 + (unsigned int)(now.tv_sec - begin->tv_sec + 1) * 1000 / METRICS_HTTP_SHARED_MS));
+}
+
+static void test_nobody_keeps_the_loop_busy_by_asking_again_and_again(void **state UNUSED)
+{
+        struct timespec begin;
+
+        asks_all = true; /* so the clients of this machine are trusted no more than others */
+        slow_us = 40000;
+        start("127.0.0.1:0", 0);
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        for (unsigned int i = 0; i < 10; i++) {
+                _free_ char *answer = ask(GET("/metrics"));
+
+                assert_string_equal(body(answer), "# a page\n");
+        }
+        assert_made_seldom(1, &begin);
+        strbuf_puts(&page, "# of later\n");
+        for (bool is_new = false; !is_new; turn(&begin)) {
+                _free_ char *answer = ask(GET("/metrics"));
+
+                is_new = strcmp(body(answer), "# a page\n# of later\n") == 0;
+        }
+        assert_made_seldom(1, &begin);
+}
+
+static void test_each_page_is_shared_for_itself(void **state UNUSED)
+{
+        static const struct {
+                const char *request;
+                const char *text;
+        } table[] = {
+                {GET("/metrics"), "# a page\n"},
+                {GET("/node"), "{\"history\":0,\"processes\":0}\n"},
+                {GET("/node?history=1"), "{\"history\":1,\"processes\":0}\n"},
+                {GET("/node?processes=1"), "{\"history\":0,\"processes\":1}\n"},
+                {GET("/node?history=1&processes=1"), "{\"history\":1,\"processes\":1}\n"},
+        };
+        struct timespec begin;
+
+        asks_all = true;
+        slow_us = 40000;
+        start("127.0.0.1:0", 0);
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        for (size_t i = 0; i < 2 * ARRAY_SIZE(table); i++) {
+                _free_ char *answer = ask(table[i % ARRAY_SIZE(table)].request);
+
+                assert_string_equal(body(answer), table[i % ARRAY_SIZE(table)].text);
+        }
+        assert_made_seldom(ARRAY_SIZE(table), &begin);
+}
+
+static void test_a_trusted_client_has_a_new_page_each_time(void **state UNUSED)
+{
+        slow_us = 40000;
+        start("127.0.0.1:0", 0);
+        for (unsigned int i = 0; i < 3; i++)
+                free(ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"));
+        assert_int_equal(asked, 3);
 }
 
 static void test_a_large_page_arrives_whole(void **state UNUSED)
@@ -573,6 +652,10 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_the_page_is_served, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_nobody_keeps_the_loop_busy_by_asking_again_and_again, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_each_page_is_shared_for_itself, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_trusted_client_has_a_new_page_each_time, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_large_page_arrives_whole, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_the_page_of_the_node_has_what_is_asked_for, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_health_is_a_status_with_its_reason, set_up, tear_down),
