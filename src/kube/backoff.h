@@ -1,7 +1,8 @@
 /*
  * Computes the wait before the next attempt: it doubles from attempt to attempt, up to a limit, and each time a random
- * part of up to half is subtracted, so that the nodes of a cluster do not retry at the same moment. Pure: the caller
- * passes the random number.
+ * part of up to half is subtracted, so that the nodes of a cluster do not retry at the same moment. A wait that the
+ * server asks for is the same for all of them, so a random part of up to half is added to it. Pure: the caller passes
+ * the random number.
  */
 #pragma once
 
@@ -13,10 +14,10 @@ struct backoff {
         unsigned int failures; /* in a row; set it to 0 to start again */
 };
 
-#define BACKOFF_ASKED_LIMIT_MS UINT64_C(600000) /* a longer wait is cut to this */
+#define BACKOFF_ASKED_LIMIT_MS UINT64_C(600000) /* of what the server asks for */
 
 /*
- * Counts a failure and returns the wait after it: at least |asked_ms|, the wait that the server asked for (0: none), up
- * to its limit.
+ * Counts a failure and returns the wait after it: at least |asked_ms|, the wait that the server asked for (0: none),
+ * which is cut to its limit.
  */
 uint64_t backoff_next(struct backoff *backoff, uint64_t asked_ms, uint32_t random);

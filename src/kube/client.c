@@ -113,7 +113,7 @@ static void wait_for(struct kube_call *call, uint64_t ms)
 /* True if |call| was scheduled or sent again. */
 static bool try_again(struct kube_call *call, const struct transfer_end *end)
 {
-        uint64_t wait = end->retry_after_ms;
+        uint64_t wait;
 
         if (end->error)
                 return false;
@@ -122,8 +122,11 @@ static bool try_again(struct kube_call *call, const struct transfer_end *end)
                 send_now(call);
                 return true;
         }
-        if ((end->status != 429 && end->status != 503) || wait == 0 || wait > KUBE_RETRY_AFTER_LIMIT_MS ||
-                wait >= time_left(call))
+        if ((end->status != 429 && end->status != 503) || end->retry_after_ms == 0 ||
+                end->retry_after_ms > KUBE_RETRY_AFTER_LIMIT_MS)
+                return false;
+        wait = backoff_next(&call->backoff, end->retry_after_ms, kube_client_random());
+        if (wait >= time_left(call))
                 return false;
         wait_for(call, wait);
         return true;
@@ -198,6 +201,7 @@ struct kube_call *call_new(struct kube_client *client, uint64_t timeout_ms, kube
         uv_update_time(client->loop);
         call->client = client;
         call->timeout_ms = timeout_ms ? timeout_ms : KUBE_TIMEOUT_MS;
+        call->backoff = (struct backoff){KUBE_RETRY_MS, KUBE_RETRY_LIMIT_MS, 0};
         call->until = uv_now(client->loop) + call->timeout_ms;
         call->done = done;
         call->data = data;

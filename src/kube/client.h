@@ -16,9 +16,10 @@
  *                 .body = patch, .done = on_done, .data = agent});
  *
  * Retries: after an answer 429 or 503 with Retry-After the request is sent again after that time (at most
- * KUBE_RETRY_AFTER_LIMIT_MS), if this fits into its timeout. After a 401 it is sent once more if token or certificate
- * were replaced meanwhile. Any other failure goes to the caller, who knows whether the request may be repeated: the
- * server may have executed it although its answer was lost.
+ * KUBE_RETRY_AFTER_LIMIT_MS) or somewhat later, so that not all whom a busy server refused come back at once, and each
+ * time later than before (kube/backoff.h), if this fits into its timeout. After a 401 it is sent once more if token or
+ * certificate were replaced meanwhile. Any other failure goes to the caller, who knows whether the request may be
+ * repeated: the server may have executed it although its answer was lost.
  */
 #pragma once
 
@@ -34,6 +35,8 @@
 #define KUBE_TIMEOUT_MS UINT64_C(30000)         /* default for a request, including its retries */
 #define KUBE_CONNECT_TIMEOUT_MS UINT64_C(10000) /* for name resolution, TCP and TLS */
 #define KUBE_RETRY_AFTER_LIMIT_MS BACKOFF_ASKED_LIMIT_MS
+#define KUBE_RETRY_MS UINT64_C(1000) /* own shortest wait of a request that a busy server refuses */
+#define KUBE_RETRY_LIMIT_MS UINT64_C(16000)
 #define KUBE_ANSWER_LIMIT ((size_t)4 << 20) /* bytes of one answer: etcd's objects end at 1.5 MiB */
 #define KUBE_EDIT_TRIES 8U                  /* attempts of kube_client_edit() after conflicts */
 

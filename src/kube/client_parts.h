@@ -18,7 +18,8 @@ struct kube_call {
         struct transfer *transfer; /* NULL: waiting */
         uv_timer_t timer;          /* for the wait */
         uint64_t timeout_ms;
-        uint64_t until; /* on the loop's clock; not valid while the client has no credentials */
+        uint64_t until;         /* on the loop's clock; not valid while the client has no credentials */
+        struct backoff backoff; /* between refusals of a busy server */
         bool is_identity_renewed;
         bool is_text;         /* kube_request's */
         struct error failure; /* of a request that could not be sent; kind ERROR_NONE: none */

@@ -27,6 +27,7 @@ struct kube_watch {
         uv_timer_t timer;
         struct backoff backoff;
         uint64_t begun_ms; /* start of this watch, on the loop's clock */
+        uint64_t asked_ms; /* how long it was to be */
         char *version;     /* where to continue; NULL: list first */
         json_t *known;     /* → [resourceVersion, round] */
         json_int_t round;
@@ -93,13 +94,16 @@ static void stop_activity(struct kube_watch *watch)
         watch_lines_init(&watch->lines, KUBE_WATCH_LINE_LIMIT);
 }
 
-static void wait_for(struct kube_watch *watch, uint64_t asked_ms)
+static void rest(struct kube_watch *watch, uint64_t ms)
 {
-        uint64_t wait = backoff_next(&watch->backoff, asked_ms, kube_client_random());
-
         stop_activity(watch);
         uv_update_time(kube_client_loop(watch->client));
-        uv_timer_start(&watch->timer, on_watch_timer, wait + 1, 0); /* the loop's clock is cut to milliseconds */
+        uv_timer_start(&watch->timer, on_watch_timer, ms + 1, 0); /* the loop's clock is cut to milliseconds */
+}
+
+static void wait_for(struct kube_watch *watch, uint64_t asked_ms)
+{
+        rest(watch, backoff_next(&watch->backoff, asked_ms, kube_client_random()));
 }
 
 static void watch_fail(struct kube_watch *watch, const struct error *err, uint64_t asked_ms)
@@ -350,6 +354,7 @@ static void on_refused(struct kube_watch *watch, const struct transfer_end *end)
 static void on_watch_end(const struct transfer_end *end, void *data)
 {
         struct kube_watch *watch = data;
+        uint64_t stood_ms;
         struct error err;
 
         watch->transfer = NULL;
@@ -364,15 +369,16 @@ static void on_watch_end(const struct transfer_end *end, void *data)
                 return;
         }
         uv_update_time(kube_client_loop(watch->client));
-        if (uv_now(kube_client_loop(watch->client)) - watch->begun_ms < watch->backoff.least_ms) {
-                wait_for(watch, 0); /* otherwise a server that ends each watch at once would be asked without a pause */
-                return;
-        }
-        watch->backoff.failures = 0;
-        if (end->error)
-                wait_for(watch, 0);
-        else
+        stood_ms = uv_now(kube_client_loop(watch->client)) - watch->begun_ms;
+        if (stood_ms >= watch->asked_ms) {
+                watch->backoff.failures = 0;
                 kube_watch_begin(watch);
+        } else if (stood_ms < watch->backoff.least_ms) {
+                wait_for(watch, 0); /* otherwise a server that ends each watch at once would be asked without a pause */
+        } else {
+                watch->backoff.failures = 0;
+                rest(watch, kube_client_random() % (watch->backoff.least_ms * KUBE_WATCH_SPREAD));
+        }
 }
 
 static void begin_watch(struct kube_watch *watch)
@@ -396,6 +402,7 @@ static void begin_watch(struct kube_watch *watch)
         kube_list_select(&query, watch->options.field_selector, watch->options.label_selector);
         request.query = query.data;
         watch->is_standing = false;
+        watch->asked_ms = seconds * UINT64_C(1000);
         watch->begun_ms = uv_now(kube_client_loop(watch->client));
         if (transfer_start(&watch->transfer, kube_client_transport(watch->client), &request, &err) < 0) {
                 error_prefix(&err, "watch %.200s", watch->options.path);

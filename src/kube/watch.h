@@ -2,7 +2,7 @@
  * Follows a collection, or one object of it, as long as the loop runs: a list, then a watch that continues from it,
  * repeatedly. It reports which objects exist and which are gone; it knows no kind.
  *
- *     listing ──all pages──► watching ──ended by the server──► watching, from the last resourceVersion
+ *     listing ──all pages──► watching ──its time is over──► watching, from the last resourceVersion
  *        ▲  │                   │
  *        │  └──failed──► waiting ◄──failed, dropped, silent for too long── (then listing or watching, where it was)
  *        └───────410: that resourceVersion is too old────────┘
@@ -10,6 +10,9 @@
  * The watch remembers name and resourceVersion of each object. So an object that vanished between two watches is
  * reported as gone, and an unchanged object is not reported again. The wait grows from KUBE_WATCH_WAIT_MS to
  * KUBE_WATCH_WAIT_LIMIT_MS, with jitter, and is at least what Retry-After says.
+ *
+ * A watch that stood and ends before its time is one of many: an API server that restarts ends those of all nodes at
+ * one moment. Each waits for a time of its own, up to KUBE_WATCH_SPREAD times the shortest wait, before it goes on.
  *
  * It asks for bookmarks, so that the resourceVersion of a collection without changes does not become too old. It asks
  * the server to end each watch after 5 to 10 minutes; a connection that has not ended KUBE_WATCH_MARGIN_MS after that
@@ -29,6 +32,7 @@
 #define KUBE_WATCH_MARGIN_MS UINT64_C(30000)
 #define KUBE_WATCH_WAIT_MS UINT64_C(1000)
 #define KUBE_WATCH_WAIT_LIMIT_MS UINT64_C(60000)
+#define KUBE_WATCH_SPREAD 10U
 
 enum kube_change {
         KUBE_PRESENT, /* new or changed: |object| is complete */

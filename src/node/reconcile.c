@@ -52,6 +52,11 @@ void node_reconcile_count(struct node_reconcile_pace *pace, uint64_t now_ms)
         pace->last_ms = now_ms;
 }
 
+uint64_t node_reconcile_rest(uint64_t refresh_ms, uint32_t random)
+{
+        return refresh_ms - refresh_ms / 5 * random / UINT32_MAX;
+}
+
 /* ---- writing ---- */
 
 static void reconcile_write(struct node_reconcile *reconcile)
@@ -77,10 +82,12 @@ static void reconcile_enter(struct node_reconcile *reconcile, enum state state, 
 
 static void reconcile_rest(struct node_reconcile *reconcile)
 {
+        const uint64_t refresh_ms = reconcile->options.refresh_ms;
+
         reconcile->state = RESTING;
         uv_timer_stop(&reconcile->timer);
-        if (reconcile->options.refresh_ms)
-                reconcile_enter(reconcile, RESTING, reconcile->options.refresh_ms);
+        if (refresh_ms)
+                reconcile_enter(reconcile, RESTING, node_reconcile_rest(refresh_ms, (uint32_t)uv_hrtime()));
 }
 
 /* Something else is wanted, or may be. */

@@ -51,6 +51,12 @@ struct node_reconcile_pace {
 uint64_t node_reconcile_wait(const struct node_reconcile_pace *pace, uint64_t now_ms, uint32_t random);
 void node_reconcile_count(struct node_reconcile_pace *pace, uint64_t now_ms);
 
+/*
+ * How long to wait before it is written again: four fifths of |refresh_ms| to all of it, by chance. After an outage all
+ * nodes write within the same seconds, and must not do so at each interval from then on.
+ */
+uint64_t node_reconcile_rest(uint64_t refresh_ms, uint32_t random);
+
 /* ---- on the loop ---- */
 
 struct node_watch;
@@ -61,7 +67,7 @@ struct node_reconcile_options {
         struct node_watch *watch; /* outlives it; NULL: nothing is restored before it is written again */
         uint64_t retry_ms;        /* the first pause after a failure, which doubles up to the next */
         uint64_t retry_limit_ms;
-        uint64_t refresh_ms; /* written again after this; 0: never */
+        uint64_t refresh_ms; /* written again after this at most (node_reconcile_rest()); 0: never */
         /* For the log. Borrowed, as the next two are. */
         const char *what;      /* "labels" */
         const char *failed;    /* "labels cannot be published, will try again": once for each error */

@@ -7,7 +7,7 @@
  *   taint       there while the node is not ready; sent with the list it was read with (node/taint.h)
  *
  * A node must be not ready for NODE_STATE_SETTLE_MS before it is marked: most Xids are over by then. All other changes
- * are sent at once. Every NODE_STATE_REFRESH_MS the state is sent again, as the heartbeat of the condition.
+ * are sent at once. At least every NODE_STATE_REFRESH_MS the state is sent again, as the heartbeat of the condition.
  * node/reconcile.h keeps it there; if the node cannot be watched, a change by somebody else stays until the heartbeat.
  *
  * Without either option it reads the node once, and removes what an earlier agent left. A stop leaves both as they are:

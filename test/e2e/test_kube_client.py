@@ -197,6 +197,16 @@ def test_a_server_that_says_later_is_left_alone_that_long(api, driver, code):
     assert second.at - first.at >= 1.0
 
 
+def test_those_that_are_told_later_at_once_do_not_come_back_at_once(api, driver):
+    """Priority and fairness says the same to everybody."""
+    api.put(NODES, node('n1'))
+    api.fault('status', code=429, retry_after=4, times=20)
+    jobs = [driver.do('send', method='GET', path=f'{NODES}/n1', timeout_ms=50000) for _ in range(20)]
+    assert [driver.next(job)['status'] for job in jobs] == [200] * 20
+    again = [one.at for one in api.asked('get') if one.status == 200]
+    assert max(again) - min(again) >= 0.5
+
+
 def test_later_than_the_deadline_is_an_answer(api, driver):
     api.fault('status', code=429, retry_after=30, times=2)
     answer = driver.send('GET', f'{NODES}/n1', timeout_ms=20000)
@@ -623,6 +633,33 @@ def test_a_watch_waits_as_long_as_the_server_says(api, driver):
     assert driver.next(watch)['event'] == 'synced'
     first, second = api.asked('watch')
     assert second.at - first.at >= 1.0
+
+
+@pytest.mark.parametrize('order', ['end', 'drop'])
+def test_watches_that_end_together_do_not_begin_together(api, driver, order):
+    """So it is when an API server restarts, for the watches of all nodes. Here a wait is half a second, and they may take ten times as long."""
+    api.put(NODES, node('n1'))
+    watches = [driver.do('watch', path=NODES, wait_ms=500) for _ in range(20)]
+    for watch in watches:
+        driver.until(watch, 'synced')
+    api.wait_for(lambda: len(api.watches) == len(watches))
+    time.sleep(0.5)  # none of them ended at once
+    begun = time.monotonic()
+    assert api.order_watches(order) == len(watches)
+    api.wait_for(lambda: len(api.asked('watch')) == 2 * len(watches))
+    again = [one.at - begun for one in api.asked('watch')[len(watches):]]
+    assert max(again) - min(again) >= 2
+
+
+def test_a_watch_whose_time_is_over_goes_on_at_once(api, driver):
+    """Each has a time of its own. Here who waits does so for half a minute at least."""
+    api.put(NODES, node('n1'))
+    watches = [driver.do('watch', path=NODES, seconds=1, wait_ms=60000) for _ in range(5)]
+    for watch in watches:
+        driver.until(watch, 'synced')
+    api.wait_for(lambda: len(api.asked('watch')) == 10)
+    asked = [one.at for one in api.asked('watch')]
+    assert asked[5] - asked[0] < 15
 
 
 def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_pause(api, driver):

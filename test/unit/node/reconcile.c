@@ -227,15 +227,23 @@ static void test_a_value_is_written_again_at_intervals(void **state UNUSED)
         options.refresh_ms = REFRESH_MS;
         start_with(&options);
         put_and_allow("a");
-        pass(REFRESH_MS - 1);
+        pass(REFRESH_MS - REFRESH_MS / 5 - 1);
         assert_writes("");
-        pass(1);
+        pass(REFRESH_MS / 5 + 1);
         assert_writes("a ");
         pass(REFRESH_MS);
         assert_writes("");
         allow();
         pass(REFRESH_MS);
         assert_writes("a ");
+}
+
+/* After an outage all nodes write within the same seconds. They must not do so for ever. */
+static void test_the_intervals_differ_by_chance(void **state UNUSED)
+{
+        assert_int_equal(node_reconcile_rest(300000, 0), 300000);
+        assert_int_equal(node_reconcile_rest(300000, UINT32_MAX / 2), 270001);
+        assert_int_equal(node_reconcile_rest(300000, UINT32_MAX), 240000);
 }
 
 static void test_a_value_that_has_to_settle_is_written_when_it_stood_long_enough(void **state UNUSED)
@@ -297,7 +305,7 @@ static void test_a_server_that_asks_for_time_gets_it(void **state UNUSED)
         refuse(30000);
         pass(29999);
         assert_writes("a ");
-        pass(1);
+        pass(15001);
         assert_writes("a ");
 }
 
@@ -535,6 +543,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_a_value_that_is_there_is_not_written_again, begin, end),
                 cmocka_unit_test_setup_teardown(test_a_value_that_comes_during_a_write_waits_for_its_end, begin, end),
                 cmocka_unit_test_setup_teardown(test_a_value_is_written_again_at_intervals, begin, end),
+                cmocka_unit_test(test_the_intervals_differ_by_chance),
                 cmocka_unit_test_setup_teardown(
                         test_a_value_that_has_to_settle_is_written_when_it_stood_long_enough, begin, end),
                 cmocka_unit_test_setup_teardown(
