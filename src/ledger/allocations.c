@@ -189,11 +189,16 @@ static void on_released(const char *id, void *data)
         mps_link_release(sync->ledger->link, id, on_made_released, NULL);
 }
 
-/* An entry belongs to the resource under whose sharing policy it was made. */
+/*
+ * An entry belongs to the resource under whose sharing policy it was made. What is held of a unit that is kept was made
+ * under none, unless the unit is away: then the ledger has it still.
+ */
 static bool is_of_shared(const struct ledger_resource *shared, const char *id)
 {
         const struct device *device = map_find(&shared->resource->by_id, id);
 
+        if (!shared->is_draining && allocations_of_device(shared->allocations, id))
+                return true;
         if (shared->is_draining || device)
                 return device && !shared->resource->units[device->unit].is_kept;
         for (size_t i = 0; i < shared->resource->n_draining; i++)

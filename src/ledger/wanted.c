@@ -36,19 +36,19 @@ static bool is_made(const struct ledger *ledger, const struct ledger_resource *s
 static bool makes_any(const struct ledger *ledger, const struct ledger_resource *shared)
 {
         for (size_t i = 0; i < shared->resource->n_units; i++)
-                if (is_made(ledger, shared, &shared->resource->units[i]))
+                if (shared->resource->units[i].is_kept || is_made(ledger, shared, &shared->resource->units[i]))
                         return true;
         return false;
 }
 
-/* False: its share is not known. */
+/* False: its share is not known, or not while its unit is away. */
 static bool wanted_add(const struct ledger *ledger, const struct ledger_resource *shared,
         const struct allocation *allocation, struct arena *arena, struct mps_allocation_request *ret, size_t *ret_count)
 {
         const struct unit *unit = allocation->unit ? resource_find_unit(shared->resource, allocation->unit) : NULL;
         struct share share;
 
-        if (!is_known(allocation) || !unit)
+        if (!is_known(allocation) || !unit || unit->is_kept)
                 return false;
         if (!is_made(ledger, shared, unit))
                 return true;

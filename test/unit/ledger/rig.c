@@ -98,11 +98,11 @@ static bool has_namespaces(enum rig_shares shares)
         return shares == RIG_NAMESPACES || shares == RIG_CLAIM_NAMESPACES;
 }
 
-static void make_plan(struct node *node, enum rig_shares shares, unsigned int replicas)
+static void make_plan(struct node *node, enum rig_shares shares, unsigned int replicas, size_t n_gpus)
 {
         static const struct device_ref gpu_1 = {.uuid = "GPU-1", .mig = -1};
 
-        *node = node_new(GPUS);
+        *node = node_new(n_gpus);
         node_share(node, SHARING_MPS, replicas);
         node->section.provisioning = kinds[shares].provisioning;
         node->section.scope = kinds[shares].scope;
@@ -123,7 +123,7 @@ static void make_plan(struct node *node, enum rig_shares shares, unsigned int re
                         .driver_name = "gpu.warpshare.dev",
                         .devices = {.kind = SELECT_LIST, .refs = &gpu_1, .n_refs = 1},
                         .mps = true};
-        for (size_t i = 0; i < GPUS; i++)
+        for (size_t i = 0; i < n_gpus; i++)
                 node->inventory.gpus[i].multiprocessors = 80;
         node->config.kubelet_socket = rig.socket;
         node->config.pod_resources = rig.socket;
@@ -143,6 +143,8 @@ static void on_change(void *data UNUSED)
 
 static void judge(void)
 {
+        static const struct sharing_policy_list nothing;
+        struct sharing_policy_list served;
         struct sharing_policy_list policies;
         const char *name = rig_resource()->name;
         const struct rollout_previous previous = {
@@ -151,7 +153,8 @@ static void judge(void)
         struct rollout_held *held;
         size_t n_held;
 
-        sharing_policy_of(&policies, &rig.arena, rig.plan);
+        sharing_policy_of(&served, &rig.arena, rig.plan);
+        sharing_policy_join(&policies, &rig.arena, &served, rig.rollout ? &rig.rollout->absent : &nothing);
         ledger_held(rig.ledger, &rig.arena, &held, &n_held);
         next = rollout_new(rig.wanted, &previous, held, n_held);
         rig.plan = next->plan;
@@ -177,12 +180,19 @@ void rig_review(void)
         assert_false(rig.is_judging);
 }
 
+void rig_change_gpus(unsigned int replicas, size_t n_gpus)
+{
+        struct node *changed = &rig.changed[rig.n_changed++];
+
+        assert_true(rig.n_changed <= ARRAY_SIZE(rig.changed));
+        make_plan(changed, rig.shares, replicas, n_gpus);
+        rig.wanted = changed->plan;
+        rig_review();
+}
+
 void rig_change(unsigned int replicas)
 {
-        assert_null(rig.changed.plan);
-        make_plan(&rig.changed, rig.shares, replicas);
-        rig.wanted = rig.changed.plan;
-        rig_review();
+        rig_change_gpus(replicas, GPUS);
 }
 
 void rig_set_health(const char *uuid, bool healthy)
@@ -277,7 +287,7 @@ int rig_begin(void **state)
         rig.date = INT64_C(1800000000000);
         fake_kubelet_begin(rig.socket, rig.record);
         fake_supervisor_begin(tier_of(rig.shares));
-        make_plan(&rig.node, rig.shares, REPLICAS);
+        make_plan(&rig.node, rig.shares, REPLICAS, GPUS);
         rig.wanted = rig.plan = rig.node.plan;
         rig_start();
         rig_pass(GRACE_MS);
@@ -314,7 +324,8 @@ int rig_end(void **state UNUSED)
         remove_folder(rig.cdi);
         assert_int_equal(rmdir(rig.folder), 0);
         rollout_free(rig.rollout);
-        node_done(&rig.changed);
+        for (size_t i = 0; i < rig.n_changed; i++)
+                node_done(&rig.changed[i]);
         node_done(&rig.node);
         unit_health_clear(&rig.health);
         arena_done(&rig.arena);

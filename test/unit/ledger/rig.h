@@ -41,7 +41,8 @@ struct rig {
         char folder[48];
         char socket[96], record[96], mps[96], away[96], cdi[96], file[128];
         struct node node;
-        struct node changed;       /* of rig_change() */
+        struct node changed[4]; /* of rig_change() */
+        size_t n_changed;
         const struct plan *wanted; /* by the newest configuration */
         const struct plan *plan;   /* in force: the wanted one, or that of |rollout| */
         struct rollout *rollout;   /* NULL: nothing has changed yet */
@@ -81,6 +82,8 @@ void rig_apply(const struct plan *plan);
  * (share/rollout.h).
  */
 void rig_change(unsigned int replicas);
+/* The same, and the node has only the first |n_gpus| of its GPUs from now on. */
+void rig_change_gpus(unsigned int replicas, size_t n_gpus);
 /* kubelet is asked who holds what, and the plan follows. */
 void rig_review(void);
 void rig_set_health(const char *uuid, bool is_healthy);
