@@ -367,7 +367,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         list_init(&ledger->askings);
         list_init(&ledger->declared);
         list_init(&ledger->declared_asks);
-        ledger->listed_at = ledger->allocated_at = NEVER;
+        ledger->listed_at = ledger->looked_at = ledger->allocated_at = NEVER;
         ledger->generation = (uint64_t)date_of(ledger);
         if (getrandom(&ledger->incarnation, sizeof(ledger->incarnation), 0) != sizeof(ledger->incarnation)) {
                 error_raise_errno(err, errno, "random bytes for the ids of allocations");

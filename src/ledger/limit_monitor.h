@@ -38,6 +38,10 @@
  * name the owner, unknown waits for its answer as well, for LIMIT_MONITOR_UNLISTED_MS at most: a program may run before
  * kubelet has been asked whose the newest allocation is.
  *
+ * What the supervisor says may be old, too: it may have stood still, or a daemon may hang that has not said yet who has
+ * left. So a violation counts only with a look of the supervisor at the processes themselves (mps_supervisor_look())
+ * that was asked for after the violation had been seen first; |wants_look| asks for it.
+ *
  * A violation counts when every poll for LIMIT_MONITOR_LASTING_MS, two at least, has seen it. It is reported once, and
  * once more when it is gone. With a poll every 2 s that is within 5 s.
  *
@@ -82,6 +86,7 @@ struct limit_monitor_allocation {
 struct limit_monitor_proof {
         /* when kubelet was asked for the newest list that it has answered, and that is in the allocations */
         int64_t listed_at;
+        int64_t looked_at;      /* when the supervisor was asked for the newest look that is in the status */
         int64_t allocated_at;   /* when the newest allocation was given */
         const struct map *pods; /* UIDs of the pods in kubelet's record; NULL: none */
 };
@@ -126,7 +131,8 @@ struct limit_monitor_report {
         size_t n_ending;
         const struct limit_violation *const *standing; /* all that were told and are not gone, for metrics */
         size_t n_standing;
-        bool wants_list; /* kubelet is to be asked, and then the next look is due at once */
+        bool wants_list; /* kubelet is to be asked, and then the next poll is due at once */
+        bool wants_look; /* the same of the supervisor */
 };
 
 struct limit_monitor;

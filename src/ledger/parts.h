@@ -95,7 +95,10 @@ struct ledger {
         uv_timer_t declared_timer;      /* runs while a pod is being read */
         uv_timer_t limit_monitor_timer; /* runs while there are clients, or violations */
         struct limit_monitor *limit_monitor;
-        bool limit_monitor_is_asking; /* kubelet, for its list */
+        bool limit_monitor_is_asking;  /* kubelet, for its list */
+        bool limit_monitor_is_looking; /* asks the supervisor for a look, since |look_asked_at| */
+        int64_t look_asked_at;
+        int64_t looked_at; /* when it was asked for the newest that it has answered; NEVER */
         struct mps_report *report;
         struct mps_faults faults;
         struct limit_monitor_report found; /* at the newest look */

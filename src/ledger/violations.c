@@ -144,13 +144,28 @@ static void on_terminated(const struct error *err, void *data)
 }
 
 static void on_violations_listed(const struct error *err, void *data);
+static void on_looked(const struct error *err, void *data);
 
-/* |may_ask|: for a list, and then there is another look at once. */
+static void ask_for_proof(struct ledger *ledger, const struct limit_monitor_report *found)
+{
+        if (found->wants_list && ledger->pods && !ledger->limit_monitor_is_asking) {
+                ledger->limit_monitor_is_asking = true;
+                ledger_list(ledger, on_violations_listed, ledger);
+        }
+        if (found->wants_look && !ledger->limit_monitor_is_looking) {
+                ledger->limit_monitor_is_looking = true;
+                ledger->look_asked_at = ledger_clock(ledger);
+                mps_link_look(ledger->link, on_looked, ledger);
+        }
+}
+
+/* |may_ask|: for proof, and then there is another poll at once. */
 static void violations_poll(struct ledger *ledger, bool may_ask)
 {
         static const struct mps_status nothing;
         const struct mps_status *status = ledger->status ? ledger->status : &nothing;
         const struct limit_monitor_proof proof = {.listed_at = ledger->listed_at,
+                .looked_at = ledger->looked_at,
                 .allocated_at = ledger->allocated_at,
                 .pods = ledger->holders ? holders_pods(ledger->holders) : NULL};
         struct arena scratch = ARENA_INIT;
@@ -171,10 +186,8 @@ static void violations_poll(struct ledger *ledger, bool may_ask)
         if (found->n_standing == 0 && !has_clients(status))
                 uv_timer_stop(&ledger->limit_monitor_timer);
         arena_done(&scratch);
-        if (!found->wants_list || !may_ask || !ledger->pods || ledger->limit_monitor_is_asking)
-                return;
-        ledger->limit_monitor_is_asking = true;
-        ledger_list(ledger, on_violations_listed, ledger);
+        if (may_ask)
+                ask_for_proof(ledger, found);
 }
 
 static void on_violations_listed(const struct error *err, void *data)
@@ -183,6 +196,18 @@ static void on_violations_listed(const struct error *err, void *data)
 
         ledger->limit_monitor_is_asking = false;
         if (!err && ledger->plan)
+                violations_poll(ledger, false);
+}
+
+static void on_looked(const struct error *err, void *data)
+{
+        struct ledger *ledger = data;
+
+        ledger->limit_monitor_is_looking = false;
+        if (err)
+                return;
+        ledger->looked_at = ledger->look_asked_at;
+        if (ledger->plan && !ledger->closing)
                 violations_poll(ledger, false);
 }
 

@@ -22,7 +22,7 @@ import mps as mps_module
 from cluster import Cluster
 from dra import DRIVER, WHOLE, DraNode, Unschedulable
 from mps_node import H100, uuid_of
-from node import GPU, REPORT
+from node import GPU, REPORT, listens
 from pods import ClaimPod, PluginPod
 from resourceslices import quantity
 from steps import DRA_GPUS, GPUS, PLUGIN_GPUS, REPLICAS
@@ -375,8 +375,7 @@ class Scene:
 
     def _stop(self, process):
         """An agent, by its parent."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGTERM)
+        process.signal(signal.SIGTERM)
         status = process.wait()
         if status == 128 + signal.SIGKILL and time.monotonic() < self._killed + JUST_KILLED:
             process.expected_status = status  # the parent had no agent again yet, and says how the last one ended
@@ -447,7 +446,9 @@ class Scene:
         self._write_gpus()
 
     def _hit_configuration(self, _):
-        self._signal(child_of(self.agent.pid) or self.agent.pid, signal.SIGHUP)
+        pid = child_of(self.agent.pid)
+        if pid and listens(pid, signal.SIGHUP):  # one that has just begun reads it anyway
+            self._signal(pid, signal.SIGHUP)
 
     def _hit_api(self, how):
         api = self.cluster.api

@@ -295,6 +295,13 @@ void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client,
         link_ask(link, new_request(NULL, done, data), &message);
 }
 
+void mps_link_look(struct mps_link *link, mps_done_fn *done, void *data)
+{
+        struct mps_request message = {.kind = MPS_REQUEST_PING, .is_look = true};
+
+        link_ask(link, new_request(NULL, done, data), &message);
+}
+
 /* ---- other control daemons ---- */
 
 static void on_round(struct mps_status *status, const char *reason, void *data)

@@ -73,3 +73,8 @@ void mps_link_allocation(
 void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data);
 void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client, const char *container_id,
         mps_done_fn *done, void *data);
+/*
+ * Asks for a status without clients whose processes have ended by now (mps_supervisor_look()). It is reported, if it is
+ * new, before |done| is called.
+ */
+void mps_link_look(struct mps_link *link, mps_done_fn *done, void *data);

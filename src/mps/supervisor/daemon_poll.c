@@ -134,6 +134,12 @@ static void judge_observation(struct mps_run *run)
                 run_report(run, MPS_EVENT_SERVER_ACTIVE, NULL);
 }
 
+void mps_run_look(struct mps_run *run)
+{
+        if (run->seen && mps_observation_drop_ended(run->seen, run->context->system_root))
+                run_notify(run, false);
+}
+
 static void on_polled(struct mps_observation *observation, const struct error *err, void *data)
 {
         struct mps_run *run = data;

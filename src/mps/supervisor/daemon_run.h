@@ -92,6 +92,8 @@ struct mps_control *mps_run_control(struct mps_run *run);
 unsigned int mps_run_options(const struct mps_run *run);
 enum mps_tier mps_run_tier(const struct mps_run *run);
 bool mps_run_has_clients(const struct mps_run *run);
+/* Clients whose processes have ended are clients no more. */
+void mps_run_look(struct mps_run *run);
 
 /* Does not end the process. |closed| may be NULL. */
 void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data);

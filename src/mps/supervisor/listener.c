@@ -165,6 +165,15 @@ static void listener_apply(struct client *client, const struct mps_request *requ
         }
 }
 
+/* The status comes before the answer, also to a slow reader. */
+static void look(struct client *client)
+{
+        mps_supervisor_look(client->listener->supervisor);
+        free(TAKE_PTR(client->listener->status));
+        if (client->watches)
+                send_text(client, status_text(client->listener));
+}
+
 /* Requests that the supervisor answers later, though its callback may come at once. */
 static void call_supervisor(struct client *client, const struct mps_request *request, struct arena *arena)
 {
@@ -196,6 +205,8 @@ static void carry_out(struct client *client, const struct mps_request *request, 
                 send_status(client);
                 break;
         case MPS_REQUEST_PING:
+                if (request->is_look)
+                        look(client);
                 send_answer(client, request->id, NULL, NULL);
                 break;
         case MPS_REQUEST_APPLY:

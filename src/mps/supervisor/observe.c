@@ -56,6 +56,31 @@ bool mps_observation_is_same(const struct mps_observation *a, const struct mps_o
         return true;
 }
 
+static bool has_ended(const struct mps_client *client, const char *system_root)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct process process;
+        struct error err;
+
+        if (client->pid <= 0 || client->uid == (uid_t)-1)
+                return false;
+        if (process_read(&process, &arena, system_root, client->pid, &err) < 0)
+                return true;
+        return !text_is_same(process.container_id, client->container_id); /* another has its PID now */
+}
+
+bool mps_observation_drop_ended(struct mps_observation *observation, const char *system_root)
+{
+        size_t kept = 0;
+        size_t before = observation->n_clients;
+
+        for (size_t i = 0; i < before; i++)
+                if (!has_ended(&observation->clients[i], system_root))
+                        observation->clients[kept++] = observation->clients[i];
+        observation->n_clients = kept;
+        return kept < before;
+}
+
 void mps_observation_kill_server(const struct mps_observation *observation, size_t position)
 {
         identity_kill(observation->server_fds[position]);

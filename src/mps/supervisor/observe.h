@@ -28,6 +28,11 @@ struct mps_observation {
 struct mps_observation *mps_observation_free(struct mps_observation *observation); /* accepts NULL, returns NULL */
 
 bool mps_observation_is_same(const struct mps_observation *a, const struct mps_observation *b); /* either may be NULL */
+/*
+ * Drops clients whose processes have ended since: a daemon that hangs, or has not been asked for a while, still counts
+ * them. Those that the kernel never showed stay. True: there were some. |system_root|: mps/supervisor/process.h.
+ */
+bool mps_observation_drop_ended(struct mps_observation *observation, const char *system_root);
 /* Only if it is proven to be a server of this daemon. */
 void mps_observation_kill_server(const struct mps_observation *observation, size_t position);
 

@@ -179,6 +179,13 @@ static void close_what_is_gone(struct mps_supervisor *supervisor)
                         close_run(supervisor, i - 1);
 }
 
+void mps_supervisor_look(struct mps_supervisor *supervisor)
+{
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                mps_run_look(supervisor->runs[i]);
+        renew_status(supervisor);
+}
+
 static const char *find_blocker(const struct mps_run *run, void *data)
 {
         const struct mps_supervisor *supervisor = data;

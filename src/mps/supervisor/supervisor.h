@@ -71,8 +71,14 @@ void mps_supervisor_leave(struct mps_supervisor *supervisor, mps_supervisor_clos
 int mps_supervisor_apply(struct mps_supervisor *supervisor, const struct mps_wanted *wanted, uint64_t generation,
         struct error *err) MUST_USE;
 
-/* Valid until the next turn of the loop. */
+/* Valid until the next turn of the loop, or mps_supervisor_look(). */
 const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supervisor);
+
+/*
+ * Asks the kernel, and no daemon, whether the clients are still there, and renews the status at once: a daemon may
+ * hang, and this process may have stood still for a while.
+ */
+void mps_supervisor_look(struct mps_supervisor *supervisor);
 
 /* True if an NVML call hangs; |ret| describes it. */
 bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret);

@@ -59,6 +59,9 @@ static const struct json_field terminate_fields[] = {
         JSON_INT("client", struct mps_request, client, 1, INT32_MAX),
         JSON_TEXT("container", struct mps_request, container_id, message_any),
 };
+static const struct json_field ping_fields[] = {
+        JSON_BOOL("look", struct mps_request, is_look),
+};
 
 /* What a request of that kind has besides. */
 static const struct json_shape request_shapes[] = {
@@ -66,7 +69,7 @@ static const struct json_shape request_shapes[] = {
         [MPS_REQUEST_ALLOCATION] = JSON_SHAPE(struct mps_request, allocation_fields),
         [MPS_REQUEST_RELEASE] = JSON_SHAPE(struct mps_request, release_fields),
         [MPS_REQUEST_TERMINATE] = JSON_SHAPE(struct mps_request, terminate_fields),
-        [MPS_REQUEST_PING] = {NULL, 0, 0},
+        [MPS_REQUEST_PING] = JSON_SHAPE(struct mps_request, ping_fields),
 };
 
 char *mps_request_write(const struct mps_request *request)

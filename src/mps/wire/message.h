@@ -12,6 +12,9 @@
  *   {"do":"allocation","id":2,"allocation":{…}}               → {"id":2,"ok":true,"granted":{…}}
  *   {"do":"release","id":3,"allocation":"…"}
  *   {"do":"ping","id":5}                            to see that the other side is not stuck
+ *   {"do":"ping","id":6,"look":true}                the same, and the answer comes behind a status without clients whose
+ *                                                   processes have ended by now, whatever their daemon says; a supervisor
+ *                                                   of before sends the answer alone
  *   {"do":"terminate","id":4,"daemon":"…","client":4711,"container":"…"}
  *                                                   → {"id":3,"ok":true} or {"id":3,"ok":false,"kind":"invalid","error":"…"}
  *
@@ -47,6 +50,7 @@ struct mps_request {
         const struct mps_holder *holders; /* apply: who has what, for people */
         size_t n_holders;
         struct mps_allocation_request allocation; /* allocation; release: only |allocation.id| */
+        bool is_look;                             /* ping */
         const char *daemon;                       /* terminate */
         pid_t client;
         const char *container_id;

@@ -51,7 +51,8 @@ const struct fake_allocation *fake_allocations_find(const struct fake_allocation
 struct request {
         char id[64];
         struct fake_allocation allocation;
-        mps_granted_fn *granted; /* NULL: a release */
+        mps_granted_fn *granted; /* NULL: a release, or a look */
+        bool is_look;
         mps_done_fn *done;
         void *data;
 };
@@ -85,6 +86,10 @@ static void answer_release(const struct request *request)
 {
         struct error err;
 
+        if (request->is_look) {
+                request->done(NULL, request->data);
+                return;
+        }
         if (!supervisor.loses_releases) {
                 drop(&supervisor.made, request->id);
                 request->done(NULL, request->data);
@@ -96,7 +101,7 @@ static void answer_release(const struct request *request)
 
 void fake_supervisor_answer(void)
 {
-        while (n_requests) {
+        while (n_requests && !supervisor.is_frozen) {
                 struct request first = requests[0];
 
                 memmove(requests, requests + 1, --n_requests * sizeof(*requests));
@@ -196,6 +201,12 @@ void mps_link_release(struct mps_link *link UNUSED, const char *id, mps_done_fn 
         drop(&supervisor.reported, id);
         requests[n_requests] = (struct request){.done = done, .data = data};
         snprintf(requests[n_requests++].id, sizeof(requests->id), "%s", id);
+        assert_true(n_requests < FAKE_ALLOCATIONS);
+}
+
+void mps_link_look(struct mps_link *link UNUSED, mps_done_fn *done, void *data)
+{
+        requests[n_requests++] = (struct request){.is_look = true, .done = done, .data = data};
         assert_true(n_requests < FAKE_ALLOCATIONS);
 }
 

@@ -41,6 +41,7 @@ struct fake_supervisor {
         bool hides_settings;              /* of its daemons */
         bool is_absent;                   /* it was never there */
         bool is_behind;                   /* its status is of the generation before */
+        bool is_frozen;                   /* it answers nothing */
         const char *unit_at_fault;        /* whose daemon is not ready, or NULL */
         const char *unit_that_drains;     /* whose daemon is there though it is not wanted, or NULL */
         struct fake_allocations made;     /* what there is */

@@ -21,6 +21,7 @@ struct scene {
         size_t n_clients;
         size_t n_units;
         bool is_silent;                   /* kubelet does not answer */
+        bool is_frozen;                   /* the supervisor */
         struct limit_monitor_proof proof; /* what it has answered */
         struct map pods;                  /* in its record */
         struct limit_monitor_report report;
@@ -29,8 +30,8 @@ struct scene {
 static void scene_init(struct scene *scene)
 {
         *scene = (struct scene){.limit_monitor = limit_monitor_new(), .n_units = 1};
-        scene->proof =
-                (struct limit_monitor_proof){.listed_at = INT64_MIN, .allocated_at = INT64_MIN, .pods = &scene->pods};
+        scene->proof = (struct limit_monitor_proof){
+                .listed_at = INT64_MIN, .looked_at = INT64_MIN, .allocated_at = INT64_MIN, .pods = &scene->pods};
 }
 
 static void scene_done(struct scene *scene)
@@ -48,7 +49,7 @@ static void scene_done(struct scene *scene)
         (scene)->clients = clients;                                                                                    \
         (scene)->n_clients = ARRAY_SIZE(clients)
 
-/* A list that is wanted comes at once, and with it the next look; what that ends is added to the report. */
+/* A list or a look that is wanted comes at once, and with it the next poll; what that ends is added to the report. */
 static void poll_as(struct scene *scene, enum guard_mode mode)
 {
         static const char *const units[] = {"GPU-a", "GPU-b"};
@@ -63,10 +64,13 @@ static void poll_as(struct scene *scene, enum guard_mode mode)
         scene->now += 2000;
         limit_monitor_poll(scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status, &scene->proof,
                 scene->now, &scene->report);
-        if (scene->report.wants_list && !scene->is_silent) {
+        if ((scene->report.wants_list && !scene->is_silent) || (scene->report.wants_look && !scene->is_frozen)) {
                 struct limit_monitor_report again;
 
-                scene->proof.listed_at = scene->now;
+                if (scene->report.wants_list && !scene->is_silent)
+                        scene->proof.listed_at = scene->now;
+                if (scene->report.wants_look && !scene->is_frozen)
+                        scene->proof.looked_at = scene->now;
                 limit_monitor_poll(scene->limit_monitor, mode, scene->allocations, scene->n_allocations, &status,
                         &scene->proof, scene->now, &again);
                 assert_int_equal(again.n_appeared, 0);

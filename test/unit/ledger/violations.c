@@ -68,6 +68,32 @@ static void test_a_process_with_more_memory_than_promised_is_terminated(void **s
         assert_int_equal(measure().n_standing, 0);
 }
 
+/* The process has ended, and the supervisor stands still, or the daemon that would say so does. */
+static void test_a_process_counts_only_if_the_supervisor_sees_it_after_its_allocation_is_over(void **state UNUSED)
+{
+        for (int i = 0; i < 2; i++) {
+                bool is_there = i == 1;
+
+                rig_run("train", "GPU-0::0");
+                rig_pass(GRACE_MS);
+                show_process("uid-train", 1024);
+                rig_pass(GRACE_MS);
+                supervisor.is_frozen = true;
+                fake_kubelet_end_pod("train");
+                rig_run("serve", i == 0 ? "GPU-1::0" : "GPU-1::1"); /* then kubelet's record has "train" no more */
+                rig_pass(2 * GRACE_MS);
+                assert_null(strstr(rig_allocations(), "train"));
+                assert_int_equal(measure().n_standing, 0);
+                if (!is_there)
+                        show_none();
+                supervisor.is_frozen = false;
+                rig_pass(GRACE_MS);
+                assert_int_equal(measure().n_standing, is_there);
+                assert_int_equal(measure().violations_total[LIMIT_VIOLATION_STRANGER], is_there);
+                assert_int_equal(supervisor.terminated, is_there ? 7 : 0);
+        }
+}
+
 /* kubelet may have given the memory to it a moment ago. */
 static void test_no_process_is_terminated_on_facts_from_before_the_newest_allocation(void **state UNUSED)
 {
@@ -142,6 +168,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST(test_a_process_below_its_limit_is_no_violation),
                 RIG_TEST(test_a_process_with_more_memory_than_promised_is_terminated),
+                RIG_TEST(test_a_process_counts_only_if_the_supervisor_sees_it_after_its_allocation_is_over),
                 RIG_TEST(test_no_process_is_terminated_on_facts_from_before_the_newest_allocation),
                 RIG_TEST(test_without_an_answer_of_kubelet_no_process_is_terminated),
                 RIG_TEST(test_a_pod_without_devices_of_the_unit_in_kubelets_list_is_external),

@@ -16,6 +16,7 @@ extern struct fakes {
         /* The supervisor. */
         struct mps_status status;
         unsigned int applied;
+        unsigned int looks; /* each makes another status: its generation is that much higher */
         uint64_t generation;
         char daemon[256]; /* name of the first that is wanted */
         bool refuses;

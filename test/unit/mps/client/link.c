@@ -286,6 +286,17 @@ static void test_release_and_terminate_come_back(void **state UNUSED)
         assert_string_equal(rig.error.text, "no client 4711");
 }
 
+static void test_a_look_comes_back_behind_its_status(void **state UNUSED)
+{
+        listen_with(NULL);
+        UNTIL(&rig.loop, rig.n_reported > 0 && !*rig.reason);
+        fakes.status.generation = 7;
+        mps_link_look(rig.link, on_done, NULL);
+        UNTIL(&rig.loop, rig.n_answered == 1);
+        assert_int_equal(rig.error.kind, ERROR_NONE);
+        assert_int_equal(rig.generation, 8);
+}
+
 static void test_what_was_asked_fails_when_the_supervisor_goes_and_it_is_said(void **state UNUSED)
 {
         listen_with(NULL);
@@ -513,6 +524,7 @@ int main(void)
                         test_a_supervisor_with_a_plan_of_its_own_counts_as_up_to_date, start, stop),
                 cmocka_unit_test_setup_teardown(test_an_allocation_comes_back, start, stop),
                 cmocka_unit_test_setup_teardown(test_release_and_terminate_come_back, start, stop),
+                cmocka_unit_test_setup_teardown(test_a_look_comes_back_behind_its_status, start, stop),
                 cmocka_unit_test_setup_teardown(
                         test_what_was_asked_fails_when_the_supervisor_goes_and_it_is_said, start, stop),
                 cmocka_unit_test_setup_teardown(test_without_a_supervisor_a_request_fails_from_the_loop, start, stop),

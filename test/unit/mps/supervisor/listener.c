@@ -144,6 +144,25 @@ static void test_a_watcher_gets_the_status_at_once_and_at_each_change(void **sta
         assert_int_equal(other->n_statuses, 0);
 }
 
+static void test_a_ping_that_looks_is_answered_behind_the_status(void **state UNUSED)
+{
+        const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
+        const struct mps_request look = {.kind = MPS_REQUEST_PING, .id = 3, .is_look = true};
+        struct peer *peer = connect_peer(0);
+        struct peer *other = connect_peer(1);
+
+        say(peer, &watch);
+        UNTIL(&rig.loop, peer->n_statuses == 1);
+        say(peer, &look);
+        UNTIL(&rig.loop, peer->n_answers == 1);
+        assert_int_equal(peer->generation, 1);
+        assert_int_equal(peer->n_statuses, 2);
+        say(other, &look); /* it does not watch */
+        UNTIL(&rig.loop, other->n_answers == 1);
+        assert_int_equal(fakes.looks, 2);
+        assert_int_equal(other->n_statuses, 0);
+}
+
 /* A status of about 100 KB, so that few of them fill the socket. */
 static void make_large_status(void)
 {
@@ -412,6 +431,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_a_watcher_gets_the_status_at_once_and_at_each_change, start, stop),
+                cmocka_unit_test_setup_teardown(test_a_ping_that_looks_is_answered_behind_the_status, start, stop),
                 cmocka_unit_test_setup_teardown(test_a_slow_reader_gets_the_newest_status_and_few_others, start, stop),
                 cmocka_unit_test_setup_teardown(test_what_is_wanted_is_put_in_force_or_refused, start, stop),
                 cmocka_unit_test_setup_teardown(

@@ -152,6 +152,7 @@ static void test_the_other_requests_arrive_as_they_were(void **state UNUSED)
                 .kind = MPS_REQUEST_TERMINATE, .id = 4, .daemon = "GPU-1", .client = 4711, .container_id = "0a1b"};
         const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
         const struct mps_request ping = {.kind = MPS_REQUEST_PING, .id = 5};
+        const struct mps_request look = {.kind = MPS_REQUEST_PING, .is_look = true};
         struct mps_request request = pass_request(&release);
 
         assert_int_equal(request.kind, MPS_REQUEST_RELEASE);
@@ -163,6 +164,8 @@ static void test_the_other_requests_arrive_as_they_were(void **state UNUSED)
         assert_string_equal(request.container_id, "0a1b");
         assert_int_equal(pass_request(&watch).kind, MPS_REQUEST_WATCH);
         assert_int_equal(pass_request(&ping).id, 5);
+        assert_false(pass_request(&ping).is_look);
+        assert_true(pass_request(&look).is_look);
 }
 
 static void test_unknown_members_are_ignored(void **state UNUSED)
