@@ -506,6 +506,29 @@ static void test_without_a_record_a_daemon_is_found_by_its_lock(void **state)
         assert_true(rig_status(rig, GPU_A)->adopted);
 }
 
+/* It says that both are there still. */
+static void test_a_look_needs_no_daemon_to_see_which_clients_have_ended(void **state)
+{
+        struct rig *rig = *state;
+        pid_t first;
+        pid_t second;
+
+        rig->command_ms = 60000;
+        rig_start_both(rig);
+        first = rig_client(rig, GPU_A, NULL);
+        second = rig_client(rig, GPU_A, NULL);
+        rig_wait_for_clients(rig, GPU_A, 2);
+        kill(pid_of(rig, GPU_A), SIGSTOP);
+        rig_run_for(rig, 2 * rig->poll_ms); /* what is asked now has no answer */
+        rig_end_client(rig, first, SIGKILL);
+        mps_supervisor_look(rig->supervisor);
+        assert_int_equal(rig_status(rig, GPU_A)->n_clients, 1);
+        assert_int_equal(rig_status(rig, GPU_A)->clients[0].pid, second);
+        kill(pid_of(rig, GPU_A), SIGCONT);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        rig_wait_for_clients(rig, GPU_A, 1);
+}
+
 /* A client that starts in that moment keeps what it finds. */
 static void test_an_adopted_daemon_has_its_limits_all_the_time(void **state)
 {
@@ -762,6 +785,7 @@ int main(void)
                 TEST(test_a_gpu_that_is_lost_under_an_idle_daemon_ends_it_until_it_is_back),
                 TEST(test_a_daemon_outlives_the_supervisor_and_is_adopted),
                 TEST(test_without_a_record_a_daemon_is_found_by_its_lock),
+                TEST(test_a_look_needs_no_daemon_to_see_which_clients_have_ended),
                 TEST(test_an_adopted_daemon_has_its_limits_all_the_time),
                 TEST(test_what_a_daemon_can_is_on_file_when_it_is_ready),
                 TEST(test_a_daemon_that_died_meanwhile_is_started_again),
