@@ -471,6 +471,30 @@ def test_helm_test_asks_for_one_share_and_measures_it(program, simulated):
     assert (container['command'][:2] == ['warpshare', 'probe']) is not simulated  # nothing computes on simulated GPUs
 
 
+def test_simulated_gpus_have_the_files_of_a_driver_since_cdi_names_them(program, tmp_path):
+    rendered = chart.render(program, {'simulation': {'enabled': True, 'gpus': 3}, 'dra': {'enabled': True}})
+    spec = pod(rendered, 'agent')
+    first, = spec['initContainers']
+    assert first['securityContext']['capabilities'] == {'drop': ['ALL'], 'add': ['MKNOD']}
+    variables = environment(spec['containers'][0])
+    volume, = (one for one in spec['volumes'] if one['name'] == 'driver-root')
+    assert volume['hostPath'] == {'path': variables['NVIDIA_DRIVER_ROOT'], 'type': 'DirectoryOrCreate'}
+    assert variables['CDI_DISABLE_HOOKS'] == 'all'  # the node need not have NVIDIA's container toolkit
+    shell, option, script = first['command']
+    script = script.replace('/driver-root', str(tmp_path)).replace('busybox mknod', 'mknod').replace(
+        '/usr/lib/warpshare/libwarpshare-nvml-sim.so', os.environ['WARPSHARE_NVML_SIM'])
+    for _ in range(2):  # a new agent's pod starts while the one before serves
+        subprocess.run([shell, option, script], check=True, timeout=60)
+    version = re.search(r'driverVersion: (\S+)', rendered.one('ConfigMap', 'warpshare-simulation')['data']['gpus.yaml']).group(1)
+    assert os.listdir(tmp_path / 'usr/lib64') == [f'libnvidia-ml.so.{version}']
+    found = sorted(os.listdir(tmp_path / 'dev'))
+    if os.geteuid():
+        assert not found  # and the pod starts all the same
+    else:
+        assert found == ['nvidia-uvm', 'nvidia0', 'nvidia1', 'nvidia2', 'nvidiactl']
+        assert all((tmp_path / 'dev' / one).is_char_device() for one in found)
+
+
 # ---- the processes ----
 
 def test_the_supervisor_is_changed_on_purpose_only(program):

@@ -91,11 +91,11 @@ class Engine(Pod):
         assert len(names) == 1, names
         self.image = names[0]
 
-    def start(self, *arguments, environment=None, mounts=None, privileged=False):
+    def start(self, *arguments, environment=None, mounts=None, privileged=False, capabilities=()):
         """A container with a read-only root; without |arguments| it is the image's entry point. With |privileged| it may do
-        what the node's root may, and what it mounts in |mounts| is seen by others; without, nothing of it.
+        what the node's root may, and what it mounts in |mounts| is seen by others; without, it has these |capabilities| alone.
         """
-        options = ['--privileged'] if privileged else ['--seccomp', *('--cap-drop=CAP_' + one for one in CAPABILITIES)]
+        options = ['--privileged'] if privileged else ['--seccomp', *('--cap-drop=CAP_' + one for one in CAPABILITIES if one not in capabilities)]
         propagation = 'rshared' if privileged else 'rprivate'
         identifier = 'c%d' % len(self.containers)
         container = EngineContainer(self, identifier, [

@@ -97,8 +97,8 @@ class Pod:
         self.inside = ['nsenter', '--target', str(self.pause), '--pid', '--ipc', '--mount', '--']  # before a command
         self.containers = []
 
-    def start(self, *arguments, environment=None, mounts=None, privileged=True):
-        """|mounts|: path in the container: path on the host. |privileged|: for engine.py, here it always is."""
+    def start(self, *arguments, environment=None, mounts=None, privileged=True, capabilities=()):
+        """|mounts|: path in the container: path on the host. |privileged| and |capabilities|: for engine.py, here it has all."""
         container = Container(self, arguments, environment, mounts)
         self.containers.append(container)
         return container

@@ -1,8 +1,11 @@
 """The manifest with simulated GPUs, in the image's root: its containers with their commands, variables and mounts, as on a node of kind.
 Where containerd and runc are there, by them too, and with what the manifest leaves each container of rights.
 """
+import json
 import os
+import stat
 import sys
+import time
 
 import pytest
 import yaml
@@ -21,10 +24,10 @@ pytestmark = needs_containers
 class KindNode:
     """Folders of the node are below |host|; ConfigMaps are folders there, too. |pod| is what starts containers."""
 
-    def __init__(self, pod):
+    def __init__(self, pod, manifest):
         self.pod = pod
         self.host = pod.host
-        with open(f'{SOURCE}/deploy/manifests/simulated.yaml', encoding='utf-8') as file:
+        with open(f'{SOURCE}/deploy/manifests/{manifest}.yaml', encoding='utf-8') as file:
             self.objects = {(one['kind'], one['metadata']['name']): one for one in yaml.safe_load_all(file)}
         os.makedirs(self.host + '/var/lib/kubelet/device-plugins')
         self.kubelet = kubelet_module.Kubelet(self.host + '/var/lib/kubelet/device-plugins')
@@ -54,22 +57,51 @@ class KindNode:
             arguments = container['command'] + container.get('args', [])
             variables = {one['name']: one['value'] for one in container.get('env', []) if 'value' in one}
             mounts = {one['mountPath']: self.source(volumes[one['name']]) for one in container['volumeMounts']}
-            privileged = container['securityContext'].get('privileged', False)
+            context = container['securityContext']
+            rights = {'privileged': context.get('privileged', False), 'capabilities': context.get('capabilities', {}).get('add', [])}
             if container in spec['containers']:
-                return self.pod.start(*arguments, environment=variables, mounts=mounts, privileged=privileged)
-            status, log = self.pod.run(*arguments, environment=variables, mounts=mounts, privileged=privileged)
+                return self.pod.start(*arguments, environment=variables, mounts=mounts, **rights)
+            status, log = self.pod.run(*arguments, environment=variables, mounts=mounts, **rights)
             assert status == 0, log
         raise AssertionError('no container')
 
 
 @pytest.fixture(params=['pod', pytest.param('engine', marks=needs_engine)])
-def node(request):
-    made = KindNode(request.getfixturevalue(request.param))
-    yield made
-    made.finish()
+def make_node(request):
+    made = []
+
+    def make(manifest):
+        made.append(KindNode(request.getfixturevalue(request.param), manifest))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.finish()
 
 
-def test_four_simulated_gpus_are_shared_in_four(node):
+def test_claims_find_the_files_of_a_driver_for_simulated_gpus(make_node):
+    node = make_node('simulated-dra')
+    agent = node.start_pod('warpshare-agent')
+    specification = node.host + '/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json'
+    deadline = time.monotonic() + DEADLINE
+    while not os.path.exists(specification):
+        assert time.monotonic() < deadline, agent.story()
+        time.sleep(0.05)
+    with open(specification, encoding='utf-8') as file:
+        found = json.load(file)
+    units = [[one['path'] for one in device['containerEdits']['deviceNodes']] for device in found['devices'] if device['name'] != 'all']
+    assert sorted(units) == [[f'/dev/nvidia{unit}'] for unit in range(4)]
+    for device in found['devices'] + [found]:
+        edits = device.get('containerEdits', {})
+        assert 'hooks' not in edits  # they are programs that the node lacks
+        for one in edits.get('deviceNodes', []):  # what it lacks keeps a container from starting
+            assert stat.S_ISCHR(os.stat(node.host + one['hostPath']).st_mode)
+        for one in edits.get('mounts', []):
+            assert os.path.exists(node.host + one['hostPath']), one
+
+
+def test_four_simulated_gpus_are_shared_in_four(make_node):
+    node = make_node('simulated')
     supervisor = node.start_pod('warpshare-mps')
     agent = node.start_pod('warpshare-agent')
     assert node.kubelet.wait(lambda: node.kubelet.allocatable(GPU) == node.kubelet.capacity(GPU) == 16, DEADLINE), \

@@ -105,6 +105,8 @@ tolerations: {{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end }}
 
+{{- define "warpshare.simulatedDriver" -}}580.105.08{{- end }}
+
 {{/* Of the containers that look at GPUs, with simulation.enabled. */}}
 {{- define "warpshare.simulation" -}}
 - {name: WARPSHARE_NVML_LIBRARY, value: /usr/lib/warpshare/libwarpshare-nvml-sim.so}
