@@ -393,14 +393,26 @@ def test_a_missing_program_of_mps_is_found(site, name, text):
     if shutil.which(name):
         pytest.skip('this machine has the program')
     site.remove('driver/usr/bin/' + name)
-    expect(site, 'mps-control', text)
+    site.remove('mps/warpshare.sock')
+    expect(site, 'mps-control', text, alone=False)
+
+
+def test_programs_of_mps_may_be_missing_in_the_agents_container_where_a_supervisor_has_them(site):
+    if shutil.which('nvidia-cuda-mps-control'):
+        pytest.skip('this machine has the program')
+    for name in ('nvidia-cuda-mps-control', 'nvidia-cuda-mps-server'):
+        site.remove('driver/usr/bin/' + name)
+    expect(site, 'mps-control', 'not in this container, and not needed here: the supervisor answers', verdict='ok')
+    site.arguments = ['--config-file=']  # in the supervisor's own
+    expect(site, 'mps-control', 'MPS control program: ')
 
 
 def test_a_program_that_may_not_be_executed_is_found(site):
     if shutil.which('nvidia-cuda-mps-control'):
         pytest.skip('this machine has the program')
     os.chmod(site.path('driver/usr/bin/nvidia-cuda-mps-control'), 0o644)
-    expect(site, 'mps-control', 'may be executed')
+    site.remove('mps/warpshare.sock')
+    expect(site, 'mps-control', 'may be executed', alone=False)
 
 
 def test_a_missing_mps_root_is_found(site):

@@ -25,11 +25,16 @@
 #define SHM_LEAST ((uint64_t)64 * 1024 * 1024)
 #define SHM_SPARE 10U /* the least free space: one part of this many */
 
-bool doctor_is_at_supervisor(const struct doctor *doctor)
+static bool has_supervisor(const struct doctor *doctor)
 {
         _free_ char *socket = xasprintf("%s/" MPS_SOCKET, doctor->mps_root);
 
-        return !*doctor->config->path && !doctor->config->sharing.mps && reach_socket(socket) == 0;
+        return reach_socket(socket) == 0;
+}
+
+bool doctor_is_at_supervisor(const struct doctor *doctor)
+{
+        return !*doctor->config->path && !doctor->config->sharing.mps && has_supervisor(doctor);
 }
 
 /* True if there is something to check for these checks. */
@@ -80,6 +85,9 @@ void doctor_check_control_program(struct doctor *doctor)
                 return;
         if (find_program(doctor, &program, &err) == 0)
                 doctor_report(doctor, DOCTOR_OK, NULL, NULL, "'%s', and the server is there, too", program);
+        else if (has_supervisor(doctor) && !doctor_is_at_supervisor(doctor))
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+                        "not in this container, and not needed here: the supervisor answers");
         else
                 doctor_report(doctor, DOCTOR_WRONG,
                         "'warpshare mps' cannot start a daemon in a container like this one",
