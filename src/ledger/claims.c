@@ -7,7 +7,7 @@
 #include "share/budget.h"
 #include "share/mps_wanted.h"
 
-enum claim_state { CLAIM_WAITING, CLAIM_MAKING, CLAIM_HELD, CLAIM_FAILED };
+enum claim_state { CLAIM_WAITING, CLAIM_MAKING, CLAIM_HELD, CLAIM_FAILED, CLAIM_REFUSED };
 
 struct claim;
 
@@ -117,7 +117,8 @@ static struct claim *claim_find(const struct ledger *ledger, const char *uid)
         return NULL;
 }
 
-static void claim_answer(struct claim *claim)
+/* |failed|: its state, if it has failed. */
+static void claim_answer(struct claim *claim, enum claim_state failed)
 {
         struct ledger_claimed given[LEDGER_CLAIM_DEVICES_MAX];
         struct ledger_claim_device *devices =
@@ -125,7 +126,7 @@ static void claim_answer(struct claim *claim)
         ledger_claimed_fn *done = claim->done;
         const struct error failure = claim->failure;
 
-        claim->state = failure.kind == ERROR_NONE ? CLAIM_HELD : CLAIM_FAILED;
+        claim->state = failure.kind == ERROR_NONE ? CLAIM_HELD : failed;
         for (size_t i = 0; i < claim->asked.n_devices; i++) {
                 devices[i].tier = claim->devices[i].given.tier;
                 devices[i].daemon = claim->devices[i].given.daemon;
@@ -166,7 +167,7 @@ static void on_claim_made(const struct error *err, const struct mps_allocation *
                 device->given.tier = MPS_TIER_VERIFIED;
         }
         if (claim->n_awaited == 0)
-                claim_answer(claim);
+                claim_answer(claim, CLAIM_FAILED);
 }
 
 static void make_device(struct claim_device *device)
@@ -203,7 +204,7 @@ static void claim_make(struct claim *claim)
                 if (claim->asked.devices[i].is_shared)
                         make_device(&claim->devices[i]);
         if (claim->n_awaited == 0)
-                claim_answer(claim);
+                claim_answer(claim, CLAIM_FAILED);
 }
 
 static void claim_advance(struct claim *claim)
@@ -214,7 +215,7 @@ static void claim_advance(struct claim *claim)
                 claim_make(claim);
         } else {
                 claim->failure = err;
-                claim_answer(claim);
+                claim_answer(claim, CLAIM_FAILED);
         }
 }
 
@@ -282,9 +283,10 @@ static int check_device(const struct claim *claim, const struct ledger_claim_dev
         unsigned int permille = 0;
 
         LIST_FOR_EACH(link, &claim->ledger->claims) {
-                const struct ledger_claim *other = &container_of(link, struct claim, link)->asked;
+                const struct claim *holder = container_of(link, struct claim, link);
+                const struct ledger_claim *other = &holder->asked;
 
-                for (size_t i = 0; i < other->n_devices; i++) {
+                for (size_t i = 0; i < other->n_devices && holder->state != CLAIM_REFUSED; i++) {
                         const struct ledger_claim_device *beside = &other->devices[i];
 
                         if (strcmp(beside->unit, device->unit) != 0)
@@ -378,7 +380,7 @@ void ledger_claim(struct ledger *ledger, const struct ledger_claim *asked, ledge
         claim->done = done;
         claim->data = data;
         if (check_room(claim, &claim->failure) < 0) {
-                claim_answer(claim);
+                claim_answer(claim, CLAIM_REFUSED);
                 return;
         }
         ledger_renew_wanted(ledger);
@@ -486,7 +488,8 @@ size_t ledger_claims(const struct ledger *ledger, struct arena *arena, const str
         LIST_FOR_EACH(link, &ledger->claims) {
                 const struct claim *claim = container_of(link, struct claim, link);
 
-                states[count++] = (struct ledger_claim_state){&claim->asked, claim->state == CLAIM_HELD};
+                states[count++] = (struct ledger_claim_state){
+                        &claim->asked, claim->state == CLAIM_HELD, claim->state == CLAIM_REFUSED};
         }
         return count;
 }

@@ -4,8 +4,8 @@
  *
  *            ledger_claim()                     all that it needs is there
  *   nothing ───────────────► waiting ──────────────────────────────► making ──────► held
- *                               │ LEDGER_CLAIM_WAIT_MS passed           │ refused     ▲
- *                               └──────────► failed ◄───────────────────┘             │ ledger_keep_claims(): prepared earlier
+ *      │ does not fit           │ LEDGER_CLAIM_WAIT_MS passed           │ refused     ▲
+ *      └───► refused            └──────────► failed ◄───────────────────┘             │ ledger_keep_claims(): prepared earlier
  *
  * Example: a claim has 10 GiB and 30 % of GPU-A. No claim has a share of GPU-A yet, so its MPS daemon does not run: it
  * is wanted from now on, and the claim waits until the supervisor reports it as ready. With driver r615 the supervisor
@@ -14,7 +14,7 @@
  *
  * A claim that failed holds what it asked for until ledger_unclaim(): something may have been made for it. The
  * scheduler gives out no more than there is, but a pod can be forced past it; so a claim that does not fit beside the
- * others is refused.
+ * others is refused. That one holds nothing, and no daemon is started or kept from starting for it.
  *
  * Claims are not written here: dra/prepared_record.h has them, and ledger_keep_claims() says which there are.
  */
@@ -92,6 +92,7 @@ void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const struct 
 struct ledger_claim_state {
         const struct ledger_claim *claim;
         bool is_held;
+        bool is_refused; /* it does not fit beside the others: it holds nothing */
 };
 
 /* From the oldest to the newest, in |arena|. Valid until the loop goes on. */

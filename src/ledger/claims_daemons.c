@@ -83,7 +83,7 @@ static struct uses uses_of(const struct ledger *ledger, struct arena *arena)
         for (size_t i = 0; i < claimable->n_units; i++)
                 uses.units[i] = (struct use){.unit = &claimable->units[i]};
         for (size_t i = 0; i < count; i++)
-                for (size_t j = 0; j < states[i].claim->n_devices; j++)
+                for (size_t j = 0; j < states[i].claim->n_devices && !states[i].is_refused; j++)
                         add_use(ledger, arena, &uses, states[i].claim, &states[i].claim->devices[j]);
         return uses;
 }

@@ -230,6 +230,33 @@ static void test_a_claim_that_does_not_fit_beside_the_others_is_refused(void **s
         assert_string_equal(claims(), "u1 held, u5 held");
 }
 
+static void test_no_daemon_is_started_on_a_whole_unit_for_a_claim_that_was_refused(void **state UNUSED)
+{
+        struct outcome outcome;
+
+        hold("u1", whole("c1"));
+        claim("u2", share("c2", 1024, 300), &outcome);
+        assert_refused(&outcome, ERROR_EXHAUSTED, "GPU-1: claim team/claim has all of it");
+        claim("u3", share("c3", 1024, 300), &outcome);
+        ledger_unclaim(rig.ledger, "u3");
+        assert_string_equal(fake_supervisor_wanted(), "GPU-0");
+        assert_string_equal(claims(), "u1 held, u2");
+}
+
+static void test_a_claim_that_was_refused_takes_nothing_from_others(void **state UNUSED)
+{
+        struct outcome outcome;
+
+        hold("u1", share("c1", 1024, 600));
+        claim("u2", share("c2", 1024, 500), &outcome);
+        assert_refused(&outcome, ERROR_EXHAUSTED, "GPU-1: its claims would have 110.0 % of its threads");
+        hold("u3", share("c3", 1024, 400));
+        hold("u1", share("c1", 1024, 600)); /* kubelet asks again */
+        claim("u4", whole("c4"), &outcome);
+        assert_refused(&outcome, ERROR_EXHAUSTED, "GPU-1: claim team/claim has a share of it");
+        assert_string_equal(claims(), "u2, u3 held, u1 held, u4");
+}
+
 static void test_a_claim_that_failed_holds_its_part_until_it_is_given_back(void **state UNUSED)
 {
         struct outcome outcome;
@@ -422,6 +449,8 @@ int main(void)
                 RIG_TEST_WITH(test_a_whole_unit_needs_no_supervisor_where_there_is_none, RIG_CLAIMS),
                 RIG_TEST_WITH(test_the_supervisor_hears_which_claims_have_shares, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_does_not_fit_beside_the_others_is_refused, RIG_CLAIMS),
+                RIG_TEST_WITH(test_no_daemon_is_started_on_a_whole_unit_for_a_claim_that_was_refused, RIG_CLAIMS),
+                RIG_TEST_WITH(test_a_claim_that_was_refused_takes_nothing_from_others, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_failed_holds_its_part_until_it_is_given_back, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_namespace_is_made_before_the_answer, RIG_CLAIM_NAMESPACES),
                 RIG_TEST_WITH(
