@@ -140,6 +140,8 @@ static enum ledger_word find_holders(struct look *look, struct arena *arena)
                 const char *unit =
                         arena_printf(arena, "%.*s", (int)device_id_split(held[i].device, &replica), held[i].device);
 
+                if (held[i].unit && is_held_back(mig, held[i].unit))
+                        unit = held[i].unit;
                 if (!is_held_back(mig, unit))
                         continue;
                 add_holder(look, unit, held[i].holder ? held[i].holder : "a container that is being started");

@@ -183,6 +183,32 @@ static size_t list_holders(const struct ledger *ledger, struct arena *arena, str
 
 /* ---- together ---- */
 
+/* Ids are tokens: who has one may be bound to another unit than it names. */
+static void name_unit(const char *resource, const char *device, const char *unit, struct arena *arena,
+        struct rollout_held *held, size_t n_held)
+{
+        int64_t replica;
+        size_t length = device_id_split(device, &replica);
+
+        if (strlen(unit) == length && strncmp(device, unit, length) == 0)
+                return;
+        for (size_t i = 0; i < n_held; i++)
+                if (strcmp(held[i].device, device) == 0 && strcmp(held[i].resource, resource) == 0)
+                        held[i].unit = arena_strdup(arena, unit);
+}
+
+static void name_units_of(
+        const struct ledger_resource *shared, struct arena *arena, struct rollout_held *held, size_t n_held)
+{
+        for (size_t i = 0; i < allocations_count(shared->allocations); i++) {
+                const struct allocation *allocation = allocations_get(shared->allocations, i);
+
+                for (size_t j = 0; allocation->unit && j < allocation->n_devices; j++)
+                        name_unit(
+                                shared->resource->name, allocation->devices[j], allocation->unit, arena, held, n_held);
+        }
+}
+
 enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct rollout_held **ret, size_t *ret_count)
 {
         bool by_list = ledger->list_is_new && ledger->holders && ledger_list_is_whole(ledger);
@@ -203,6 +229,8 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
                 *ret_count = 0;
         }
         *ret_count += add_recent(ledger, by_list, arena, *ret + *ret_count);
+        for (size_t i = 0; i < ledger->n_shared; i++)
+                name_units_of(&ledger->shared[i], arena, *ret, *ret_count);
         if (!by_list && !ledger_can_ask(ledger))
                 return LEDGER_STALE;
         return has_checkpoint || ledger->holders ? LEDGER_LISTED : LEDGER_UNKNOWN;

@@ -17,8 +17,9 @@
  *      whole unit, a time slice, or a share under MPS of the same sharing policy (share/sharing_policy.h) and resource
  *      name.
  *   3. It gives what the new plan has, less what is held of it under other ids or another name.
- *   4. Every other unit waits: no new container gets it until all of its containers have ended. A GPU and its MIG
- *      devices wait for one another, and the units of one MPS daemon wait together. No other unit waits.
+ *   4. Every other unit waits: no new container gets it until all of its containers have ended: those that hold its
+ *      ids, and those that are bound to it with ids of others (share/allocations.h). A GPU and its MIG devices wait for
+ *      one another, and the units of one MPS daemon wait together. No other unit waits.
  *   5. A unit under MPS that waits keeps its sharing policy: daemon and limits, in |draining|.
  *   6. A held id that the new plan does not have stays listed until it is given back. It is healthy while its unit is
  *      there and its resource has anything else to give, and under MPS only if each request is for one id.
@@ -45,6 +46,7 @@
 struct rollout_held {
         const char *resource;
         const char *device;
+        const char *unit;    /* UUID of the unit that it is bound to; NULL: the one that its id names */
         const char *holder;  /* "namespace/pod/container", for people; NULL: unknown */
         const char *pod_uid; /* NULL: unknown */
 };

@@ -88,6 +88,8 @@ static struct hold hold_of(const struct judgement *judgement, const struct rollo
                 hold.policy = find_policy(judgement, &hold);
         else
                 hold.absent = find_policy(judgement, &hold);
+        if (held->unit)
+                hold.bound = sharing_policy_find(judgement->previous->policies, hold.resource, held->unit);
         return hold;
 }
 
@@ -125,6 +127,8 @@ static void collect_holds(struct judgement *judgement, const struct rollout_held
         for (size_t i = 0; i < count; i++)
                 if (kept == 0 || !is_same_device(&judgement->holds[kept - 1], &judgement->holds[i]))
                         judgement->holds[kept++] = judgement->holds[i];
+                else if (judgement->holds[i].bound)
+                        judgement->holds[kept - 1].bound = judgement->holds[i].bound;
         judgement->n_holds = kept;
 }
 
@@ -173,7 +177,7 @@ static bool is_held(const struct judgement *judgement, const struct sharing_poli
         if (judgement->previous->all_is_held)
                 return true;
         for (size_t i = 0; i < judgement->n_holds; i++)
-                if (judgement->holds[i].policy == policy)
+                if (judgement->holds[i].policy == policy || judgement->holds[i].bound == policy)
                         return true;
         return false;
 }

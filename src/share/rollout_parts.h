@@ -20,7 +20,8 @@ struct hold {
         int64_t replica; /* -1: the whole unit */
         const char *holder;
         const struct sharing_policy *policy; /* NULL: not under MPS */
-        const struct sharing_policy *absent; /* the same, of a unit that the inventory lacks */
+        const struct sharing_policy *bound;  /* of the unit that it is bound to; NULL: that is the one of its id */
+        const struct sharing_policy *absent; /* of its id's unit, where the inventory lacks that */
         struct site *site;                   /* NULL: the wanted plan does not have the unit */
         bool is_here;
         bool is_draining; /* its unit keeps its sharing policy */

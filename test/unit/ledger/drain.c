@@ -52,6 +52,27 @@ static void test_ids_of_before_are_of_the_unit_that_drains(void **state UNUSED)
         assert_int_equal(find("next").threads_permille, 250);
 }
 
+/* Ids are tokens: kubelet chose them of two GPUs, so "serve" is on GPU-0 with an id of GPU-1. */
+static void test_a_unit_waits_for_who_is_bound_to_it_whatever_its_ids_say(void **state UNUSED)
+{
+        rig_run("train", "GPU-1::0 GPU-1::1 GPU-1::2 GPU-0::0");
+        assert_string_equal(rig_run("serve", "GPU-1::3")->unit, "GPU-0");
+        fake_kubelet_end_pod("train");
+        rig_pass(GRACE_MS);
+        rig_change(2);
+        assert_string_equal(find("serve").allocation->unit, "GPU-0");
+        assert_int_equal(find("serve").threads_permille, 250);
+        rig_run("next", "GPU-0::0"); /* kubelet has not heard of the change */
+        rig_pass(GRACE_MS);
+        assert_int_equal(find("next").threads_permille, 250);
+        fake_kubelet_end_pod("serve");
+        fake_kubelet_end_pod("next");
+        rig_review();
+        assert_int_equal(rig.rollout->n_pending, 0);
+        rig_pass(GRACE_MS);
+        assert_string_equal(rig_run("third", "GPU-0::0")->unit, "GPU-0");
+}
+
 static void test_the_unit_is_as_wanted_when_its_last_holder_has_ended(void **state UNUSED)
 {
         rig_run("train", "GPU-0::3");
@@ -221,6 +242,7 @@ int main(void)
                 RIG_TEST_WITH(
                         test_running_containers_keep_unit_and_limits_and_new_ones_have_the_new_ones, RIG_NAMESPACES),
                 RIG_TEST(test_ids_of_before_are_of_the_unit_that_drains),
+                RIG_TEST(test_a_unit_waits_for_who_is_bound_to_it_whatever_its_ids_say),
                 RIG_TEST(test_the_unit_is_as_wanted_when_its_last_holder_has_ended),
                 RIG_TEST_WITH(test_both_survive_the_agent, RIG_NAMESPACES),
                 RIG_TEST(test_what_was_not_on_file_comes_there_after_a_change_too),

@@ -182,9 +182,10 @@ void rig_review(void)
 
 void rig_change_gpus(unsigned int replicas, size_t n_gpus)
 {
-        struct node *changed = &rig.changed[rig.n_changed++];
+        struct node *changed = &rig.changed[rig.n_changed++ % ARRAY_SIZE(rig.changed)];
 
-        assert_true(rig.n_changed <= ARRAY_SIZE(rig.changed));
+        if (changed->plan)
+                node_done(changed); /* nobody has it any more */
         make_plan(changed, rig.shares, replicas, n_gpus);
         rig.wanted = changed->plan;
         rig_review();
@@ -273,7 +274,7 @@ int rig_begin(void **state)
         memset(&rig, 0, sizeof(rig));
         log_setup(getenv("VERBOSE") ? LOG_DEBUG : LOG_ERROR, LOG_TEXT);
         rig.shares = *state ? *(const enum rig_shares *)*state : RIG_VERIFIED;
-        strcpy(rig.folder, "/tmp/warpshare-ledger-XXXXXX");
+        strcpy(rig.folder, "/dev/shm/warpshare-ledger-XXXXXX");
         assert_non_null(mkdtemp(rig.folder));
         snprintf(rig.socket, sizeof(rig.socket), "%s/kubelet.sock", rig.folder);
         snprintf(rig.record, sizeof(rig.record), "%s/kubelet_internal_checkpoint", rig.folder);
@@ -324,7 +325,7 @@ int rig_end(void **state UNUSED)
         remove_folder(rig.cdi);
         assert_int_equal(rmdir(rig.folder), 0);
         rollout_free(rig.rollout);
-        for (size_t i = 0; i < rig.n_changed; i++)
+        for (size_t i = 0; i < ARRAY_SIZE(rig.changed); i++)
                 node_done(&rig.changed[i]);
         node_done(&rig.node);
         unit_health_clear(&rig.health);

@@ -41,7 +41,7 @@ struct rig {
         char folder[48];
         char socket[96], record[96], mps[96], away[96], cdi[96], file[128];
         struct node node;
-        struct node changed[4]; /* of rig_change() */
+        struct node changed[4]; /* of rig_change(), in turn */
         size_t n_changed;
         const struct plan *wanted; /* by the newest configuration */
         const struct plan *plan;   /* in force: the wanted one, or that of |rollout| */
