@@ -120,7 +120,8 @@ void allocations_renew(struct allocations *allocations, const char *id, int64_t 
  * does not have are over. |released| hears their ids; it must not change the allocations. Allocations that the ledger
  * does not know (the agent started anew without its record) are entered as what was answered for them says, and where
  * that is not known, with an id of their own and the unit of most of their ids. So are those whose ids the text of
- * allocations_read() has for another, which then ends as any that is not in the list.
+ * allocations_read() has for another, which then ends as any that is not in the list. Where that text has another unit
+ * or other ids for an allocation than were answered for it, what was answered counts.
  *
  * kubelet records a request after our answer has reached it, so |as_of| lies some seconds before the question; but it
  * sends no Allocate before it has recorded the one before, so what is asked on behalf of one that found no room, and

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "share/allocations_parts.h"
 
 /* An allocation that has an id. */
@@ -35,7 +36,6 @@ static const struct mention *mentions_of(const struct sync *sync, const char *id
 
 static void mention(struct sync *sync, struct allocation_entry *entry)
 {
-        map_add(&sync->by_id, entry->id, entry);
         for (size_t i = 0; i < entry->allocation.n_devices; i++) {
                 struct mentions *mentions = map_find(&sync->by_device, entry->devices[i]);
                 struct mention *newest = ARENA_NEW(&sync->arena, struct mention);
@@ -155,7 +155,42 @@ static void enter(struct sync *sync, const struct allocations_held *held)
         entry->allocation.is_guess = is_bound && !(own && unit);
         entry->is_alive = entry->is_matched = true;
         allocations_enter(sync->allocations, entry);
+        map_add(&sync->by_id, entry->id, entry);
         mention(sync, entry);
+}
+
+/* ---- entries that the record has otherwise than they were answered ---- */
+
+static bool has_devices(const struct allocation_entry *entry, const struct allocations_held *held)
+{
+        if (entry->allocation.n_devices != held->n_devices)
+                return false;
+        for (size_t i = 0; i < held->n_devices; i++)
+                if (strcmp(entry->devices[i], held->devices[i]) != 0)
+                        return false;
+        return true;
+}
+
+/* A damaged record may be read all the same. Comes before the entry is mentioned. */
+static void correct(struct sync *sync, const struct allocations_held *held)
+{
+        struct allocation_entry *entry = held->id ? map_find(&sync->by_id, held->id) : NULL;
+        const char *unit = unit_of_answer(sync, held);
+        struct allocation_entry *right;
+        struct allocation_entry wrong;
+
+        if (!entry || !entry->allocation.is_read || !unit || held->n_devices == 0 ||
+                (text_is_same(entry->unit, unit) && has_devices(entry, held)))
+                return;
+        right = allocation_entry_new(entry->id, unit, held->devices, held->n_devices,
+                (struct allocations_moment){.clock = entry->entered, .date = entry->allocation.since});
+        wrong = *entry;
+        *entry = *right;
+        *right = wrong;
+        right->id = entry->id; /* by which it is known */
+        entry->id = wrong.id;
+        entry->allocation.id = wrong.id;
+        allocation_entry_free(right);
 }
 
 /* ---- the list ---- */
@@ -192,6 +227,10 @@ void allocations_sync(struct allocations *allocations, const struct allocations_
         struct sync sync = {.allocations = allocations, .as_of = as_of};
         size_t left = 0;
 
+        for (size_t i = 0; i < allocations->n_all; i++)
+                map_add(&sync.by_id, allocations->all[i]->id, allocations->all[i]);
+        for (size_t i = 0; i < n_held && allocations->max_per_request > 0; i++)
+                correct(&sync, &held[i]);
         for (size_t i = 0; i < allocations->n_all; i++) {
                 allocations->all[i]->is_matched = false;
                 allocations->all[i]->is_alive = allocations->all[i]->entered >= as_of;

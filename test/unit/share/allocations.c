@@ -606,6 +606,36 @@ static void test_the_ledger_survive_as_text(void **state UNUSED)
         assert_string_equal(ask(&fixture, "B::1 B::2"), "B");
 }
 
+/* A byte of the file is another: what kubelet's record says of the same allocation is right. */
+static void test_what_was_answered_counts_for_more_than_the_record(void **state UNUSED)
+{
+        static const char *const records[] = {
+                "{\"grants\":[{\"id\":\"g7\",\"unit\":\"A\",\"since\":5,\"devices\":[\"A::1\",\"B::2\"]}]}",
+                "{\"grants\":[{\"id\":\"g7\",\"xnit\":\"B\",\"since\":5,\"devices\":[\"A::1\",\"B::3\"]}]}",
+                "{\"grants\":[{\"id\":\"g7\",\"unit\":\"B\",\"since\":5,\"devices\":[\"A::1\"]}]}",
+        };
+        const char *const ids[] = {"A::1", "B::2"};
+        const struct allocations_held held = {.devices = ids, .n_devices = 2, .id = "g7", .texts = "B\n"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(records); i++) {
+                _cleanup_(fixture_done) struct fixture fixture;
+                const struct allocation *allocation;
+
+                fixture_init(&fixture, "A*4 B*4", 2);
+                assert_ok(allocations_read(fixture.allocations, records[i], strlen(records[i]), 100, &fixture.err),
+                        &fixture.err);
+                allocations_sync(fixture.allocations, &held, 1, 1000, on_released, &fixture);
+                assert_int_equal(allocations_count(fixture.allocations), 1);
+                allocation = allocations_get(fixture.allocations, 0);
+                assert_string_equal(allocation->unit, "B");
+                assert_int_equal(allocation->n_devices, 2);
+                assert_string_equal(allocation->devices[1], "B::2");
+                assert_int_equal(allocation->since, 5);
+                assert_ptr_equal(allocations_of_device(fixture.allocations, "A::1"), allocation);
+                assert_null(allocations_of_device(fixture.allocations, "B::3"));
+        }
+}
+
 static void test_what_is_malformed_in_the_record_is_left_out(void **state UNUSED)
 {
         static const char text[] = "{\"future\":true,\"grants\":[7,{},{\"id\":\"g1\"},"
@@ -695,6 +725,7 @@ int main(void)
                 cmocka_unit_test(test_allocations_and_health_survive_another_plan),
                 cmocka_unit_test(test_allocations_of_a_unit_that_is_gone_do_not_count),
                 cmocka_unit_test(test_the_ledger_survive_as_text),
+                cmocka_unit_test(test_what_was_answered_counts_for_more_than_the_record),
                 cmocka_unit_test(test_what_is_malformed_in_the_record_is_left_out),
                 cmocka_unit_test(test_what_is_no_record_changes_nothing),
         };
