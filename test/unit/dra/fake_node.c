@@ -319,7 +319,7 @@ void fake_stop(struct fake_node *node)
 void fake_init(struct fake_node *node)
 {
         *node = (struct fake_node){.devices = "gpu-0-shared", .steps_left = -1};
-        strcpy(node->folder, "/tmp/dra-prepare-XXXXXX");
+        strcpy(node->folder, "/dev/shm/dra-prepare-XXXXXX");
         assert_non_null(mkdtemp(node->folder));
         snprintf(node->record_path, sizeof(node->record_path), "%s/prepared.json", node->folder);
         snprintf(node->cdi, sizeof(node->cdi), "%s/cdi", node->folder);

@@ -3,7 +3,7 @@
  * prepared is allocated and has its CDI file at any time; and when all is quiet, ledger, CDI files and record are
  * exactly that.
  *
- * The seeds are fixed: a failure says which, and DRA_MODEL_SEED=n runs that one alone.
+ * The seeds are fixed: a failure says which, and WARPSHARE_SEED=n runs that one alone.
  */
 #include "unit.h"
 
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "chance.h"
 #include "fake_node.h"
 
 #define N_CLAIMS 4
@@ -35,14 +36,14 @@ struct slot {
 struct model {
         struct fake_node node;
         struct slot slots[N_CLAIMS];
-        unsigned int seed;
+        struct chance *chance;
         unsigned int boot;
         unsigned int prepared, failed, killed; /* that the model does something */
 };
 
 static unsigned int draw(struct model *model, unsigned int count)
 {
-        return (unsigned int)rand_r(&model->seed) / 7 % count;
+        return (unsigned int)chance_draw(model->chance, count);
 }
 
 static void on_done(const struct dra_service_device *devices, size_t n_devices, const struct error *err, void *data)
@@ -200,16 +201,16 @@ static void check_quiet(const struct model *model)
                 assert_int_not_equal(model->slots[i].belief, UNCLEAR);
 }
 
-static void run_seed(unsigned int seed, struct model *model)
+static void run(struct chance *chance, size_t n_actions, struct model *model)
 {
         struct error err;
 
-        *model = (struct model){.seed = seed};
+        *model = (struct model){.chance = chance};
         fake_init(&model->node);
         for (size_t i = 0; i < N_CLAIMS; i++)
                 model->slots[i].model = model;
         start(model);
-        for (unsigned int i = 0; i < N_ACTIONS; i++) {
+        for (size_t i = 0; i < n_actions && chance_step(chance); i++) {
                 act(model);
                 check_believed(model);
         }
@@ -222,17 +223,32 @@ static void run_seed(unsigned int seed, struct model *model)
         fake_done(&model->node);
 }
 
+#ifdef FUZZING
+
+static void run_bytes(struct chance *chance)
+{
+        struct model model;
+
+        run(chance, SIZE_MAX, &model);
+}
+
+FUZZ_MODEL(run_bytes)
+
+#else
+
 static void test_when_all_is_quiet_there_is_what_kubelet_believes(void **state UNUSED)
 {
-        const char *only = getenv("DRA_MODEL_SEED");
+        const char *only = getenv("WARPSHARE_SEED");
         unsigned int prepared = 0, failed = 0, killed = 0;
         struct model model;
 
         for (unsigned int seed = 1; seed <= N_SEEDS; seed++) {
+                struct chance chance = chance_of_seed(seed);
+
                 if (only && (unsigned int)atoi(only) != seed)
                         continue;
                 print_message("# seed %u\n", seed);
-                run_seed(seed, &model);
+                run(&chance, N_ACTIONS, &model);
                 prepared += model.prepared;
                 failed += model.failed;
                 killed += model.killed;
@@ -252,3 +268,5 @@ int main(void)
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+#endif

@@ -34,11 +34,12 @@ static void add_answer(struct strbuf *text, struct fake_container *container)
         V1beta1__ContainerAllocateResponse answer = V1BETA1__CONTAINER_ALLOCATE_RESPONSE__INIT;
         V1beta1__ContainerAllocateResponse__EnvsEntry values[2];
         V1beta1__ContainerAllocateResponse__EnvsEntry *entries[] = {&values[0], &values[1]};
-        V1beta1__CDIDevice device = V1BETA1__CDIDEVICE__INIT;
+        V1beta1__CDIDevice device;
         V1beta1__CDIDevice *devices[] = {&device};
         _free_ char *name = xasprintf(CDI_KIND_MPS "=%s", container->allocation);
         uint8_t bytes[512];
 
+        v1beta1__cdidevice__init(&device);
         for (size_t i = 0; i < 2; i++)
                 v1beta1__container_allocate_response__envs_entry__init(&values[i]);
         values[0].key = (char *)(uintptr_t) "WARPSHARE_GRANT";

@@ -1,23 +1,26 @@
 /*
- * A node on which everything happens: pods come and go, kubelet answers late, not, or starts anew, the supervisor loses
- * what it made or was told, daemons and GPUs fail, the disk is full, the time of day is set, and the agent ends in the
- * middle of it, with and without its file. The model is the containers that kubelet runs, with what each was answered;
- * the ledger has to agree.
+ * A node on which everything happens: pods come and go, the configuration changes, kubelet answers late, not, or starts
+ * anew, the supervisor loses what it made or was told, daemons and GPUs fail, the disk is full, the time of day is set,
+ * and the agent ends in the middle of it, with its file, without it, or with one that somebody has damaged. The model
+ * is the containers that kubelet runs, with what each was answered; the ledger has to agree.
  *
- *   always    no GPU has given away more replicas than it has; who runs has the allocation that was answered: its
- *             id, its unit, its limits
+ *   always    no GPU has given away more threads or memory than it has; who runs has the allocation that was answered:
+ *             its id, its unit, its limits
+ *   restart   an agent that ends as it should leaves a file from which the next one knows the same
  *   in a calm nobody else has one, and the supervisor was told of just these, and has made them
  *
  * Runs are told apart by a seed, which a failure names; WARPSHARE_SEED=<n> runs only that one, at ten times the length.
  */
+#include "chance.h"
 #include "rig.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define REPLICAS 4
 #define GPUS 2
+#define MEMORY_MIB (24 * 1024)
 #define GATHERING_MS 5000 /* with the time it may take for a list, what a kubelet is given that has just started */
 #define CALM_MS 70000     /* longer than the longest wait for another try */
 
@@ -25,11 +28,16 @@ enum { N_RUNS = 24, N_STEPS = 250 };
 
 static struct model {
         uint64_t seed;
-        uint64_t random;
+        struct chance *chance;
         unsigned int step;
         unsigned int n_pods;
         int64_t gathers_at; /* rig.clock: when a kubelet that has started knows its pods */
         bool is_disk_full;
+        /* of each container, as it was answered */
+        struct promise {
+                unsigned int threads_permille;
+                uint64_t limit_mib;
+        } promised[FAKE_PODS];
         unsigned int n_started, n_refused, n_restarts;
 } model;
 
@@ -42,16 +50,13 @@ static struct model {
 
 static uint64_t draw(uint64_t below)
 {
-        model.random ^= model.random << 13;
-        model.random ^= model.random >> 7;
-        model.random ^= model.random << 17;
-        return (model.random >> 11) % below;
+        return chance_draw(model.chance, below);
 }
 
 /* One in |n|. */
 static bool happens(uint64_t n)
 {
-        return draw(n) == 0;
+        return chance_happens(model.chance, n);
 }
 
 /* ---- what has to be so ---- */
@@ -66,12 +71,15 @@ static void check_rooms(void)
         static const char *const units[GPUS] = {"GPU-0", "GPU-1"};
 
         for (size_t i = 0; i < GPUS; i++) {
-                size_t used = 0;
+                unsigned int permille = 0;
+                uint64_t mib = 0;
 
                 for (size_t j = 0; j < kubelet.n_containers; j++)
-                        if (is_alive(&kubelet.containers[j]) && strcmp(kubelet.containers[j].unit, units[i]) == 0)
-                                used += kubelet.containers[j].n_ids;
-                check(used <= REPLICAS);
+                        if (is_alive(&kubelet.containers[j]) && strcmp(kubelet.containers[j].unit, units[i]) == 0) {
+                                permille += model.promised[j].threads_permille;
+                                mib += model.promised[j].limit_mib;
+                        }
+                check(permille <= 1000 && mib <= MEMORY_MIB);
         }
 }
 
@@ -102,24 +110,28 @@ static size_t check_kept(void)
                 found = find(all, count, container);
                 check(found && strcmp(found->allocation->unit, container->unit) == 0);
                 check(found && found->allocation->n_devices == container->n_ids);
-                check(found && found->threads_permille == 250 * container->n_ids);
+                check(found && found->threads_permille == model.promised[i].threads_permille);
+                check(found && found->limit_mib == model.promised[i].limit_mib);
         }
         return alive;
 }
 
 static void check_supervisor(size_t alive)
 {
-        check(supervisor.is_reported && supervisor.reported.count == alive && supervisor.made.count == alive);
+        bool is_made = supervisor.tier >= MPS_TIER_PARTITION;
+
+        check(supervisor.is_reported && supervisor.reported.count == (is_made ? alive : 0));
+        check(supervisor.made.count == supervisor.reported.count);
         for (size_t i = 0; i < kubelet.n_containers; i++) {
                 const struct fake_container *container = &kubelet.containers[i];
                 const struct fake_allocation *made;
 
-                if (!is_alive(container))
+                if (!is_alive(container) || !is_made)
                         continue;
                 made = fake_allocations_find(&supervisor.made, container->allocation);
                 check(fake_allocations_find(&supervisor.reported, container->allocation) != NULL);
                 check(made && strcmp(made->unit, container->unit) == 0);
-                check(made && made->threads_permille == 250 * container->n_ids);
+                check(made && made->threads_permille == model.promised[i].threads_permille);
         }
 }
 
@@ -159,7 +171,7 @@ static const char *choose_ids(uint64_t count)
         size_t first = draw(resource->n_devices);
 
         for (size_t i = 0; count > 0 && i < resource->n_devices; i++) {
-                const char *id = resource->devices[(first + i * 3) % resource->n_devices].id;
+                const char *id = resource->devices[(first + i * 7) % resource->n_devices].id;
 
                 if (!is_free(id))
                         continue;
@@ -167,6 +179,19 @@ static const char *choose_ids(uint64_t count)
                 count--;
         }
         return count ? "" : text;
+}
+
+/* What a container that was just given something has. */
+static void note_promise(const struct fake_container *container)
+{
+        const struct ledger_allocation *all;
+        size_t count = ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+        const struct ledger_allocation *found = find(all, count, container);
+
+        check(found && found->threads_permille > 0 && found->limit_mib > 0);
+        if (found)
+                model.promised[container - kubelet.containers] =
+                        (struct promise){found->threads_permille, found->limit_mib};
 }
 
 static void start_pod(void)
@@ -189,6 +214,8 @@ static void start_pod(void)
                 pass(500);
         }
         check(container->is_answered);
+        if (is_alive(container))
+                note_promise(container);
         model.n_started += container->is_running;
         model.n_refused += !container->is_running;
 }
@@ -273,31 +300,81 @@ static void fill_or_empty_disk(void)
         model.is_disk_full = !model.is_disk_full;
 }
 
-/* Without its file, or with one that is old, only where kubelet tells the new one at once what it is about. */
+/* Half of it, or one byte of it other. */
+static void damage_file(void)
+{
+        _free_ char *text = rig_read_file();
+        size_t length = text ? strlen(text) : 0;
+
+        if (length == 0)
+                return;
+        if (happens(2))
+                text[draw(length)] = '\0';
+        else
+                text[draw(length)] = (char)(1 + draw(127));
+        rig_write_file(text);
+}
+
+/* All that is on record of an allocation, in the order of their ids. */
+static const char *describe_allocations(void)
+{
+        const struct ledger_allocation *all;
+        size_t count = ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all);
+        const char *text = "";
+
+        for (size_t i = 0; i < count; i++) {
+                const struct allocation *allocation = all[i].allocation;
+
+                text = arena_printf(&rig.arena, "%s%s %s %u %ju %lld:", text, allocation->id,
+                        allocation->unit ? allocation->unit : "-", all[i].threads_permille, (uintmax_t)all[i].limit_mib,
+                        (long long)allocation->since);
+                for (size_t j = 0; j < allocation->n_devices; j++)
+                        text = arena_printf(&rig.arena, "%s %s", text, allocation->devices[j]);
+                text = arena_printf(&rig.arena, "%s\n", text);
+        }
+        return text;
+}
+
+/* Without its file, or with another one, only where kubelet tells the new one at once what it is about. */
 static void restart_agent(void)
 {
         bool loses_file = model.is_disk_full || happens(4);
         bool is_killed = happens(2);
+        const char *before;
 
         if (model.is_disk_full) {
                 fill_or_empty_disk();
                 is_killed = true;
         }
+        before = is_killed || loses_file ? NULL : describe_allocations();
         if (is_killed)
                 rig_kill();
         else
                 rig_stop();
         if (loses_file && happens(2))
                 unlink(rig.file);
-        else if (loses_file && happens(2))
-                rig_write_file("{\"version\":1,\"grants\":[{\"id\":\"g1\",\"un");
+        else if (loses_file)
+                damage_file();
         if (happens(3))
                 end_pod();
         rig.date += (int64_t)draw(7200000) - 3600000;
         rig_start();
+        if (before)
+                check(strcmp(before, describe_allocations()) == 0);
         model.n_restarts++;
         kubelet.to = FAKE_ANSWERS;
         pass(0);
+}
+
+/* The plan that is in force follows what is held; kubelet has to answer for that. */
+static void change_plan(void)
+{
+        if (kubelet.is_starting || kubelet.to != FAKE_ANSWERS || kubelet.n_questions)
+                return;
+        if (happens(2))
+                rig_change(2 + (unsigned int)draw(5));
+        else
+                rig_review();
 }
 
 static void have_calm(void)
@@ -313,6 +390,8 @@ static void have_calm(void)
         if (model.is_disk_full)
                 fill_or_empty_disk();
         pass(CALM_MS);
+        rig_review();
+        pass(CALM_MS);
         check_rooms();
         if (kubelet.n_containers) {
                 size_t alive = check_kept();
@@ -321,14 +400,14 @@ static void have_calm(void)
                 check(ledger_allocations(rig.ledger, rig_resource()->name, &rig.arena, &all) == alive);
                 check_supervisor(alive);
         }
-        check(*rig_unavailable() == '\0');
+        check(*rig_unavailable() == '\0' || (rig.rollout && rig.rollout->n_pending > 0));
 }
 
 static void make_step(void)
 {
         const char *gpu;
 
-        switch (draw(16)) {
+        switch (draw(17)) {
         case 0 ... 4:
                 start_pod();
                 break;
@@ -361,18 +440,22 @@ static void make_step(void)
                 gpu = happens(2) ? "GPU-0" : "GPU-1";
                 rig_set_health(gpu, unit_health_find(&rig.health, gpu) != NULL);
                 break;
+        case 16:
+                change_plan();
+                break;
         }
         rig_settle();
 }
 
-static void run(uint64_t seed, unsigned int n_steps)
+static void run(struct chance *chance, uint64_t seed, unsigned int n_steps)
 {
-        enum rig_shares shares = seed % 2 ? RIG_NAMESPACES : RIG_PARTITIONS;
+        static const enum rig_shares kinds[] = {RIG_NAMESPACES, RIG_PARTITIONS, RIG_VERIFIED};
+        enum rig_shares shares = kinds[chance_draw(chance, ARRAY_SIZE(kinds))];
         void *state = &shares;
 
-        model = (struct model){.seed = seed, .random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
+        model = (struct model){.seed = seed, .chance = chance};
         rig_begin(&state);
-        for (model.step = 0; model.step < n_steps && kubelet.n_containers + 4 < FAKE_PODS; model.step++) {
+        for (; model.step < n_steps && kubelet.n_containers + 4 < FAKE_PODS && chance_step(chance); model.step++) {
                 make_step();
                 check_all();
                 if (happens(20))
@@ -380,6 +463,24 @@ static void run(uint64_t seed, unsigned int n_steps)
         }
         have_calm();
         rig_end(&state);
+}
+
+#ifdef FUZZING
+
+static void run_bytes(struct chance *chance)
+{
+        run(chance, 0, UINT_MAX);
+}
+
+FUZZ_MODEL(run_bytes)
+
+#else
+
+static void run_seed(uint64_t seed, unsigned int n_steps)
+{
+        struct chance chance = chance_of_seed(seed);
+
+        run(&chance, seed, n_steps);
 }
 
 static void test_whatever_happens_running_containers_keep_what_was_promised(void **state UNUSED)
@@ -390,11 +491,11 @@ static void test_whatever_happens_running_containers_keep_what_was_promised(void
         unsigned int n_restarts = 0;
 
         if (one) {
-                run(strtoull(one, NULL, 10), 10 * N_STEPS);
+                run_seed(strtoull(one, NULL, 10), 10 * N_STEPS);
                 return;
         }
         for (uint64_t seed = 1; seed <= N_RUNS; seed++) {
-                run(seed, N_STEPS);
+                run_seed(seed, N_STEPS);
                 n_started += model.n_started;
                 n_refused += model.n_refused;
                 n_restarts += model.n_restarts;
@@ -410,3 +511,5 @@ int main(void)
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+#endif

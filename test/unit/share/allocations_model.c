@@ -7,7 +7,10 @@
  */
 #include "rig.h"
 
+#include "chance.h"
+
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -58,7 +61,7 @@ struct answer {
 
 struct world {
         uint64_t seed;
-        uint64_t random;
+        struct chance *chance;
         unsigned int step;
         struct rig rig;
         const struct resource *resource;
@@ -97,16 +100,13 @@ struct world {
 
 static uint64_t draw(struct world *world, uint64_t below)
 {
-        world->random ^= world->random << 13;
-        world->random ^= world->random >> 7;
-        world->random ^= world->random << 17;
-        return (world->random >> 11) % below;
+        return chance_draw(world->chance, below);
 }
 
 /* One in |n|. */
 static bool happens(struct world *world, uint64_t n)
 {
-        return draw(world, n) == 0;
+        return chance_happens(world->chance, n);
 }
 
 /* ---- what is safe, by the definition: the least that any one size of request leaves ---- */
@@ -608,21 +608,19 @@ static void make_shape(struct world *world)
         world->has_failures = happens(world, 3);
 }
 
-static void run(uint64_t seed, unsigned int n_steps, struct world *total)
+static void run(struct chance *chance, uint64_t seed, unsigned int n_steps, struct world *total)
 {
         struct world *world = xcalloc(1, sizeof(*world));
 
         world->seed = seed;
-        world->random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
-        for (unsigned int i = 0; i < 8; i++)
-                draw(world, 2);
+        world->chance = chance;
         make_shape(world);
         world->versions = xcalloc(MAX_VERSIONS, sizeof(*world->versions));
         world->allocations = allocations_new(world->resource, world->max_per_request);
         world->now = 1000;
         write_record(world);
         publish(world);
-        for (; world->step < n_steps; world->step++)
+        for (; world->step < n_steps && chance_step(chance); world->step++)
                 step(world);
         total->n_admitted += world->n_admitted;
         total->n_retried += world->n_retried;
@@ -636,16 +634,36 @@ static void run(uint64_t seed, unsigned int n_steps, struct world *total)
         free(world);
 }
 
+#ifdef FUZZING
+
+static void run_bytes(struct chance *chance)
+{
+        static struct world total;
+
+        run(chance, 0, UINT_MAX, &total);
+}
+
+FUZZ_MODEL(run_bytes)
+
+#else
+
+static void run_seed(uint64_t seed, unsigned int n_steps, struct world *total)
+{
+        struct chance chance = chance_of_seed(seed);
+
+        run(&chance, seed, n_steps, total);
+}
+
 static void test_admitted_requests_get_their_replicas_on_one_unit(void **state UNUSED)
 {
         const char *seed = getenv("WARPSHARE_SEED");
         struct world *total = xcalloc(1, sizeof(*total));
 
         if (seed) {
-                run(strtoull(seed, NULL, 10), 10 * N_STEPS, total);
+                run_seed(strtoull(seed, NULL, 10), 10 * N_STEPS, total);
         } else {
                 for (uint64_t i = 1; i <= N_WORLDS; i++)
-                        run(i, N_STEPS, total);
+                        run_seed(i, N_STEPS, total);
                 /* The hard cases were there. */
                 assert_true(total->n_admitted > 10000);
                 assert_true(total->n_retried > 100);
@@ -752,3 +770,5 @@ int main(void)
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+#endif

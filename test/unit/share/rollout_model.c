@@ -4,6 +4,7 @@
  */
 #include "unit.h"
 
+#include "chance.h"
 #include "rollout_node.h"
 #include "share/mps_wanted.h"
 
@@ -28,13 +29,12 @@ struct model {
         struct container containers[MAX_HELD];
         size_t n_containers;
         bool is_unseen; /* somebody has ended since the last judgement */
-        uint64_t random;
+        struct chance *chance;
 };
 
 static unsigned int draw(struct model *model, unsigned int below)
 {
-        model->random = model->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        return (unsigned int)((model->random >> 33) % below);
+        return (unsigned int)chance_draw(model->chance, below);
 }
 
 static void judge(struct model *model)
@@ -359,32 +359,50 @@ static void check_end(struct model *model)
         assert_int_equal(model->rig.rollout->n_pending, 0);
 }
 
+static void run(struct chance *chance, size_t n_steps)
+{
+        struct model model = {.chance = chance};
+
+        model.node = node_new(GPUS);
+        model.previous = node_new(1);
+        assert_ok(node_plan(&model.node), &model.node.err);
+        judge(&model);
+        for (size_t i = 0; i < n_steps && chance_step(chance); i++) {
+                unsigned int what = draw(&model, 100);
+
+                if (what < 8)
+                        change(&model);
+                else if (what < 10)
+                        restart(&model);
+                else if (what < 60)
+                        arrive(&model);
+                else
+                        depart(&model, what < 80);
+                check(&model);
+        }
+        check_end(&model);
+        rig_end(&model.rig);
+        node_done(&model.previous);
+        node_done(&model.node);
+}
+
+#ifdef FUZZING
+
+static void run_bytes(struct chance *chance)
+{
+        run(chance, SIZE_MAX);
+}
+
+FUZZ_MODEL(run_bytes)
+
+#else
+
 static void test_whatever_happens_no_container_loses_its_share_and_nothing_is_given_twice(void **state UNUSED)
 {
         for (unsigned int seed = 0; seed < SEEDS; seed++) {
-                struct model model = {.random = seed * UINT64_C(7919) + 1};
+                struct chance chance = chance_of_seed(seed);
 
-                model.node = node_new(GPUS);
-                model.previous = node_new(1);
-                assert_ok(node_plan(&model.node), &model.node.err);
-                judge(&model);
-                for (size_t i = 0; i < STEPS; i++) {
-                        unsigned int what = draw(&model, 100);
-
-                        if (what < 8)
-                                change(&model);
-                        else if (what < 10)
-                                restart(&model);
-                        else if (what < 60)
-                                arrive(&model);
-                        else
-                                depart(&model, what < 80);
-                        check(&model);
-                }
-                check_end(&model);
-                rig_end(&model.rig);
-                node_done(&model.previous);
-                node_done(&model.node);
+                run(&chance, STEPS);
         }
 }
 
@@ -396,3 +414,5 @@ int main(void)
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+#endif
