@@ -124,6 +124,8 @@ static void forget_oldest(struct allocations *allocations)
         size_t excess = allocations->n_all > 2 * n_devices ? allocations->n_all - n_devices : 0;
         size_t kept = 0;
 
+        if (excess == 0)
+                return;
         for (size_t i = 0; i < allocations->n_all; i++) {
                 if (excess > 0 && has_nothing_left(allocations, allocations->all[i])) {
                         excess--;
@@ -137,8 +139,6 @@ static void forget_oldest(struct allocations *allocations)
 
 void allocations_enter(struct allocations *allocations, struct allocation_entry *entry)
 {
-        if (allocations->n_all > 2 * allocations->resource->n_devices)
-                forget_oldest(allocations);
         if (allocations->n_all == allocations->room) {
                 allocations->room = allocations->room ? 2 * allocations->room : 16;
                 allocations->all = xrealloc(allocations->all, allocations->room * sizeof(*allocations->all));
@@ -155,6 +155,7 @@ void allocations_recount(struct allocations *allocations)
                 allocations->holders[i] = NULL;
         for (size_t i = 0; i < allocations->n_all; i++)
                 hold(allocations, allocations->all[i]);
+        forget_oldest(allocations);
         allocations_reserve(allocations);
 }
 
@@ -348,6 +349,7 @@ int allocations_make(struct allocations *allocations, const char *const *devices
                 return -1;
         }
         allocations->was_refused = false;
+        forget_oldest(allocations);
         entry = allocation_entry_new(id, uuid, request.ids, request.n_ids, now);
         allocations_enter(allocations, entry);
         allocations_reserve(allocations);

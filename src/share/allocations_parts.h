@@ -44,7 +44,7 @@ struct allocation_entry *allocation_entry_free(struct allocation_entry *entry); 
 
 /* Enters it as the newest and takes it over. Does not choose the reserved ids again. */
 void allocations_enter(struct allocations *allocations, struct allocation_entry *entry);
-/* Counts everything again from |all|, and chooses the reserved ids. */
+/* Counts everything again from |all|, forgets what piles up there, and chooses the reserved ids. */
 void allocations_recount(struct allocations *allocations);
 
 /* ---- share/allocations_reserve.c ---- */

@@ -693,9 +693,32 @@ static void test_allocations_without_an_end_do_not_pile_up(void **state UNUSED)
         fixture_done(&fixture);
 }
 
+/* Nothing goes while it is looked at. */
+static void test_allocations_without_an_end_go_after_a_list_or_a_record_was_read(void **state UNUSED)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct fixture fixture;
+
+        fixture_init(&fixture, "A*2", 2);
+        for (unsigned int i = 0; i < 8; i++)
+                ask(&fixture, i % 2 ? "A::0 A::1" : "A::0");
+        sync_at(&fixture, "A::1;A::1;A::1;A::1;A::1;A::1", INT64_MAX, "g4 g5 g6 g7 g8");
+        assert_in_range(allocations_count(fixture.allocations), 1, 5);
+        strbuf_puts(&text, "{\"grants\":[");
+        for (unsigned int i = 0; i < 100; i++)
+                strbuf_printf(&text, "%s{\"id\":\"h%u\",\"unit\":\"A\",\"since\":1,\"devices\":[\"A::0\"]}",
+                        i ? "," : "", i % 50);
+        strbuf_puts(&text, "]}");
+        assert_ok(allocations_read(fixture.allocations, text.data, text.size, 1, &fixture.err), &fixture.err);
+        assert_in_range(allocations_count(fixture.allocations), 2, 5);
+        assert_string_equal(allocations_of_device(fixture.allocations, "A::0")->id, "h49");
+        fixture_done(&fixture);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_allocations_without_an_end_go_after_a_list_or_a_record_was_read),
                 cmocka_unit_test(test_the_bound_is_that_of_the_design),
                 cmocka_unit_test(
                         test_without_a_reserve_all_are_advertised_and_a_request_goes_whole_on_one_unit_or_is_refused),
