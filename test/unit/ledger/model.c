@@ -168,7 +168,7 @@ static const char *choose_ids(uint64_t count)
 {
         const struct resource *resource = rig_resource();
         const char *text = "";
-        size_t first = draw(resource->n_devices);
+        size_t first = resource->n_devices ? draw(resource->n_devices) : 0;
 
         for (size_t i = 0; count > 0 && i < resource->n_devices; i++) {
                 const char *id = resource->devices[(first + i * 7) % resource->n_devices].id;
