@@ -149,26 +149,6 @@ static char *key_of(const json_t *object)
         return name ? xasprintf("%s/%s", namespace ? namespace : "", name) : NULL;
 }
 
-/* False if the watch failed, or its owner closed it. */
-static bool see(struct kube_watch *watch, json_t *object)
-{
-        _free_ char *key = key_of(object);
-        const char *version = object_text(object, "metadata", "resourceVersion", NULL);
-        json_t *entry = key ? json_object_get(watch->known, key) : NULL;
-        bool is_same = version && text_is_same(json_string_value(json_array_get(entry, 0)), version);
-        struct error err;
-
-        if (!key)
-                return true;
-        if (check_bounds(watch, key, version, &err) < 0) {
-                json_object_clear(watch->known);
-                fail_anew(watch, &err);
-                return false;
-        }
-        json_object_set_new(watch->known, key, json_pack("[s, I]", version ? version : "", watch->round));
-        return is_same || watch_report(watch, KUBE_PRESENT, object);
-}
-
 static bool watch_forget(struct kube_watch *watch, json_t *object)
 {
         _free_ char *key = key_of(object);
@@ -219,6 +199,27 @@ static bool forget_vanished(struct kube_watch *watch)
         }
         json_decref(vanished);
         return is_open;
+}
+
+/* False if the watch failed, or its owner closed it. */
+static bool see(struct kube_watch *watch, json_t *object)
+{
+        _free_ char *key = key_of(object);
+        const char *version = object_text(object, "metadata", "resourceVersion", NULL);
+        json_t *entry = key ? json_object_get(watch->known, key) : NULL;
+        bool is_same = version && text_is_same(json_string_value(json_array_get(entry, 0)), version);
+        struct error err;
+
+        if (!key)
+                return true;
+        if (check_bounds(watch, key, version, &err) < 0) {
+                watch->round++; /* what can no longer be followed counts as gone, or its end would never be heard of */
+                if (forget_vanished(watch))
+                        fail_anew(watch, &err);
+                return false;
+        }
+        json_object_set_new(watch->known, key, json_pack("[s, I]", version ? version : "", watch->round));
+        return is_same || watch_report(watch, KUBE_PRESENT, object);
 }
 
 /* ---- listing ---- */
