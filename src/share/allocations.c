@@ -159,10 +159,11 @@ void allocations_recount(struct allocations *allocations)
         allocations_reserve(allocations);
 }
 
-/* The unit it is bound to, or the unit of its first id. */
-static bool belongs_to(const struct allocation_entry *entry, const struct resource *resource)
+/* The unit it is bound to, or, where neither has that, as in a damaged record, the unit of its first id. */
+static bool belongs_to(
+        const struct allocation_entry *entry, const struct resource *resource, const struct resource *other)
 {
-        if (entry->unit)
+        if (entry->unit && (resource_find_unit(resource, entry->unit) || resource_find_unit(other, entry->unit)))
                 return resource_find_unit(resource, entry->unit);
         return map_find(&resource->by_id, entry->devices[0]);
 }
@@ -172,7 +173,7 @@ void allocations_move(struct allocations *from, struct allocations *to)
         size_t left = 0;
 
         for (size_t i = 0; i < from->n_all; i++)
-                if (belongs_to(from->all[i], to->resource))
+                if (belongs_to(from->all[i], to->resource, from->resource))
                         allocations_enter(to, from->all[i]);
                 else
                         from->all[left++] = from->all[i];

@@ -693,6 +693,25 @@ static void test_allocations_without_an_end_do_not_pile_up(void **state UNUSED)
         fixture_done(&fixture);
 }
 
+/* From a resource to the part of it that keeps its sharing policy; a unit that neither has is a damaged name. */
+static void test_what_is_handed_on_goes_with_its_unit_or_else_with_its_ids(void **state UNUSED)
+{
+        static const char text[] = "{\"grants\":[{\"id\":\"g1\",\"unit\":\"A\",\"since\":1,\"devices\":[\"B::0\"]},"
+                                   "{\"id\":\"g2\",\"unit\":\"C\",\"since\":1,\"devices\":[\"B::1\"]},"
+                                   "{\"id\":\"g3\",\"unit\":\"B\",\"since\":1,\"devices\":[\"A::2\"]},"
+                                   "{\"id\":\"g4\",\"since\":1,\"devices\":[\"B::3\"]}]}";
+        struct fixture from, to;
+
+        fixture_init(&from, "A*4", 4);
+        fixture_init(&to, "B*4", 4);
+        assert_ok(allocations_read(from.allocations, text, strlen(text), 1, &from.err), &from.err);
+        allocations_move(from.allocations, to.allocations);
+        assert_allocations(&from, "A:g1=B::0");
+        assert_allocations(&to, "C:g2=B::1 B:g3=A::2 -:g4=B::3");
+        fixture_done(&from);
+        fixture_done(&to);
+}
+
 /* Nothing goes while it is looked at. */
 static void test_allocations_without_an_end_go_after_a_list_or_a_record_was_read(void **state UNUSED)
 {
@@ -718,6 +737,7 @@ static void test_allocations_without_an_end_go_after_a_list_or_a_record_was_read
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_what_is_handed_on_goes_with_its_unit_or_else_with_its_ids),
                 cmocka_unit_test(test_allocations_without_an_end_go_after_a_list_or_a_record_was_read),
                 cmocka_unit_test(test_the_bound_is_that_of_the_design),
                 cmocka_unit_test(
