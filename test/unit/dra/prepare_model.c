@@ -1,7 +1,7 @@
 /*
  * Any sequence of calls, late answers, failures, kills and reboots over a few claims. What kubelet believes to be
  * prepared is allocated and has its CDI file at any time; and when all is quiet, ledger, CDI files and record are
- * exactly that.
+ * exactly that, and what the next agent's ledger is told is what is on record.
  *
  * The seeds are fixed: a failure says which, and WARPSHARE_SEED=n runs that one alone.
  */
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "chance.h"
+#include "dra/booking.h"
 #include "fake_node.h"
 
 #define N_CLAIMS 4
@@ -37,6 +38,7 @@ struct model {
         struct fake_node node;
         struct slot slots[N_CLAIMS];
         struct chance *chance;
+        size_t n_devices; /* of each claim */
         unsigned int boot;
         unsigned int prepared, failed, killed; /* that the model does something */
 };
@@ -53,7 +55,7 @@ static void on_done(const struct dra_service_device *devices, size_t n_devices, 
         assert_true(slot->is_called);
         slot->is_called = false;
         slot->belief = err ? UNCLEAR : slot->is_prepare ? PREPARED : UNPREPARED;
-        assert_int_equal(n_devices, slot->belief == PREPARED);
+        assert_int_equal(n_devices, slot->belief == PREPARED ? slot->model->n_devices : 0);
         assert_int_equal(devices != NULL, slot->belief == PREPARED);
         slot->model->prepared += slot->belief == PREPARED;
         slot->model->failed += slot->belief == UNCLEAR;
@@ -185,6 +187,32 @@ static void settle(struct model *model)
         for (size_t i = 0; i < N_CLAIMS; i++)
                 if (model->slots[i].belief == UNCLEAR)
                         call(model, i, draw(model, 2));
+        for (size_t i = 0; i < N_CLAIMS; i++)
+                if (model->slots[i].belief == UNCLEAR) /* its claim is refused */
+                        call(model, i, false);
+}
+
+/* The ledger of the next agent is told of each device once, with all that the claim has of it. */
+static void check_booked(const struct model *model)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct ledger_claim claim;
+
+        for (size_t i = 0; i < dra_record_count(model->node.record); i++) {
+                const struct dra_prepared_claim *recorded = dra_record_at(model->node.record, i);
+                uint64_t mib = 0;
+
+                dra_booking_keep(&claim, &arena, recorded);
+                assert_in_range(claim.n_devices, 1, model->n_devices);
+                for (size_t j = 0; j < recorded->n_results; j++)
+                        mib += recorded->results[j].memory_bytes >> 20;
+                for (size_t j = 0; j < claim.n_devices; j++) {
+                        mib -= claim.devices[j].limit_mib;
+                        for (size_t k = 0; k < j; k++)
+                                assert_string_not_equal(claim.devices[j].id, claim.devices[k].id);
+                }
+                assert_int_equal(mib, 0);
+        }
 }
 
 static void check_quiet(const struct model *model)
@@ -192,6 +220,7 @@ static void check_quiet(const struct model *model)
         unsigned int believed = mask_of_believed(model);
 
         check_believed(model);
+        check_booked(model);
         assert_int_equal(dra_prepare_calls(model->node.prepare), 0);
         assert_int_equal(fake_mask_held(&model->node), believed);
         assert_int_equal(fake_mask_cdi(&model->node), believed);
@@ -205,8 +234,16 @@ static void run(struct chance *chance, size_t n_actions, struct model *model)
 {
         struct error err;
 
-        *model = (struct model){.chance = chance};
+        /* The last is refused: its containers would need two MPS daemons. */
+        static const char *const shapes[] = {"gpu-0-shared", "gpu-0", "gpu-0-shared gpu-0-shared",
+                "gpu-0-shared gpu-0-shared gpu-0-shared", "gpu-0-shared gpu-1-shared"};
+        size_t shape = chance_draw(chance, ARRAY_SIZE(shapes));
+
+        *model = (struct model){.chance = chance, .n_devices = 1};
         fake_init(&model->node);
+        model->node.devices = shapes[shape];
+        for (const char *at = shapes[shape]; *at; at++)
+                model->n_devices += *at == ' ';
         for (size_t i = 0; i < N_CLAIMS; i++)
                 model->slots[i].model = model;
         start(model);
