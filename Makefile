@@ -9,7 +9,7 @@ DEMO_ARGS ?=
 IMAGE_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit plain asan tsan valgrind fuzz soak bench fmt lint manifests picture site dist clean help bootstrap
+.PHONY: all run image check unit plain asan tsan valgrind fuzz coverage soak bench fmt lint manifests picture site dist clean help bootstrap
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -57,6 +57,9 @@ valgrind: bootstrap ## the soak test under valgrind: 10,000 allocations, 100 res
 
 fuzz: bootstrap ## each fuzz target for FUZZ_SECONDS (60)
 	@tools/fuzz $(FUZZ_SECONDS)
+
+coverage: bootstrap ## what unit tests and fuzz targets run of each layer, as a table
+	@tools/coverage
 
 soak: $(BUILD)/main/build.ninja ## random work and faults at once for SOAK_SECONDS (600): docs/soak.md
 	@meson test -C $(BUILD)/main --verbose --timeout-multiplier 0 --test-args "--seed random --seconds $(SOAK_SECONDS) $(SOAK_ARGS)" soak/everything

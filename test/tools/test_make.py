@@ -13,7 +13,7 @@ CHECK = (SOURCE / 'tools/check').read_text(encoding='utf-8')
 
 # Where `make check` does what a target does: a configuration of tools/check, or a test of the plain one.
 DONE_BY = {
-    'all': 'plain', 'asan': 'asan', 'bench': 'bench/rehearsal', 'bootstrap': 'check', 'check': 'check', 'clean': None, 'dist': 'package/dist',
+    'all': 'plain', 'asan': 'asan', 'bench': 'bench/rehearsal', 'bootstrap': 'check', 'check': 'check', 'clean': None, 'coverage': 'tools/check', 'dist': 'package/dist',
     'fmt': 'lint', 'fuzz': 'fuzz', 'help': 'tools/check', 'image': 'image/image', 'lint': 'lint', 'manifests': 'helm/chart',
     'picture': 'e2e/commands', 'plain': 'plain', 'run': 'docs/pages', 'site': 'docs/site', 'soak': 'soak/everything', 'tsan': 'tsan', 'unit': 'plain',
     'valgrind': 'soak/valgrind',
@@ -67,15 +67,19 @@ def test_the_commands_of_the_manual_for_developers():
     assert test == 'test-' + name.replace('/', '-')
 
 
+def fuzz_targets():
+    """By their sources: those of their own, and the models among the unit tests (test/unit/chance.h)."""
+    sources = [path.relative_to(SOURCE / 'test/fuzz') for path in (SOURCE / 'test/fuzz').glob('*/*.c')]
+    models = [path.relative_to(SOURCE / 'test/unit') for path in (SOURCE / 'test/unit').glob('**/*.c')
+              if 'FUZZ_MODEL(' in path.read_text(encoding='utf-8')]
+    return {'-'.join(path.with_suffix('').parts).replace('_', '-') for path in sources + models}
+
+
 def test_each_fuzz_target_is_listed():
     """A source that no list names would never be built."""
-    sources = {'-'.join(path.relative_to(SOURCE / 'test/fuzz').with_suffix('').parts).replace('_', '-')
-               for path in (SOURCE / 'test/fuzz').glob('*/*.c')}
-    assert sources == set(re.findall(r"^    '([a-z-]+)': \[", (SOURCE / 'test/fuzz/meson.build').read_text(encoding='utf-8'), re.MULTILINE))
+    assert fuzz_targets() == set(re.findall(r"^    '([a-z-]+)': \[", (SOURCE / 'test/fuzz/meson.build').read_text(encoding='utf-8'), re.MULTILINE))
 
 
 def test_each_fuzz_target_has_something_to_begin_with():
-    corpora = {path.name for path in (SOURCE / 'test/fuzz/corpus').iterdir()}
-    sources = {'-'.join(path.relative_to(SOURCE / 'test/fuzz').with_suffix('').parts).replace('_', '-')
-               for path in (SOURCE / 'test/fuzz').glob('*/*.c') if path.parent.name != 'rpc'}  # its seeds are what kubelet sent
-    assert corpora == sources
+    assert {path.name for path in (SOURCE / 'test/fuzz/corpus').iterdir()} == {
+        name for name in fuzz_targets() if not name.startswith('rpc-')}  # its seeds are what kubelet sent
