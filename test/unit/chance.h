@@ -91,7 +91,7 @@ static inline bool chance_happens(struct chance *chance, uint64_t n)
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* |run| has a struct chance *. A check that fails ends the program where it stands, so that the fuzzer keeps the bytes. */
+/* |run| has a struct chance *. A check that fails ends the program there, so that the fuzzer keeps the bytes. */
 #define FUZZ_MODEL(run)                                                                                                \
         int LLVMFuzzerInitialize(int *argc, char ***argv)                                                              \
         {                                                                                                              \

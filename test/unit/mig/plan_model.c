@@ -120,8 +120,8 @@ static bool has_room(const struct mig_gpu_profile *profile)
         for (size_t kind = 0; kind < ENGINES; kind++) {
                 used[kind] = engines_of(profile, kind);
                 for (size_t i = 0; i < geometry->n_profiles; i++)
-                        all[kind] = MAX(all[kind],
-                                engines_of(&geometry->profiles[i], kind) * geometry->profiles[i].max);
+                        all[kind] =
+                                MAX(all[kind], engines_of(&geometry->profiles[i], kind) * geometry->profiles[i].max);
         }
         for (size_t i = 0; i < geometry->n_instances; i++) {
                 const struct mig_gpu_profile *other = world.instances[i].profile;
