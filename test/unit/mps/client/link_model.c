@@ -107,6 +107,11 @@ const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supe
         return &world.status;
 }
 
+void mps_supervisor_look(struct mps_supervisor *supervisor UNUSED)
+{
+        world.status.generation++;
+}
+
 int mps_supervisor_apply(struct mps_supervisor *supervisor UNUSED, const struct mps_wanted *wanted UNUSED,
         uint64_t generation, struct error *err UNUSED)
 {
@@ -293,7 +298,7 @@ static void ask(void)
         world.n_asked++;
         asked->n_answers = 0;
         snprintf(asked->id, sizeof(asked->id), "g%u", which);
-        switch (draw(3)) {
+        switch (draw(4)) {
         case 0:
                 world.has |= 1U << which;
                 mps_link_allocation(world.link, &request, on_granted, asked);
@@ -301,6 +306,9 @@ static void ask(void)
         case 1:
                 world.has &= ~(1U << which);
                 mps_link_release(world.link, asked->id, on_done, asked);
+                break;
+        case 2:
+                mps_link_look(world.link, on_done, asked);
                 break;
         default:
                 mps_link_terminate(world.link, "GPU-0", 4711, "0a", on_done, asked);
