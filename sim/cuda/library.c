@@ -251,7 +251,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device UNUSED)
                 *value = (int)granted_sms();
                 return CUDA_SUCCESS;
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-                *value = 9;
+                *value = (int)gpu.scenario.compute_capability;
                 return CUDA_SUCCESS;
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
                 *value = 0;

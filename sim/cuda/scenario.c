@@ -7,8 +7,9 @@
 
 #define TEXT_MAX ((size_t)64 * 1024)
 
-static const char *const keys[] = {"name", "uuid", "devices", "multiprocessors", "memory", "context", "neighbourMemory",
-        "busyMultiprocessors", "neighbours", "mps", "limits", "gflops", "bandwidth", "calls"};
+static const char *const keys[] = {"name", "uuid", "devices", "multiprocessors", "computeCapability", "memory",
+        "context", "neighbourMemory", "busyMultiprocessors", "neighbours", "mps", "limits", "gflops", "bandwidth",
+        "calls"};
 static const char *const call_keys[] = {"error", "after", "hang", "crash"};
 
 /* An unknown key is a mistake in a test. */
@@ -111,6 +112,7 @@ static int read_root(
                 read_text(tree, root, "uuid", &scenario->uuid, err) < 0 ||
                 read_number(tree, root, "devices", 0, &scenario->devices, err) < 0 ||
                 read_number(tree, root, "multiprocessors", 2, &scenario->multiprocessors, err) < 0 ||
+                read_number(tree, root, "computeCapability", 1, &scenario->compute_capability, err) < 0 ||
                 read_number(tree, root, "memory", 1, &scenario->memory_mib, err) < 0 ||
                 read_number(tree, root, "context", 0, &scenario->context_mib, err) < 0 ||
                 read_number(tree, root, "neighbourMemory", 0, &scenario->neighbour_mib, err) < 0 ||
@@ -138,6 +140,7 @@ int scenario_read(struct scenario *ret, const char *path, struct error *err)
                 .uuid = "GPU-5c89852c-d268-4c3f-9b07-0022ad3fdd14",
                 .devices = 1,
                 .multiprocessors = 132,
+                .compute_capability = 9,
                 .memory_mib = 81559,
                 .context_mib = 300,
                 .gflops = 400,

@@ -5,6 +5,7 @@
  *         uuid: GPU-5c89852c-d268-4c3f-9b07-0022ad3fdd14
  *         devices: 1                 # 0 to 16, all alike
  *         multiprocessors: 132
+ *         computeCapability: 9       # its first number
  *         memory: 81559              # MiB
  *         context: 300               # MiB that a context takes
  *         neighbourMemory: 0         # MiB that others hold
@@ -46,6 +47,7 @@ struct scenario {
         const char *uuid;
         unsigned int devices;
         unsigned int multiprocessors;
+        unsigned int compute_capability;
         unsigned int memory_mib;
         unsigned int context_mib;
         unsigned int neighbour_mib;

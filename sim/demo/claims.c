@@ -48,7 +48,7 @@ static void show_devices(const struct demo *demo)
         const char *name;
         json_t *slice;
 
-        printf("  %s%-14s %-38s %s%s\n", demo_style(demo, DEMO_DIM), "DEVICE", "CAPACITY", "FOR",
+        printf("  %s%-13s %-36s %s%s\n", demo_style(demo, DEMO_DIM), "DEVICE", "CAPACITY", "FOR",
                 demo_style(demo, DEMO_PLAIN));
         json_object_foreach(cluster_objects(demo->node.cluster, CLUSTER_SLICES), name, slice)
         {
@@ -63,8 +63,8 @@ static void show_devices(const struct demo *demo)
                                 json_string_value(json_object_get(json_object_get(capacity, "memory"), "value"));
                         _free_ char *all = xasprintf("memory %s%s", memory, is_shared ? ", threadPercentage 100" : "");
 
-                        printf("  %-14s %-38s %s\n", json_string_value(json_object_get(device, "name")), all,
-                                is_shared ? "claims that fit beside each other" : "one claim");
+                        printf("  %-13s %-36s %s\n", json_string_value(json_object_get(device, "name")), all,
+                                is_shared ? "claims that fit together" : "one claim");
                 }
         }
         putchar('\n');
@@ -201,7 +201,7 @@ static void show_share(struct demo *demo, struct claim *claim)
         if (!run(demo, claim))
                 return;
         got = demo_pod_connect(demo, &claim->pod);
-        printf("  %s%-10s%s memory %-5s threadPercentage %-4s %-16s %5.1f %%  %6.2f GiB\n", demo_style(demo, DEMO_CYAN),
+        printf("  %s%-10s%s memory %-5s threadPercentage %-3s %-12s %5.1f %% %6.2f GiB\n", demo_style(demo, DEMO_CYAN),
                 claim->name, demo_style(demo, DEMO_PLAIN), claim->memory, claim->threads, claim->device, got.threads,
                 got.memory_mib / 1024.0);
         fflush(stdout);
@@ -214,7 +214,7 @@ static void show_whole(struct demo *demo, struct claim *claim, bool fits)
 {
         const bool is_allocated = allocate(demo, claim);
 
-        printf("  %s%-10s%s %-34s %s\n", demo_style(demo, DEMO_MAGENTA), claim->name, demo_style(demo, DEMO_PLAIN),
+        printf("  %s%-10s%s %-33s %s\n", demo_style(demo, DEMO_MAGENTA), claim->name, demo_style(demo, DEMO_PLAIN),
                 "the whole GPU", is_allocated ? claim->device : "waits: cannot allocate all claims");
         fflush(stdout);
         if (is_allocated != fits)
@@ -237,9 +237,9 @@ void demo_show_claims(struct demo *demo)
                 demo_fail(demo, "two devices should be offered");
                 return;
         }
-        puts("  One H100 with 80 GiB. The agent is a DRA driver now, and offers its GPU in ResourceSlices:\n");
+        puts("  One H100 with 80 GiB. The agent is a DRA driver now, and offers its GPU in\n  ResourceSlices:\n");
         show_devices(demo);
-        printf("  %s%-10s %-34s %-16s %7s  %10s%s\n", demo_style(demo, DEMO_DIM), "POD", "CLAIMS", "DEVICE", "THREADS",
+        printf("  %s%-10s %-33s %-12s %7s %10s%s\n", demo_style(demo, DEMO_DIM), "POD", "CLAIMS", "DEVICE", "THREADS",
                 "MEMORY", demo_style(demo, DEMO_PLAIN));
         for (size_t i = 0; i < ARRAY_SIZE(shares) && !demo->wrong; i++)
                 show_share(demo, &shares[i]);

@@ -12,7 +12,7 @@
 #define FAILING_GPU 2
 
 /* The arguments with which `warpshare demo` starts this program; all are needed. */
-enum { PROGRAM = 1, NVML_LIBRARY, MPS_PROGRAMS, COLOUR, KEEP, LOG, COUNT };
+enum { PROGRAM = 1, NVML_LIBRARY, CUDA_LIBRARY, MPS_PROGRAMS, COLOUR, PAUSE, KEEP, LOG, COUNT };
 
 /* ---- the story ---- */
 
@@ -48,7 +48,7 @@ static void keep(struct demo *demo)
 {
         const struct sim_node *node = &demo->node;
 
-        demo_heading(demo, "The node stays up until Ctrl-C. Try:");
+        demo_heading(demo, "The node stays up, and the programs run, until Ctrl-C. Try:");
         printf("  %s\n      the agent's log\n", node->log);
         printf("  %s\n      the GPUs: edit it and watch the agent's log\n", node->scenario);
         printf("  %s\n      the configuration; 'kill -HUP %d' puts a change in force\n", node->config,
@@ -72,47 +72,62 @@ static void kill_daemon(struct demo *demo)
         size_t changed = 0;
         size_t killed = 0;
 
+        demo_show_daemons(demo);
         while (demo_uuids[killed] != demo->busiest)
                 killed++;
         collect_pids(demo, before);
         demo->lost_gpu = demo->busiest;
         kill(before[killed], SIGKILL);
-        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1));
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), true);
+        demo_draw(demo);
         sim_node_wait(&demo->node, has_fault, demo, DEMO_PATIENCE_MS);
         printf("\n  %swarpshare mps says:%s %s\n\n", demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN),
                 demo->fault ? demo->fault : "nothing");
         demo->lost_gpu = NULL;
-        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS));
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), true);
         sim_node_wait(&demo->node, demo_has_daemons, demo, DEMO_PATIENCE_MS);
         collect_pids(demo, after);
         for (size_t i = 0; i < DEMO_GPUS; i++)
                 changed += before[i] != after[i];
-        printf("\n  It has PID %d now; %zu of the %u daemons were touched.\n", (int)after[killed], changed, DEMO_GPUS);
+        printf("  It has PID %d now; %zu of the %u daemons were touched.\n", (int)after[killed], changed, DEMO_GPUS);
         if (changed != 1 || before[killed] == after[killed] || !demo->fault)
                 demo_fail(demo, "one daemon should have been restarted, and no other");
+}
+
+static void lose_gpu(struct demo *demo)
+{
+        demo->lost_gpu = demo_uuids[FAILING_GPU];
+        demo_set_gpus(demo, FAILING_GPU);
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1), true);
+        demo_draw(demo);
+        puts("\n  It answers again: three good probes, and its replicas are back by themselves.\n");
+        demo->lost_gpu = NULL;
+        demo_set_gpus(demo, -1);
+        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS), true);
+        demo_draw(demo);
 }
 
 static void show_equal_parts(struct demo *demo)
 {
         printf("%sWarpshare%s on a simulated node: 4 × Tesla V100-SXM2-32GB, shared by MPS.\n",
                 demo_style(demo, DEMO_BOLD), demo_style(demo, DEMO_PLAIN));
-        printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS programs, kubelet and runtime are stand-ins.%s\n",
+        printf("%sThe agent and warpshare mps are the real ones; GPUs, NVIDIA's MPS and CUDA,\n"
+               "kubelet and container runtime are stand-ins.%s\n",
                 demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
-        demo_heading(demo, "1. Each GPU in 20 equal parts: the node has 80, and a pod may have one");
-        demo_show_daemons(demo);
-        demo_show_counts(demo, demo->offered);
-        if (demo->wrong)
+        if (!demo_step(demo, "Each GPU in 20 equal parts: the node has 80, and a pod may have one"))
                 return;
-        putchar('\n');
-        demo_show_equal_pod(demo);
+        demo_show_counts(demo, demo->offered, false);
+        if (!demo->wrong)
+                demo_show_equal_pod(demo);
 }
 
 static void show_each_gpu(struct demo *demo)
 {
-        demo_heading(
-                demo, "2. Each GPU as a resource of its own (scope: individual), and one container that asks for two");
+        if (!demo_step(demo, "A resource for each GPU (scope: individual), and a container that has two"))
+                return;
         if (!demo->node.has_device_nodes) {
-                puts("  Not shown: no device nodes can be made in /tmp here, and a container sees two GPUs by theirs.");
+                puts("  Not shown: no device nodes can be made in /tmp here, and a container sees two\n"
+                     "  GPUs by theirs.");
                 return;
         }
         demo_show_counts_of_each(demo, DEMO_REPLICAS);
@@ -122,8 +137,8 @@ static void show_each_gpu(struct demo *demo)
 
 static void show_declared(struct demo *demo)
 {
-        demo_heading(
-                demo, "3. Replicas say how many containers fit, and each says what it needs (provisioning: declared)");
+        if (!demo_step(demo, "Containers say themselves what they need (provisioning: declared)"))
+                return;
         if (demo_wait_count(demo, DEMO_RESOURCE, demo->offered))
                 demo_show_declared_pods(demo);
         else
@@ -132,58 +147,49 @@ static void show_declared(struct demo *demo)
 
 static void show_any_parts(struct demo *demo)
 {
-        demo_heading(demo, "4. The same GPUs with another configuration: 10 parts each, and a pod may have several");
-        demo_show_daemons(demo);
-        demo_show_counts(demo, demo->offered);
+        if (!demo_step(demo, "Unequal shares: three pods ask for 70 %, 30 % and 20 % of a GPU"))
+                return;
+        demo_show_counts(demo, demo->offered, false);
         if (demo->wrong)
                 return;
-        printf("\n"
-               "  A pod may ask for up to %u replicas and gets them on one GPU. The scheduler only counts them, so\n"
-               "  some are reserved, here %zu of %u: then every pod that it admits finds its replicas on one GPU.\n"
-               "  With equal parts, as above, with one resource for each GPU (scope: individual), or with\n"
-               "  reserve: none, none are reserved.\n",
-                DEMO_MOST, (size_t)DEMO_GPUS * DEMO_REPLICAS - demo->offered, DEMO_GPUS * DEMO_REPLICAS);
-
-        demo_heading(demo, "5. Three pods ask for 70 %, 30 % and 20 % of a GPU");
         demo_show_pods(demo);
-        if (demo->wrong)
-                return;
-
-        demo_heading(demo,
-                "6. The MPS daemon that serves training is killed (-9): only its GPU is unhealthy, and not for long");
-        kill_daemon(demo);
-
-        demo_heading(demo, "7. A GPU falls off the bus (Xid 79): its replicas go, the rest serves on");
-        demo->lost_gpu = demo_uuids[FAILING_GPU];
-        demo_set_lost(demo, FAILING_GPU);
-        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS - 1));
-
-        demo_heading(demo, "8. The GPU answers again: three good probes, and its replicas are back by themselves");
-        demo->lost_gpu = NULL;
-        demo_set_lost(demo, -1);
-        demo_show_counts(demo, DEMO_ADVERTISED(DEMO_GPUS));
+        printf("\n"
+               "  A pod may ask for up to %u replicas and gets them on one GPU. The scheduler\n"
+               "  only counts them, so %zu of %u are reserved: then every pod that it admits\n"
+               "  finds its replicas on one GPU. Nothing is reserved for equal parts, with a\n"
+               "  resource for each GPU, or by reserve: none.\n",
+                DEMO_MOST, (size_t)DEMO_GPUS * DEMO_REPLICAS - demo->offered, DEMO_GPUS * DEMO_REPLICAS);
+        if (demo_step(demo, "A limit that bites: what a program of notebook gets, and what is refused"))
+                demo_show_limit(demo);
+        if (demo_step(demo, "The MPS daemon of training is killed (-9): only its GPU is unhealthy"))
+                kill_daemon(demo);
+        if (demo_step(demo, "A GPU falls off the bus (Xid 79): its replicas go, the rest serves on"))
+                lose_gpu(demo);
 }
 
 static void show_claims(struct demo *demo)
 {
-        demo_heading(demo, "9. Claims instead of replicas (DRA): the scheduler itself counts what is left of each GPU");
+        if (!demo_step(demo, "Claims instead of replicas (DRA): the scheduler sees what is left of each GPU"))
+                return;
         if (demo->node.has_device_nodes)
                 demo_show_claims(demo);
         else
-                puts("  Not shown: no device nodes can be made in /tmp here, and a claim's container sees its GPU by them.");
+                puts("  Not shown: no device nodes can be made in /tmp here, and a claim's container\n"
+                     "  sees its GPU by them.");
 }
 
 static void show_mig(struct demo *demo)
 {
-        demo_heading(demo,
-                "10. MIG by label: what a configuration changes is drawn, then made, and what is offered follows");
-        demo_show_mig(demo);
+        if (demo_step(demo, "MIG by label: what a configuration changes is drawn, then made"))
+                demo_show_mig(demo);
+        if (demo_step(demo, "Another label: the MIG device that a pod holds stays, the rest is made anew"))
+                demo_show_mig_change(demo);
 }
 
-static void show_top(struct demo *demo)
+static void show_use(struct demo *demo)
 {
-        demo_heading(demo, "11. Who was granted how much of which GPU, and uses it: on a screen, or once");
-        demo_show_top(demo);
+        if (demo_step(demo, "Who was granted how much of which GPU, and who uses it"))
+                demo_show_use(demo, demo->keeps ? keep : NULL);
 }
 
 static void on_interrupt(uv_signal_t *handle, int number UNUSED)
@@ -200,7 +206,7 @@ static bool begin(struct demo *demo, enum demo_parts parts, char **argv)
 {
         struct error err;
 
-        if (demo_start(demo, parts, argv[PROGRAM], argv[NVML_LIBRARY], argv[MPS_PROGRAMS], &err) == 0)
+        if (demo_start(demo, parts, argv[PROGRAM], argv[MPS_PROGRAMS], &err) == 0)
                 return true;
         fprintf(stderr, "warpshare demo: %s\n", err.text);
         demo->wrong = true;
@@ -217,7 +223,7 @@ static const struct {
         {DEMO_ANY_PARTS, show_any_parts},
         {DEMO_CLAIMS, show_claims},
         {DEMO_MIG, show_mig},
-        {DEMO_ANY_PARTS, show_top},
+        {DEMO_ANY_PARTS, show_use},
 };
 
 int main(int argc, char **argv)
@@ -230,17 +236,19 @@ int main(int argc, char **argv)
         }
         signal(SIGPIPE, SIG_IGN);
         demo.colour = is_on(argv[COLOUR]);
+        demo.keeps = is_on(argv[KEEP]);
+        demo.pause_ms = strtoull(argv[PAUSE], NULL, 10) * 1000;
+        demo.library = argv[NVML_LIBRARY];
+        demo.cuda_library = argv[CUDA_LIBRARY];
         uv_loop_init(&demo.loop);
         uv_signal_init(&demo.loop, &demo.interrupt);
         demo.interrupt.data = &demo;
         uv_signal_start(&demo.interrupt, on_interrupt, SIGINT);
-        for (size_t i = 0; i < ARRAY_SIZE(scenes) && !demo.wrong; i++) {
+        for (size_t i = 0; i < ARRAY_SIZE(scenes) && !demo.wrong && !demo.interrupted; i++) {
                 bool is_last = i + 1 == ARRAY_SIZE(scenes);
 
                 if (begin(&demo, scenes[i].parts, argv)) {
                         scenes[i].report(&demo);
-                        if (is_last && is_on(argv[KEEP]) && !demo.wrong)
-                                keep(&demo);
                         if ((is_last && is_on(argv[LOG])) || demo.wrong)
                                 show_agent_log(&demo);
                 }
@@ -249,7 +257,7 @@ int main(int argc, char **argv)
         uv_close((uv_handle_t *)&demo.interrupt, NULL);
         uv_run(&demo.loop, UV_RUN_DEFAULT);
         uv_loop_close(&demo.loop);
-        if (!demo.wrong)
+        if (!demo.wrong && (!demo.interrupted || demo.keeps))
                 printf("\n%sAll as it should be.%s\n", demo_style(&demo, DEMO_GREEN), demo_style(&demo, DEMO_PLAIN));
         return demo.wrong;
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/child.h"
-#include "sim/demo/pod.h"
+#include "base/text.h"
+#include "sim/demo/program.h"
 
 #define LABEL "nvidia.com/mig.config"
 #define STATE "nvidia.com/mig.config.state"
@@ -20,53 +20,27 @@ struct offer {
 
 /* ---- what is drawn ---- */
 
-struct drawing {
-        bool has_ended;
-        bool fits;
-};
-
-static void on_planned(const struct child_result *result, void *data)
-{
-        struct drawing *drawing = data;
-        const char *line = result->output;
-
-        drawing->has_ended = true;
-        drawing->fits = result->status == 0;
-        for (size_t length; *line; line += length + (line[length] == '\n')) {
-                length = strcspn(line, "\n");
-                printf("%s%.*s\n", length ? "  " : "", (int)length, line);
-        }
-}
-
-static bool has_planned(void *data)
-{
-        return ((struct drawing *)data)->has_ended;
-}
-
+/* The drawing of a GPU is as wide as a narrow terminal: what is indented is so by less. */
 static void show_plan(struct demo *demo, const char *config)
 {
         _free_ char *library = xasprintf("--nvml-library=%s", demo->node.library);
         _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", demo->node.scenario);
         const char *const argv[] = {demo->node.program, "mig", "plan", "--config", config, library, NULL};
         const char *const environment[] = {scenario, NULL};
-        struct drawing drawing = {0};
-        const struct child_options options = {.argv = argv,
-                .environment = environment,
-                .timeout_ms = DEMO_PATIENCE_MS,
-                .on_end = on_planned,
-                .data = &drawing};
-        struct child *child;
-        struct error err;
+        int status;
+        _free_ char *text = demo_output(demo, argv, environment, &status);
+        size_t length;
 
         printf("  %s$ warpshare mig plan --config %s%s\n", demo_style(demo, DEMO_DIM), config,
                 demo_style(demo, DEMO_PLAIN));
-        fflush(stdout);
-        if (child_run(&child, &demo->loop, &options, &err) < 0) {
-                demo_fail(demo, "%s", err.text);
-                return;
+        for (const char *line = text; line && *line; line += length + (line[length] == '\n')) {
+                length = strcspn(line, "\n");
+                if (length)
+                        printf("%.*s\n", (int)length - (text_starts_with(line, "    ") ? 2 : 0),
+                                line + (text_starts_with(line, "    ") ? 2 : 0));
         }
-        sim_node_wait(&demo->node, has_planned, &drawing, UINT64_MAX);
-        if (!drawing.fits)
+        fflush(stdout);
+        if (text && status != 0)
                 demo_fail(demo, "the configuration %s should fit", config);
 }
 
@@ -125,9 +99,6 @@ void demo_show_mig(struct demo *demo)
 {
         static const struct offer balanced[] = {
                 {SMALL, 2}, {"nvidia.com/mig-2g.20gb", 1}, {"nvidia.com/mig-3g.40gb", 1}, {DEMO_RESOURCE, 0}};
-        static const struct offer small[] = {{SMALL, 7}, {"nvidia.com/mig-2g.20gb", 0}, {"nvidia.com/mig-3g.40gb", 0}};
-
-        struct demo_pod notebook = {.name = "notebook", .requests = {{SMALL, 1}}, .n_requests = 1};
 
         if (!demo_wait_count(demo, DEMO_RESOURCE, 1)) {
                 demo_fail(demo, "kubelet should count one GPU");
@@ -136,10 +107,15 @@ void demo_show_mig(struct demo *demo)
         show_plan(demo, "all-balanced");
         set_label(demo, "all-balanced");
         show_offers(demo, balanced, ARRAY_SIZE(balanced));
-        if (demo->wrong)
-                return;
+}
+
+void demo_show_mig_change(struct demo *demo)
+{
+        static const struct offer small[] = {{SMALL, 7}, {"nvidia.com/mig-2g.20gb", 0}, {"nvidia.com/mig-3g.40gb", 0}};
+        struct demo_pod notebook = {.name = "notebook", .requests = {{SMALL, 1}}, .n_requests = 1};
+
         if (demo_pod_run(demo, &notebook)) {
-                printf("\n  The pod notebook gets %s. It stays where it is when the label changes:\n\n",
+                printf("  The pod notebook has %s.\n  It stays where it is:\n\n",
                         container_variable(&notebook.container, "NVIDIA_VISIBLE_DEVICES"));
                 show_plan(demo, "all-1g.10gb");
                 set_label(demo, "all-1g.10gb");

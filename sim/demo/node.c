@@ -1,6 +1,9 @@
 #include "sim/demo/demo.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/strbuf.h"
 
 const char *const demo_uuids[DEMO_GPUS] = {
@@ -52,29 +55,50 @@ static const char *const configurations[] = {
                      "  manager: true\n",
 };
 
+static void describe_gpu(struct strbuf *text, const struct demo *demo, unsigned int i, bool is_lost)
+{
+        strbuf_printf(text, "- {model: V100-32GB, uuid: %s, numa: %u", demo_uuids[i], i / 2);
+        if (is_lost)
+                strbuf_puts(text, ", lost: true");
+        if (demo->use[i])
+                strbuf_printf(text, ", utilization: %u, temperature: %u, power: %u", demo->use[i],
+                        34 + demo->use[i] * 35 / 100, 50 + demo->use[i] * 22 / 10);
+        strbuf_puts(text, "}\n");
+}
+
+/* Programs of the pods are processes of the GPUs, too: one simulator tells the other by a folder. */
+static char *processes_folder(const struct demo *demo)
+{
+        return xasprintf("%s/processes", demo->node.folder);
+}
+
 /*
  * A scenario of four GPUs, for the caller to free. |lost|: the position of one that no longer answers, after Xid 79, or
- * -1.
+ * -1. |processes|: NULL: none.
  */
-static char *make_scenario(int lost)
+static char *make_scenario(const struct demo *demo, int lost, const char *processes)
 {
         struct strbuf text = STRBUF_INIT;
 
-        strbuf_puts(&text, "driverVersion: " DEMO_DRIVER "\ncudaVersion: \"12.4\"\ngpus:\n");
-        for (int i = 0; i < (int)DEMO_GPUS; i++)
-                strbuf_printf(&text, "- {model: V100-32GB, uuid: %s, numa: %d%s}\n", demo_uuids[i], i / 2,
-                        i == lost ? ", lost: true" : "");
+        strbuf_puts(&text, "driverVersion: " DEMO_DRIVER "\ncudaVersion: \"12.4\"\n");
+        if (processes)
+                strbuf_printf(&text, "processDirectory: %s\n", processes);
+        strbuf_puts(&text, "gpus:\n");
+        for (unsigned int i = 0; i < DEMO_GPUS; i++)
+                describe_gpu(&text, demo, i, (int)i == lost);
         if (lost >= 0)
                 strbuf_printf(&text, "events:\n- {gpu: %d, xid: 79}\n", lost);
         return strbuf_take(&text);
 }
 
 /* The same GPUs for the simulated MPS programs. */
-static char *make_mps_scenario(void)
+static char *make_mps_scenario(const char *processes)
 {
         struct strbuf text = STRBUF_INIT;
 
         strbuf_puts(&text, "version: 550\n");
+        if (processes)
+                strbuf_printf(&text, "process-directory: %s\n", processes);
         for (unsigned int i = 0; i < DEMO_GPUS; i++)
                 strbuf_printf(&text, "gpu: %s sms=80 memory=32768 cc=7 name=V100\n", demo_uuids[i]);
         return strbuf_take(&text);
@@ -106,17 +130,34 @@ static const char one_h100[] =
         "driverVersion: " DEMO_DRIVER "\ncudaVersion: \"12.4\"\ngpus:\n- {model: H100-80GB, uuid: " DEMO_H100 "}\n";
 static const char mps_of_h100[] = "version: 550\ngpu: " DEMO_H100 " sms=132 memory=81920 cc=9 name=H100\n";
 
-int demo_start(struct demo *demo, enum demo_parts parts, const char *program, const char *library, const char *programs,
-        struct error *err)
+/* The node has its folder now, which the scenarios name: programs see what others change or use. */
+static int name_folder(struct demo *demo, enum demo_parts parts, struct error *err)
 {
-        _free_ char *scenario = make_scenario(-1);
-        _free_ char *mps_scenario = make_mps_scenario();
+        _free_ char *processes = processes_folder(demo);
+        _free_ char *text = NULL;
+        _free_ char *mps_text = NULL;
+
+        if (parts == DEMO_MIG) {
+                text = xasprintf("geometryFile: %s/geometry\n%s", demo->node.folder, one_h100);
+        } else if (parts == DEMO_ANY_PARTS) {
+                text = make_scenario(demo, -1, processes);
+                mps_text = make_mps_scenario(processes);
+                if (file_make_folder(processes, err) < 0 ||
+                        file_write(demo->node.mps_scenario, mps_text, strlen(mps_text), err) < 0)
+                        return -1;
+        }
+        return text ? sim_node_set_scenario(&demo->node, text, err) : 0;
+}
+
+int demo_start(struct demo *demo, enum demo_parts parts, const char *program, const char *programs, struct error *err)
+{
         const bool has_h100 = parts == DEMO_CLAIMS || parts == DEMO_MIG;
-        const struct sim_node_options options = {
+        _free_ char *scenario = NULL;
+        _free_ char *mps_scenario = make_mps_scenario(NULL);
+        struct sim_node_options options = {
                 .loop = &demo->loop,
                 .agent = program,
-                .library = library,
-                .scenario = has_h100 ? one_h100 : scenario,
+                .library = demo->library,
                 .config = configurations[parts],
                 .mps_programs = programs,
                 .mps_scenario = has_h100 ? mps_of_h100 : mps_scenario,
@@ -126,23 +167,20 @@ int demo_start(struct demo *demo, enum demo_parts parts, const char *program, co
                 .agent_options = {"--metrics-address=127.0.0.1:0", "--usage-interval=1s"},
         };
 
-        demo->library = library;
+        memset(demo->use, 0, sizeof(demo->use));
+        scenario = make_scenario(demo, -1, NULL);
+        options.scenario = has_h100 ? one_h100 : scenario;
         expect(demo, parts);
-        if (sim_node_start(&demo->node, &options, err) < 0)
+        if (sim_node_start(&demo->node, &options, err) < 0 || name_folder(demo, parts, err) < 0)
                 return -1;
-        if (parts == DEMO_MIG) { /* its programs see what each of them changes */
-                _free_ char *shared = xasprintf("geometryFile: %s/geometry\n%s", demo->node.folder, one_h100);
-
-                if (sim_node_set_scenario(&demo->node, shared, err) < 0)
-                        return -1;
-        }
         return mps_link_new(&demo->link,
                 &(struct mps_link_options){&demo->loop, demo->node.mps_root, "", 50, on_daemons, demo}, err);
 }
 
-void demo_set_lost(struct demo *demo, int gpu)
+void demo_set_gpus(struct demo *demo, int lost)
 {
-        _free_ char *scenario = make_scenario(gpu);
+        _free_ char *processes = processes_folder(demo);
+        _free_ char *scenario = make_scenario(demo, lost, processes);
         struct error err;
 
         if (sim_node_set_scenario(&demo->node, scenario, &err) < 0)
@@ -161,6 +199,7 @@ static bool is_link_closed(void *demo)
 
 void demo_stop(struct demo *demo)
 {
+        demo_end_pods(demo);
         if (demo->link) {
                 mps_link_close(demo->link, on_link_closed, demo);
                 sim_node_wait(&demo->node, is_link_closed, demo, DEMO_PATIENCE_MS);

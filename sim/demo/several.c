@@ -27,7 +27,7 @@ static void check_limits(struct demo *demo, const struct demo_pod *pod, const st
 
 static void show_row(const struct demo *demo, const char *what, const char *value)
 {
-        printf("    %-35s %s%s%s\n", what, demo_style(demo, DEMO_CYAN), value, demo_style(demo, DEMO_PLAIN));
+        printf("    %-33s %s%s%s\n", what, demo_style(demo, DEMO_CYAN), value, demo_style(demo, DEMO_PLAIN));
 }
 
 static void show_container(const struct demo *demo, const struct container *container)
@@ -41,7 +41,7 @@ static void show_container(const struct demo *demo, const struct container *cont
         {
                 strbuf_printf(&nodes, "%s%s", nodes.size ? " " : "", path);
         }
-        show_row(demo, "device nodes", nodes.data);
+        printf("    device nodes      %s%s%s\n", demo_style(demo, DEMO_CYAN), nodes.data, demo_style(demo, DEMO_PLAIN));
         for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
                 show_row(demo, variables[i], container_variable(container, variables[i]));
 }
@@ -72,9 +72,9 @@ void demo_show_pod_of_two_gpus(struct demo *demo)
         struct demo_limits got;
 
         if (demo_pod_run(demo, &pod)) {
-                printf("  It asks for %s: %zu and %s: %zu. kubelet allocates each by itself and keeps the\n"
-                       "  first value of a variable, so what each container needs comes by CDI. The container runtime\n"
-                       "  resolves it:\n"
+                printf("  It asks for %s: %zu and %s: %zu. kubelet allocates each\n"
+                       "  by itself and keeps the first value of a variable, so what each container\n"
+                       "  needs comes by CDI. The container runtime resolves it:\n"
                        "\n",
                         pod.requests[0].resource, pod.requests[0].count, pod.requests[1].resource,
                         pod.requests[1].count);
@@ -96,11 +96,11 @@ static void show_declared_pod(struct demo *demo, struct demo_pod *pod, double th
 
         if (demo_pod_run(demo, pod)) {
                 got = demo_pod_connect(demo, pod);
-                printf("  %s%-10s%s " DEMO_RESOURCE ": %-4zu %-42s %5.1f %%  %6.2f GiB\n", demo_style(demo, DEMO_CYAN),
-                        pod->name, demo_style(demo, DEMO_PLAIN), pod->requests[0].count,
-                        pod->own[0] ? pod->own[0] : "nothing", got.threads, got.memory_mib / 1024.0);
+                printf("  %s%-8s%s  %5.1f %%  %6.2f GiB  %s\n", demo_style(demo, DEMO_CYAN), pod->name,
+                        demo_style(demo, DEMO_PLAIN), got.threads, got.memory_mib / 1024.0,
+                        pod->own[0] ? pod->own[0] : "nothing");
                 if (pod->own[0])
-                        printf("  %32s%s\n", "", pod->own[1]);
+                        printf("  %31s%s\n", "", pod->own[1]);
                 check_limits(demo, pod, &got, threads, memory_mib);
         }
         demo_pod_done(pod);
@@ -113,8 +113,10 @@ void demo_show_declared_pods(struct demo *demo)
                 .name = "large", .requests = {{DEMO_RESOURCE, 1}}, .n_requests = 1, .own = {memory, THREADS "=10"}};
         struct demo_pod other = {.name = "other", .requests = {{DEMO_RESOURCE, 1}}, .n_requests = 1};
 
-        puts("  What a program in each gets, as its MPS server says:\n");
-        demo_show_table_head(demo, "DECLARES");
+        puts("  Replicas only say how many containers fit; each asks for " DEMO_RESOURCE ": 1.\n"
+             "  What a program in it gets, as its MPS server says:\n");
+        printf("  %s%-8s  %7s  %10s  %s%s\n", demo_style(demo, DEMO_DIM), "POD", "THREADS", "MEMORY", "DECLARES",
+                demo_style(demo, DEMO_PLAIN));
         show_declared_pod(demo, &large, 10, DEMO_DECLARED_MIB);
         show_declared_pod(demo, &other, 100.0 / DEMO_EQUAL, DEMO_USABLE_MIB / DEMO_EQUAL);
 }

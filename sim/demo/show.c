@@ -23,16 +23,12 @@ const char *demo_style(const struct demo *demo, enum demo_style wanted)
         return demo->colour ? codes[wanted] : "";
 }
 
-void demo_heading(const struct demo *demo, const char *text)
-{
-        printf("\n%s%s%s\n\n", demo_style(demo, DEMO_BOLD), text, demo_style(demo, DEMO_PLAIN));
-        fflush(stdout);
-}
-
 void demo_fail(struct demo *demo, const char *format, ...)
 {
         va_list args;
 
+        if (demo->interrupted) /* the Ctrl-C of a terminal ends the programs of the node, too */
+                return;
         demo->wrong = true;
         printf("  %sNot as it should be: ", demo_style(demo, DEMO_RED));
         va_start(args, format);
@@ -128,7 +124,7 @@ static void draw_device(const char *id, bool healthy, const char *pod, void *dat
                 picture->cells[picture->n_cells++] = cell_of(picture, healthy, pod);
 }
 
-static void draw(const struct demo *demo)
+void demo_draw(const struct demo *demo)
 {
         struct picture picture = {.demo = demo};
 
@@ -138,9 +134,10 @@ static void draw(const struct demo *demo)
         fflush(stdout);
 }
 
-void demo_show_counts(struct demo *demo, size_t wanted)
+void demo_show_counts(struct demo *demo, size_t wanted, bool is_brief)
 {
         uint64_t started = uv_hrtime();
+        enum demo_style style;
         size_t capacity;
         size_t allocatable;
         double took_ms;
@@ -149,14 +146,19 @@ void demo_show_counts(struct demo *demo, size_t wanted)
         took_ms = (double)(uv_hrtime() - started) / 1e6;
         capacity = kubelet_capacity(demo->node.kubelet, DEMO_RESOURCE);
         allocatable = kubelet_allocatable(demo->node.kubelet, DEMO_RESOURCE);
-        printf("  %s$ kubectl describe node demo%s\n", demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN));
-        printf("  Capacity:\n    " DEMO_RESOURCE ":  %s%zu%s\n", demo_style(demo, DEMO_BOLD), capacity,
-                demo_style(demo, DEMO_PLAIN));
-        printf("  Allocatable:\n    " DEMO_RESOURCE ":  %s%zu%s      %s(after %.*f ms)%s\n",
-                demo_style(demo, allocatable == demo->offered ? DEMO_GREEN : DEMO_RED), allocatable,
-                demo_style(demo, DEMO_PLAIN), demo_style(demo, DEMO_DIM), took_ms < 10 ? 1 : 0, took_ms,
-                demo_style(demo, DEMO_PLAIN));
-        draw(demo);
+        style = allocatable == demo->offered ? DEMO_GREEN : DEMO_RED;
+        if (is_brief)
+                printf("  Allocatable: %s%zu%s of %zu  %s(after %.*f ms)%s\n", demo_style(demo, style), allocatable,
+                        demo_style(demo, DEMO_PLAIN), capacity, demo_style(demo, DEMO_DIM), took_ms < 10 ? 1 : 0,
+                        took_ms, demo_style(demo, DEMO_PLAIN));
+        else
+                printf("  %s$ kubectl describe node demo%s\n"
+                       "  Capacity:\n    " DEMO_RESOURCE ":  %s%zu%s\n"
+                       "  Allocatable:\n    " DEMO_RESOURCE ":  %s%zu%s\n",
+                        demo_style(demo, DEMO_DIM), demo_style(demo, DEMO_PLAIN), demo_style(demo, DEMO_BOLD), capacity,
+                        demo_style(demo, DEMO_PLAIN), demo_style(demo, style), allocatable,
+                        demo_style(demo, DEMO_PLAIN));
+        fflush(stdout);
         if (allocatable != wanted || capacity != (size_t)DEMO_GPUS * demo->replicas)
                 demo_fail(demo, "kubelet should count %zu of %u", wanted, DEMO_GPUS * demo->replicas);
 }
@@ -179,6 +181,25 @@ void demo_show_counts_of_each(struct demo *demo, size_t wanted)
 }
 
 /* ---- pods ---- */
+
+bool demo_has_daemons(void *data)
+{
+        const struct demo *demo = data;
+        size_t ready = 0;
+
+        for (size_t i = 0; demo->daemons && i < demo->daemons->n_daemons; i++)
+                ready += demo->daemons->daemons[i].state == MPS_READY &&
+                         demo->daemons->daemons[i].threads_permille == demo->most_permille;
+        return ready == DEMO_GPUS || !demo->node.agent->runs;
+}
+
+static bool wait_for_daemons(struct demo *demo)
+{
+        if (sim_node_wait(&demo->node, demo_has_daemons, demo, DEMO_PATIENCE_MS) && demo->node.agent->runs)
+                return true;
+        demo_fail(demo, "%u MPS daemons should be ready", DEMO_GPUS);
+        return false;
+}
 
 static struct demo_pod make_pod(const char *name, unsigned int replicas)
 {
@@ -216,18 +237,18 @@ static void check_pod(struct demo *demo, const struct demo_pod *pod)
                 demo_fail(demo, "%s should have one GPU", pod->name);
 }
 
+static void print_table_head(const struct demo *demo)
+{
+        printf("\n  %s%-10s  %-18s  %-13s  %7s  %10s%s\n", demo_style(demo, DEMO_DIM), "POD", "ASKS FOR", "GETS",
+                "THREADS", "MEMORY", demo_style(demo, DEMO_PLAIN));
+}
+
 static void print_pod(const struct demo *demo, const struct demo_pod *pod, struct demo_limits limits)
 {
-        printf("  %s%-10s%s " DEMO_RESOURCE ": %-4zu %-42s %5.1f %%  %6.2f GiB\n",
+        printf("  %s%-10s%s  " DEMO_RESOURCE ": %-2zu  %.12s…  %5.1f %%  %6.2f GiB\n",
                 demo_style(demo, style_of_pod(pod->name)), pod->name, demo_style(demo, DEMO_PLAIN),
                 pod->requests[0].count, gpu_of(pod), limits.threads, limits.memory_mib / 1024.0);
         fflush(stdout);
-}
-
-void demo_show_table_head(const struct demo *demo, const char *what)
-{
-        printf("  %s%-10s %-20s %-42s %7s  %10s%s\n", demo_style(demo, DEMO_DIM), "POD", "ASKS FOR", what, "THREADS",
-                "MEMORY", demo_style(demo, DEMO_PLAIN));
 }
 
 /* With equal shares the daemon's default limits apply: the container has no limits of its own. */
@@ -237,33 +258,54 @@ void demo_show_equal_pod(struct demo *demo)
         const struct mps_daemon_status *daemon;
         struct demo_limits limits = {0};
 
-        demo_show_table_head(demo, "GETS");
+        if (!wait_for_daemons(demo))
+                return;
+        print_table_head(demo);
         if (demo_pod_run(demo, &pod)) {
                 daemon = demo->daemons ? mps_status_find_unit(demo->daemons, gpu_of(&pod)) : NULL;
                 if (daemon)
                         limits = (struct demo_limits){daemon->threads_permille / 10.0, (unsigned int)daemon->limit_mib};
                 print_pod(demo, &pod, limits);
+                if (!daemon || daemon->threads_permille != demo->most_permille || daemon->limit_mib != demo->most_mib)
+                        demo_fail(demo, "it should have %u MiB", (unsigned int)demo->most_mib);
         }
-        draw(demo);
+        demo_draw(demo);
         demo_pod_done(&pod);
+}
+
+bool demo_run_pods(struct demo *demo)
+{
+        const struct demo_pod pods[DEMO_PODS] = {
+                make_pod("training", 7), make_pod("notebook", 3), make_pod("inference", 2)};
+
+        demo->pods = xcalloc(DEMO_PODS, sizeof(*demo->pods));
+        memcpy(demo->pods, pods, sizeof(pods));
+        for (size_t i = 0; i < DEMO_PODS; i++)
+                if (!demo_pod_run(demo, &demo->pods[i]))
+                        return false;
+        return true;
 }
 
 void demo_show_pods(struct demo *demo)
 {
-        struct demo_pod pods[] = {make_pod("training", 7), make_pod("notebook", 3), make_pod("inference", 2)};
-
-        demo_show_table_head(demo, "GETS");
-        for (size_t i = 0; i < ARRAY_SIZE(pods); i++)
-                if (demo_pod_run(demo, &pods[i])) {
-                        print_pod(demo, &pods[i], limits_of(&pods[i]));
-                        check_pod(demo, &pods[i]);
-                }
-        draw(demo);
+        if (!wait_for_daemons(demo) || !demo_run_pods(demo))
+                return;
+        print_table_head(demo);
+        for (size_t i = 0; i < DEMO_PODS; i++) {
+                print_pod(demo, &demo->pods[i], limits_of(&demo->pods[i]));
+                check_pod(demo, &demo->pods[i]);
+        }
+        demo_draw(demo);
         for (size_t i = 0; i < DEMO_GPUS && !demo->wrong; i++)
-                if (strcmp(gpu_of(&pods[0]), demo_uuids[i]) == 0)
+                if (strcmp(gpu_of(&demo->pods[0]), demo_uuids[i]) == 0)
                         demo->busiest = demo_uuids[i];
-        for (size_t i = 0; i < ARRAY_SIZE(pods); i++)
-                demo_pod_done(&pods[i]);
+}
+
+void demo_end_pods(struct demo *demo)
+{
+        for (size_t i = 0; demo->pods && i < DEMO_PODS; i++)
+                demo_pod_done(&demo->pods[i]);
+        free(TAKE_PTR(demo->pods));
 }
 
 /* ---- MPS daemons ---- */
@@ -279,26 +321,11 @@ static void show_daemon(struct demo *demo, const struct mps_daemon_status *daemo
                 demo_fail(demo, "it should be ready and give nobody more than %u MiB", (unsigned int)demo->most_mib);
 }
 
-bool demo_has_daemons(void *data)
-{
-        const struct demo *demo = data;
-        size_t ready = 0;
-
-        for (size_t i = 0; demo->daemons && i < demo->daemons->n_daemons; i++)
-                ready += demo->daemons->daemons[i].state == MPS_READY &&
-                         demo->daemons->daemons[i].threads_permille == demo->most_permille;
-        return ready == DEMO_GPUS || !demo->node.agent->runs;
-}
-
 void demo_show_daemons(struct demo *demo)
 {
         printf("  %s%-13s   %-8s %8s  %8s  %10s   %s%s\n", demo_style(demo, DEMO_DIM), "MPS DAEMON", "STATE", "PID",
                 "AT MOST", "", "TIER", demo_style(demo, DEMO_PLAIN));
-        if (!sim_node_wait(&demo->node, demo_has_daemons, demo, DEMO_PATIENCE_MS) || !demo->node.agent->runs) {
-                demo_fail(demo, "%u MPS daemons should be ready", DEMO_GPUS);
-                return;
-        }
-        for (size_t i = 0; i < DEMO_GPUS; i++)
+        for (size_t i = 0; i < DEMO_GPUS && demo->daemons; i++)
                 show_daemon(demo, &demo->daemons->daemons[i]);
         putchar('\n');
         fflush(stdout);

@@ -52,6 +52,9 @@ unsigned int kubelet_registrations(const struct kubelet *kubelet);
 typedef void kubelet_device_fn(const char *id, bool healthy, const char *pod, void *data);
 void kubelet_each_device(const struct kubelet *kubelet, const char *resource, kubelet_device_fn *visit, void *data);
 
+/* The newest pod of that name, as its cgroup has it; NULL: none was admitted. */
+const char *kubelet_pod_uid(const struct kubelet *kubelet, const char *pod);
+
 struct kubelet_request {
         const char *resource;
         size_t count;

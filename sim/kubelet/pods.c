@@ -53,6 +53,19 @@ const struct pod *pod_of_device(const struct kubelet *kubelet, const char *id)
         return NULL;
 }
 
+const char *kubelet_pod_uid(const struct kubelet *kubelet, const char *pod)
+{
+        const char *uid = NULL;
+
+        LIST_FOR_EACH(link, &kubelet->pods) {
+                const struct pod *one = container_of(link, struct pod, link);
+
+                if (strcmp(one->name, pod) == 0)
+                        uid = one->uid;
+        }
+        return uid;
+}
+
 /* ---- List ---- */
 
 /* protobuf-c's structs have char * for texts that it only reads. */

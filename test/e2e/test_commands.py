@@ -1,8 +1,12 @@
 """The commands as a person meets them: help, wrong words, and the demonstration."""
+import contextlib
 import os
+import pty
 import re
+import select
 import shutil
 import subprocess
+import time
 from xml.etree import ElementTree
 
 import pytest
@@ -26,22 +30,23 @@ def demo(*arguments, **environment):
 def test_the_demonstration_shows_what_it_promises():
     done = demo()
     assert done.returncode == 0, done.stdout + done.stderr
-    counts = [int(count) for count in re.findall(r'Allocatable:\n\s+nvidia.com/gpu:\s+(\d+)', done.stdout)]
+    counts = [int(count) for count in re.findall(r'Allocatable:(?:\n\s+nvidia.com/gpu:)?\s+(\d+)', done.stdout)]
     assert counts == [80, 22, 18, 22, 18, 22]
-    assert len(re.findall(r'^  GPU-\w{8}… +ready +\d+ +5.0 % +1.59 GiB +default$', done.stdout, re.MULTILINE)) == 4
     assert re.search(r'notebook +nvidia\.com/gpu: 1 +GPU-\S+ +5\.0 % +1\.59 GiB', done.stdout)
     assert re.findall(r'nvidia\.com/gpu\d:  10$', done.stdout, re.MULTILINE) == ['nvidia.com/gpu%d:  10' % i for i in range(4)]
     for row in (r'device nodes +/dev/nvidia-uvm /dev/nvidiactl /dev/nvidia0 /dev/nvidia1', r'CUDA_MPS_PIPE_DIRECTORY +/mps/node/pipe',
                 r'CUDA_MPS_PINNED_DEVICE_MEM_LIMIT +0=16142M,1=16142M', r'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE +50'):
         assert re.search(r'^    %s$' % row, done.stdout, re.MULTILINE), (row, done.stdout)
     assert 'its MPS server says: 50.0 % of the threads, and of the first GPU 15.76 GiB' in done.stdout
-    assert re.search(r'large .*LIMIT=0=19371M +10\.0 % +18\.92 GiB\n +CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=10\n', done.stdout)
-    assert re.search(r'other .* nothing +5\.0 % +1\.58 GiB', done.stdout)
+    assert re.search(r'large +10\.0 % +18\.92 GiB .*LIMIT=0=19371M\n +CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=10\n', done.stdout)
+    assert re.search(r'other +5\.0 % +1\.58 GiB +nothing\n', done.stdout)
     assert re.findall(r'^  GPU-\w{8}… +ready +\d+ +70.0 % +22.07 GiB +verified$', done.stdout, re.MULTILINE)[3:]
     for pod, replicas, threads, memory in (
             ('training', 7, '70.0', r'22\.07'), ('notebook', 3, '30.0', r'9\.46'), ('inference', 2, '20.0', r'6\.31')):
         assert re.search(r'%s.*nvidia\.com/gpu: %d\b.*GPU-.*%s %%.*%s GiB' % (
             pod, replicas, re.escape(threads), memory), done.stdout), (pod, done.stdout)
+    assert re.search(r'allocation +3/10 replicas, 30\.0 % of the threads, 9685 MiB, tier verified\n', done.stdout)
+    assert '9384 MiB could be allocated,\n               then it was refused' in done.stdout and 'The allocation holds.\n' in done.stdout
     assert done.stdout.count('  10 unhealthy\n') == 2
     assert 'its control daemon was ended by signal 9 (Killed)' in done.stdout
     assert re.search(r'It has PID \d+ now; 1 of the 4 daemons were touched', done.stdout)
@@ -52,13 +57,51 @@ def test_the_demonstration_shows_what_it_promises():
     assert done.stdout.count('nvidia.com/mig.config.state: success\n') == 2
     assert re.findall(r'^    nvidia\.com/(mig-1g\.10gb|mig-2g\.20gb|mig-3g\.40gb): +(\d+)$', done.stdout, re.MULTILINE) == [
         ('mig-1g.10gb', '2'), ('mig-2g.20gb', '1'), ('mig-3g.40gb', '1'), ('mig-1g.10gb', '7'), ('mig-2g.20gb', '0'), ('mig-3g.40gb', '0')]
-    assert re.search(r'^    now  │1g\.10gb │1g\.10gb │-2g\.20gb +│-3g\.40gb +│\n    then │1g\.10gb │1g\.10gb │(\+1g\.10gb│){5} +│$', done.stdout, re.MULTILINE)
+    assert re.search(r'^  now  │1g\.10gb │1g\.10gb │-2g\.20gb +│-3g\.40gb +│\n  then │1g\.10gb │1g\.10gb │(\+1g\.10gb│){5} +│$', done.stdout, re.MULTILINE)
     end = done.stdout[done.stdout.index('$ warpshare top --once'):]
-    for pod, replicas, memory in (('training', 7, '22.1'), ('notebook', 3, '9.5'), ('inference', 2, '6.3')):
-        assert re.search(r'default/%s +main +%d +0 MiB +%s GiB .* %d0 %%' % (pod, replicas, re.escape(memory), replicas), end), end
+    for pod, replicas, used, memory in (('training', 7, '18.0', '22.1'), ('notebook', 3, '2.5', '9.5'), ('inference', 2, '4.5', '6.3')):
+        assert re.search(r'default/%s +%d +%s GiB +%s GiB .* %d0 %%' % (pod, replicas, re.escape(used), re.escape(memory), replicas), end), end
+    assert re.search(r'18\.0 of 31\.8 GiB, 7 of 10 granted, 3 reserved, busy 63 %', end), end
     assert 'All as it should be.' in done.stdout
     assert 'Not as it should be' not in done.stdout
     assert ESCAPE not in done.stdout
+
+
+def test_each_step_of_the_demonstration_fits_on_a_small_terminal():
+    lines = demo().stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    begins = [number for number, line in enumerate(lines) if re.match(r'\d+\. ', line)]
+    # The first has what stands before it. Behind each stands a line that waits, with an empty one before it.
+    assert max(end - begin for begin, end in zip([0, *begins[1:]], [*begins[1:], len(lines)])) + 1 <= 24, begins
+
+
+def test_the_demonstration_waits_on_a_terminal_for_enter_and_ends_with_q():
+    program, terminal = pty.fork()
+    if program == 0:
+        os.execv(WARPSHARE, [WARPSHARE, 'demo', '--nvml-library', SIMULATOR, '--pause', '3600'])
+    text = b''
+
+    def read_until(expected):
+        nonlocal text
+        end = time.monotonic() + 60
+        while expected not in text:
+            assert select.select([terminal], [], [], max(0, end - time.monotonic()))[0], text.decode()
+            text += os.read(terminal, 4096)
+
+    try:
+        read_until(b'Enter: next; q: end')
+        assert b'\n\x1b[1m1. ' in text and b'2. ' not in text
+        text = b''
+        os.write(terminal, b'\n')
+        read_until(b'Enter: next; q: end')
+        assert b'\n\x1b[1m2. ' in text and b'3. ' not in text
+        os.write(terminal, b'q\n')
+    finally:
+        with contextlib.suppress(OSError):
+            while text := os.read(terminal, 4096):
+                assert b'3. ' not in text and b'as it should be' not in text
+        assert os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]) == 0
+        os.close(terminal)
 
 
 def test_the_demonstration_has_colours_where_they_are_asked_for():
@@ -127,7 +170,7 @@ def test_help_of_a_command_is_what_its_own_flag_prints(words):
 def test_help_of_the_demonstration_mentions_every_option():
     done = run('demo', '--help')
     assert done.returncode == 0 and not done.stderr
-    for word in ('--keep', '--log', '--color', '--nvml-library', '--help'):
+    for word in ('--keep', '--log', '--color', '--pause', '--nvml-library', '--help'):
         assert word in done.stdout
 
 
@@ -144,6 +187,7 @@ def test_help_of_the_demonstration_mentions_every_option():
      "warpshare agent: device-id-strategy: 'name' is not a known value, use uuid or index"),
     (('demo', '--frobnicate'), "warpshare demo: unknown flag '--frobnicate'; --help lists all"),
     (('demo', 'now'), "warpshare demo: unexpected argument 'now'; --help lists the flags"),
+    (('demo', '--pause', 'long'), "warpshare demo: pause: 'long' is not a number of seconds from 0 to 3600"),
     (('demo', '--color', 'blue'), "warpshare demo: color: 'blue' is not a known value, use auto, always or never")])
 def test_a_wrong_word_has_status_2_and_is_named(arguments, text):
     done = run(*arguments)

@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "cmd/commands.h"
 #include "cmd/demo/simulator.h"
 
-enum { KEEP, LOG, COLOR, NVML_LIBRARY, MPS_PROGRAMS };
+#define PAUSE_MAX 3600U /* seconds */
+
+enum { KEEP, LOG, COLOR, PAUSE, NVML_LIBRARY, CUDA_LIBRARY, MPS_PROGRAMS };
 
 static const char *const colours[] = {"auto", "always", "never", NULL};
 
@@ -26,11 +29,21 @@ static const struct option own[] = {
                 .fallback = "auto",
                 .argument = "WHEN",
                 .help = "colours: always, never, or auto: on a terminal, unless NO_COLOR is set"},
+        [PAUSE] = {.flag = "pause",
+                .type = OPTION_STRING,
+                .fallback = "20",
+                .argument = "SECONDS",
+                .help = "on a terminal: how long a screen stays unless Enter shows the next; 0: all at once"},
         [NVML_LIBRARY] = {.flag = "nvml-library",
                 .type = OPTION_STRING,
                 .fallback = "",
                 .argument = "PATH",
                 .help = "the simulated NVML library; empty: found beside the program"},
+        [CUDA_LIBRARY] = {.flag = "cuda-library",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "PATH",
+                .help = "the simulated CUDA library; empty: found beside the program"},
         [MPS_PROGRAMS] = {.flag = "mps-programs",
                 .type = OPTION_STRING,
                 .fallback = "",
@@ -47,7 +60,9 @@ const struct command_line command_demo_line = {
                 "\n"
                 "Starts a simulated node with 4 V100-32GB, a kubelet stand-in, the real agent and warpshare mps.\n"
                 "Shares the GPUs in 80 equal parts, then as one resource for each GPU, then by what containers\n"
-                "declare, then in parts of any size; kills an MPS daemon, and makes a GPU fail and come back.\n"
+                "declare, then in parts of any size; measures a share with 'warpshare probe', kills an MPS\n"
+                "daemon, and makes a GPU fail and come back; then shares a GPU by DRA and by MIG, and shows who\n"
+                "uses what. It takes half a minute; on a terminal one screen waits for Enter after the other.\n"
                 "Ends with status 0 if all was as it should be.\n"
                 "\n",
 };
@@ -64,6 +79,7 @@ static void become_it(const char *const *values, struct error *err)
         _free_ char *program = realpath("/proc/self/exe", NULL);
         _free_ char *programs = NULL;
         _free_ char *library = NULL;
+        _free_ char *cuda = NULL;
 
         if (!demo)
                 return;
@@ -77,8 +93,11 @@ static void become_it(const char *const *values, struct error *err)
         library = *values[NVML_LIBRARY] ? xstrdup(values[NVML_LIBRARY]) : simulator_find(err);
         if (!library)
                 return;
-        execl(demo, demo, program, library, programs, wants_colour(values[COLOR]) ? "true" : "false", values[KEEP],
-                values[LOG], NULL);
+        cuda = *values[CUDA_LIBRARY] ? xstrdup(values[CUDA_LIBRARY]) : simulator_find_cuda(err);
+        if (!cuda)
+                return;
+        execl(demo, demo, program, library, cuda, programs, wants_colour(values[COLOR]) ? "true" : "false",
+                isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? values[PAUSE] : "0", values[KEEP], values[LOG], NULL);
         error_raise_errno(err, errno, "start '%s'", demo);
 }
 
@@ -88,10 +107,16 @@ int command_demo(int argc, char **argv)
         const char *values[ARRAY_SIZE(own)];
         struct option_set set;
         struct error err;
+        uint64_t pause;
         int status;
 
         if (!command_line_read(&command_demo_line, &set, values, &arena, argc, argv, &status))
                 return status;
+        if (!text_to_uint(values[PAUSE], PAUSE_MAX, &pause)) {
+                error_set(&err, ERROR_INVALID, "pause: '%.40s' is not a number of seconds from 0 to %u", values[PAUSE],
+                        PAUSE_MAX);
+                return command_line_refuse(&command_demo_line, &err);
+        }
         become_it(values, &err);
         return command_line_fail(&command_demo_line, &err);
 }

@@ -20,6 +20,11 @@ static const char *const library_places[] = {
         "../../sim/lib/libnvidia-ml.so.1",
 };
 
+static const char *const cuda_places[] = {
+        "../lib/warpshare/libwarpshare-cuda-sim.so",
+        "../../sim/cuda/libcuda.so.1",
+};
+
 static const char *const demo_places[] = {
         "../lib/warpshare/warpshare-demo",
         "../../sim/demo/warpshare-demo",
@@ -57,6 +62,12 @@ char *simulator_find(struct error *err)
 {
         return demo_simulator_find(library_places, ARRAY_SIZE(library_places),
                 "the simulated NVML library is not in ../lib/warpshare; name it with --nvml-library", err);
+}
+
+char *simulator_find_cuda(struct error *err)
+{
+        return demo_simulator_find(cuda_places, ARRAY_SIZE(cuda_places),
+                "the simulated CUDA library is not in ../lib/warpshare; name it with --cuda-library", err);
 }
 
 char *simulator_find_mps(struct error *err)

@@ -9,7 +9,8 @@
  */
 char *simulator_find(struct error *err);
 
-/* The same for the folder of the simulated MPS programs, and for the demonstration. */
+/* The same for the simulated CUDA, for the folder of the simulated MPS programs, and for the demonstration. */
+char *simulator_find_cuda(struct error *err);
 char *simulator_find_mps(struct error *err);
 char *simulator_find_demo(struct error *err);
 

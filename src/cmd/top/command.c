@@ -18,6 +18,7 @@
 #include "cmd/top/top.h"
 #include "cmd/top/view.h"
 
+#define COLUMNS_MAX 10000U
 #define DEFAULT_ADDRESS "127.0.0.1:9400"
 
 enum { ONCE, OUTPUT, SORT, FILTER, PROCESSES, HISTORY, UNITS, INTERVAL };
@@ -121,11 +122,16 @@ static int get_page(struct node_page *ret, struct arena *arena, const struct opt
 
 /* ---- once ---- */
 
+/* COLUMNS counts where there is no terminal; 0: lines are as long as they are. */
 static unsigned int terminal_width(void)
 {
         struct winsize size = {0};
+        const char *columns = getenv("COLUMNS");
+        uint64_t width = 0;
 
-        return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+        if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+                return size.ws_col;
+        return columns && text_to_uint(columns, COLUMNS_MAX, &width) ? (unsigned int)width : 0;
 }
 
 static bool is_utf8(void)

@@ -12,7 +12,8 @@
 #define GIB (1024.0 * 1024 * 1024)
 #define MIB (1024.0 * 1024)
 #define BAR 20U
-#define HIGH 0.75 /* of what there is: yellow, and red from the next on */
+#define NARROW 100U /* columns; below, a GPU has a short bar, no sensors and no UUID */
+#define HIGH 0.75   /* of what there is: yellow, and red from the next on */
 #define FULL 0.90
 #define CELLS 12U
 #define LEVELS 8U
@@ -107,6 +108,21 @@ static struct amount bytes(const struct drawing *drawing, double value)
         return amount;
 }
 
+/* "8.0 of 10.0 GiB": the unit once, if it is the same. */
+static struct amount part_of_whole(const struct drawing *drawing, double part, double whole)
+{
+        const struct amount first = bytes(drawing, part);
+        const struct amount second = bytes(drawing, whole);
+        const char *unit = strchr(first.text, ' ');
+        const char *other = strchr(second.text, ' ');
+        const bool is_same = unit && other && text_is_same(unit, other);
+        struct amount amount;
+
+        snprintf(amount.text, sizeof(amount.text), "%.*s of %.12s", is_same ? (int)(unit - first.text) : 12, first.text,
+                second.text);
+        return amount;
+}
+
 /* "-" if |value| is not known. */
 static PRINTF_LIKE(2, 3) struct amount known(double value, const char *format, ...)
 {
@@ -198,11 +214,12 @@ static void draw_hour(const struct drawing *drawing, const struct report_unit *u
 
 static void draw_bar(const struct drawing *drawing, struct top_line *line, double part)
 {
-        const unsigned int filled = isnan(part) ? 0 : (unsigned int)(MIN(MAX(part, 0.0), 1.0) * BAR + 0.5);
+        const unsigned int length = drawing->width && drawing->width < NARROW ? BAR / 2 : BAR;
+        const unsigned int filled = isnan(part) ? 0 : (unsigned int)(MIN(MAX(part, 0.0), 1.0) * length + 0.5);
 
         top_span_add(drawing->to, line, TOP_PLAIN, "[");
         top_span_add(drawing->to, line, tint_of(part, TOP_GREEN), "%.*s", (int)filled, "####################");
-        top_span_add(drawing->to, line, TOP_PLAIN, "%.*s] ", (int)(BAR - filled), "....................");
+        top_span_add(drawing->to, line, TOP_PLAIN, "%.*s] ", (int)(length - filled), "....................");
 }
 
 static void draw_sensors(const struct drawing *drawing, struct top_line *line, const struct report_gpu *gpu)
@@ -229,26 +246,28 @@ static void draw_unit(const struct drawing *drawing, const struct top_unit *top)
 {
         const struct report_unit *unit = top->unit;
         const bool is_gpu = text_is_same(unit->uuid, top->gpu->uuid);
+        const bool is_narrow = drawing->width && drawing->width < NARROW;
         struct top_line *line = top_line_add(drawing->to);
 
         top_span_add(
                 drawing->to, line, TOP_BOLD, "%s %s  ", is_gpu ? "GPU" : "MIG", unit->index ? unit->index : unit->uuid);
         draw_bar(drawing, line, unit->memory_used / unit->memory);
-        top_span_add(drawing->to, line, TOP_PLAIN, "%s of %s", bytes(drawing, unit->memory_used).text,
-                bytes(drawing, unit->memory).text);
+        top_span_add(drawing->to, line, TOP_PLAIN, "%s", part_of_whole(drawing, unit->memory_used, unit->memory).text);
         /* Beyond the last span, texts are added to it. */
         if (unit->has_health && !unit->healthy)
                 top_span_add(drawing->to, line, TOP_RED, ", unhealthy%s%s", unit->reason ? ": " : "",
                         unit->reason ? unit->reason : "");
-        if (!isnan(unit->utilization))
-                top_span_add(drawing->to, line, TOP_PLAIN, ", busy %s", percent(unit->utilization).text);
-        if (is_gpu)
-                draw_sensors(drawing, line, top->gpu);
         if (!isnan(report_unit_granted(unit)) && unit->replicas > 1)
                 top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f of %.0f granted", report_unit_granted(unit),
                         unit->replicas);
         if (unit->reserved > 0)
                 top_span_add(drawing->to, line, TOP_PLAIN, ", %.0f reserved", unit->reserved);
+        if (!isnan(unit->utilization))
+                top_span_add(drawing->to, line, TOP_PLAIN, ", busy %s", percent(unit->utilization).text);
+        if (is_narrow)
+                return;
+        if (is_gpu)
+                draw_sensors(drawing, line, top->gpu);
         top_span_add(drawing->to, line, TOP_PLAIN, "  %s", unit->uuid);
 }
 

@@ -38,8 +38,8 @@ static void expect_table(
         "  POD             LIMIT\n"                                                                                    \
         "  claim ns/gpu  1.0 GiB\n"
 #define GPU_10                                                                                                         \
-        "GPU 10  [################....] 8.0 GiB of 10.0 GiB, busy 71 %, 50 C, 123 of 400 W, 7 of 10 granted, 2 "       \
-        "reserved  GPU-A\n"
+        "GPU 10  [################....] 8.0 of 10.0 GiB, 7 of 10 granted, 2 reserved, busy 71 %, 50 C, 123 of 400 W  " \
+        "GPU-A\n"
 
 static void test_a_table_has_units_and_shares_by_memory(void **state)
 {
@@ -62,14 +62,14 @@ static void test_processes_and_the_last_hour_are_there_where_they_are_wanted(voi
         fixture->wish.amounts = TOP_MIB;
         make(fixture, TOP_BY_MEMORY, "train");
         expect_table(fixture, 66, false, true,
-                "GPU 10  [################....] 8192 MiB of 10240 MiB, busy 71 %, 5\n"
+                "GPU 10  [########..] 8192 of 10240 MiB, 7 of 10 granted, 2 reserve\n"
                 "  busy   |                                                 ▁█| now\n"
                 "  memory |                                                █▁▅| now\n"
                 "  POD       REPLICAS    MEMORY     LIMIT  OF LIMIT    SM  THREADS\n"
                 "  ns/train         3  3719 MiB  4096 MiB      91 %  40 %     30 %\n"
                 "        4711  python3            1024 MiB   40 %\n");
         expect_table(fixture, 100, false, false,
-                "GPU 10  [################....] 8192 MiB of 10240 MiB, busy 71 %, 50 C, 123 of 400 W, 7 of 10 granted\n"
+                "GPU 10  [################....] 8192 of 10240 MiB, 7 of 10 granted, 2 reserved, busy 71 %, 50 C, 123 \n"
                 "  busy   |                                                          _#| now\n"
                 "  memory |                                                         #_=| now\n"
                 "  POD       CONTAINER  REPLICAS    MEMORY     LIMIT  OF LIMIT      PEAK    SM  THREADS  LAST HOUR\n"
@@ -120,7 +120,7 @@ static void test_a_narrow_terminal_has_fewer_columns_and_no_longer_lines(void **
                         assert_in_range(strcspn(line, "\n"), 0, width);
         }
         expect_table(fixture, 40, false, true,
-                "GPU 10  [################....] 8.0 GiB o\n"
+                "GPU 10  [########..] 8.0 of 10.0 GiB, 7 \n"
                 "  POD        MEMORY    LIMIT    SM\n"
                 "  ns/train  3.6 GiB  4.0 GiB  40 %\n");
 }
@@ -132,7 +132,7 @@ static void test_colours_say_how_much_is_left(void **state)
 
         make(fixture, TOP_BY_MEMORY, "train");
         expect_table(fixture, 40, true, true,
-                "\033[1mGPU 10  \033[0m[\033[33m################\033[0m....] 8.0 GiB o\n"
+                "\033[1mGPU 10  \033[0m[\033[33m########\033[0m..] 8.0 of 10.0 GiB, 7 \n"
                 "\033[2m  POD        MEMORY    LIMIT    SM\033[0m\n"
                 "\033[31m  ns/train  3.6 GiB  4.0 GiB  40 %\033[0m\n");
 }
