@@ -7,6 +7,7 @@ SOAK_SECONDS ?= 600
 SOAK_ARGS ?=
 DEMO_ARGS ?=
 IMAGE_ARGS ?=
+DIST_ARGS ?=
 
 .DEFAULT_GOAL := all
 .PHONY: all run image check unit plain asan tsan valgrind fuzz coverage soak bench fmt lint manifests picture site dist clean help bootstrap
@@ -88,7 +89,7 @@ site: ## the manual as one site with a search, into build/site
 	@tools/site
 
 dist: ## the archives of this commit: source and chart, into build/dist
-	@tools/dist
+	@tools/dist $(DIST_ARGS)
 
 clean: ## remove build/
 	@rm -rf $(BUILD)

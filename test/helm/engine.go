@@ -151,7 +151,13 @@ func (c *chart) render(values map[string]interface{}, of release) (map[string]st
 		}
 		names = append(names, name)
 	}
-	sort.Strings(names)
+	// Helm's order, which decides what a chart is refused for: what lies deeper first, and names from z to a.
+	sort.Slice(names, func(i, j int) bool {
+		if one, other := strings.Count(names[i], "/"), strings.Count(names[j], "/"); one != other {
+			return one > other
+		}
+		return names[i] > names[j]
+	})
 	texts := map[string]string{}
 	for _, name := range names {
 		if strings.HasPrefix(path.Base(name), "_") {

@@ -8,6 +8,7 @@ import tarfile
 import tempfile
 
 import pytest
+import yaml
 
 SOURCE = os.environ['WARPSHARE_SOURCE']
 
@@ -53,6 +54,17 @@ def test_the_chart_is_packed_as_helm_packs_it(archive):
         assert content.decode() == run('git', '-C', root, 'show', f'HEAD:./{name}'), name
     with open(chart_of(archive), 'rb') as file, open(chart_of(archive) + '.sha256', encoding='ascii') as named:
         assert named.read().split()[0] == hashlib.sha256(file.read()).hexdigest()
+
+
+def test_who_publishes_the_chart_names_the_own_addresses(tmp_path):
+    dist = os.path.join(SOURCE, 'tools/dist')
+    run(dist, '--home', 'https://example.com/', '--source', 'https://example.com/git', str(tmp_path))
+    with tarfile.open(tmp_path / f'warpshare-{version()}.tgz') as tar:
+        chart = yaml.safe_load(tar.extractfile('warpshare/Chart.yaml'))
+    assert (chart['home'], chart['sources']) == ('https://example.com/', ['https://example.com/git'])
+    assert chart['icon'].startswith('data:image/svg+xml;base64,')
+    for words in (('--home', 'example.com'), ('--to', 'https://example.com/')):
+        assert subprocess.run([dist, *words, str(tmp_path)], capture_output=True, check=False).returncode == 2
 
 
 def test_the_archive_is_named_by_the_version_and_has_its_sum(archive):

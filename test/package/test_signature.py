@@ -19,8 +19,8 @@ def run(*words, data=None):
     return subprocess.run([str(word) for word in words], input=data, capture_output=True, check=False)
 
 
-def make(folder, *architectures):
-    """An image, its provenance and a pair of keys: the image's path."""
+def make(folder, *architectures, more=()):
+    """An image, its provenance and a pair of keys: the image's path. more: words for the program that makes it."""
     image = folder / 'image.tar'
     trees = []
     for architecture in architectures:
@@ -31,7 +31,7 @@ def make(folder, *architectures):
         (folder / f'{architecture}.sums').write_text(
             f'{"1" * 64}  ./libc6_2.36-9+deb12u10_{architecture}.deb\n{"2" * 64}  ./libssl3_1%3a3.0_{architecture}.deb\n'
             f'{"3" * 64}  ./curl_7.88.1-10+deb12u12.dsc\n', encoding='utf-8')
-    done = run(CONTAINER / 'oci', '--output', image, '--version', '1.2.3', '--revision', COMMIT, '--epoch', 1700000000, '--licences', 'MIT', *trees)
+    done = run(CONTAINER / 'oci', '--output', image, '--version', '1.2.3', '--revision', COMMIT, '--epoch', 1700000000, '--licences', 'MIT', *more, *trees)
     assert done.returncode == 0, done.stderr
     provenance = run(CONTAINER / 'provenance', '--image', image, '--revision', COMMIT, '--epoch', 1700000000,
                      *(f'{one}={folder / one}.sums' for one in architectures))
@@ -55,6 +55,13 @@ def files_of(path):
 
 def blob(files, descriptor):
     return files['blobs/sha256/' + descriptor['digest'].removeprefix('sha256:')]
+
+
+def test_who_publishes_the_image_names_the_own_addresses(tmp_path):
+    files = files_of(make(tmp_path, 'amd64', more=['--url', 'https://example.com/', '--source', 'https://example.com/git']))
+    manifest = json.loads(blob(files, json.loads(files['index.json'])['manifests'][0]))
+    labels = json.loads(blob(files, manifest['config']))['config']['Labels']
+    assert (labels['org.opencontainers.image.url'], labels['org.opencontainers.image.source']) == ('https://example.com/', 'https://example.com/git')
 
 
 def refuses(image, words, key='public', action='verify'):
