@@ -86,7 +86,7 @@ void agent_stop(struct agent *agent, int status)
         dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
         plugins_close(agent->plugins, on_plugins_closed, agent);
         ledger_close(agent->ledger, on_holdings_closed, agent);
-        gpu_monitor_close(agent->monitor, on_monitor_closed, agent);
+        agent->leaves_wait = gpu_monitor_leave(agent->monitor, on_monitor_closed, agent);
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
         agent->labels = agent_labels_close(agent->labels);
@@ -404,5 +404,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         settings_unref(agent.settings);
         uv_loop_close(&agent.loop);
         log_info("stopped");
+        if (agent.leaves_wait)
+                gpu_monitor_exit(agent.status);
         return agent.status;
 }

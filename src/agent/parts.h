@@ -82,6 +82,7 @@ struct agent {
         struct complaint bad_events;
         uint64_t hangs_total;
         bool leaves_threads; /* threads that hang in the driver */
+        bool leaves_wait;    /* the monitor's thread waits for events, and the process ends meanwhile */
         bool restarting;
 };
 

@@ -65,6 +65,7 @@ bool call_trace_begin(struct call_trace *trace, const char *call, uint64_t extra
                 trace->info.call = call;
                 trace->info.since_ms = call_trace_now_ms();
                 trace->due_ms = trace->info.since_ms + extra_ms + trace->limit_ms;
+                trace->waits = extra_ms > 0;
                 call_trace_arm(trace, trace->due_ms);
         }
         uv_mutex_unlock(&trace->lock);
@@ -79,6 +80,7 @@ void call_trace_end(struct call_trace *trace)
                 return;
         uv_mutex_lock(&trace->lock);
         trace->due_ms = 0;
+        trace->waits = false;
         call_trace_arm(trace, 0);
         is_reported = trace->is_reported;
         trace->is_reported = false;
@@ -118,6 +120,16 @@ bool call_trace_over(struct call_trace *trace, struct call_info *ret)
         }
         uv_mutex_unlock(&trace->lock);
         return over;
+}
+
+bool call_trace_waits(struct call_trace *trace)
+{
+        bool waits;
+
+        uv_mutex_lock(&trace->lock);
+        waits = trace->waits;
+        uv_mutex_unlock(&trace->lock);
+        return waits;
 }
 
 bool call_trace_dismiss(struct call_trace *trace, void (*inherit)(void *data), void *data)

@@ -48,6 +48,7 @@ struct call_trace {
         uint64_t limit_ms; /* of a call without a limit of its own */
         uint64_t due_ms;   /* the time when the call has taken too long; 0: no call is running */
         int timer;         /* timer descriptor, or -1 */
+        bool waits;        /* the call is one that waits by design */
         bool is_dismissed;
         bool is_reported; /* call |ended| when this call returns */
         void (*ended)(void *data);
@@ -77,6 +78,9 @@ bool call_trace_is_dismissed(struct call_trace *trace);
 
 /* True if a call takes longer than it may; |ret| describes it. */
 bool call_trace_over(struct call_trace *trace, struct call_info *ret) MUST_USE;
+
+/* The thread is in a call that waits by design. */
+bool call_trace_waits(struct call_trace *trace) MUST_USE;
 
 /*
  * If a call takes longer than it may, dismisses the thread and calls |inherit|, with the lock held, to read the data of

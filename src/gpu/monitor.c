@@ -560,3 +560,23 @@ void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), 
         if (monitor->is_hung)
                 leave_worker(monitor);
 }
+
+bool gpu_monitor_leave(struct gpu_monitor *monitor, void (*closed)(void *data), void *data)
+{
+        bool waits;
+
+        gpu_monitor_close(monitor, closed, data);
+        waits = monitor->worker && worker_waits(monitor->worker);
+        if (waits)
+                leave_worker(monitor);
+        return waits;
+}
+
+void gpu_monitor_exit(int status)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+        exit(status); /* a sanitizer looks for leaks at the end */
+#else
+        _exit(status);
+#endif
+}

@@ -165,3 +165,12 @@ void gpu_monitor_poll(struct gpu_monitor *monitor);
  * the driver's library, and the process should end with _exit(). May be called from a callback of the monitor.
  */
 void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data);
+
+/*
+ * The same for a process that is about to end: a wait for events, which cannot be interrupted, is not waited for. True:
+ * its thread stays inside the driver's library, and the process ends by gpu_monitor_exit().
+ */
+bool gpu_monitor_leave(struct gpu_monitor *monitor, void (*closed)(void *data), void *data) MUST_USE;
+
+/* Ends the process without what libraries do at the end of one: the driver's has a thread in it. */
+_Noreturn void gpu_monitor_exit(int status);

@@ -433,6 +433,11 @@ bool worker_is_over(struct worker *worker, struct call_info *ret)
         return call_trace_over(&worker->trace, ret);
 }
 
+bool worker_waits(struct worker *worker)
+{
+        return call_trace_waits(&worker->trace);
+}
+
 struct bequest {
         struct worker *from;
         struct worker *heir;

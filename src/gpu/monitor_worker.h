@@ -63,6 +63,9 @@ uint64_t worker_failed_waits(const struct worker *worker);
 /* A call takes too long; |ret| describes it. */
 bool worker_is_over(struct worker *worker, struct call_info *ret) MUST_USE;
 
+/* It waits for events, in the driver's library. */
+bool worker_waits(struct worker *worker) MUST_USE;
+
 /*
  * |heir|, which has not started, continues in place of the worker. False: the call has just returned; nothing was done.
  */

@@ -17,6 +17,7 @@ RESTARTS = 100
 VALGRIND_STATUS = 99
 VALGRIND = ['valgrind', '--quiet', '--leak-check=full', '--show-leak-kinds=definite,indirect,possible',
             '--errors-for-leak-kinds=definite,indirect,possible', '--fair-sched=yes',
+            '--suppressions=' + os.path.join(os.path.dirname(os.path.abspath(__file__)), 'valgrind.supp'),
             '--error-exitcode=%d' % VALGRIND_STATUS]
 # What may come on top of the memory after warming up: less than one leaked byte an Allocate and 4 KiB a restart.
 GROWTH_KIB = 512

@@ -156,6 +156,7 @@ struct discovery {
         struct filewatch *config_file; /* NULL: no configuration file */
         struct gpu_monitor *monitor;
         bool leaves_threads;        /* a thread hangs in the driver */
+        bool leaves_wait;           /* it waits there for events, and the process ends meanwhile */
         struct kube_client *client; /* NULL: no NodeFeature */
         struct labels_publisher *publisher;
         struct inventory *inventory; /* the newest one; NULL: NVML was not usable yet */
@@ -263,7 +264,7 @@ static void gpu_feature_discovery_stop(struct discovery *discovery, int status)
         discovery->client = kube_client_close(discovery->client, NULL, NULL);
         uv_timer_start(&discovery->deadline, on_gpu_feature_discovery_deadline, STOP_DEADLINE_MS, 0);
         discovery->leaves_threads = gpu_monitor_hangs(discovery->monitor, hangs) > 0;
-        gpu_monitor_close(discovery->monitor, on_monitor_closed, discovery);
+        discovery->leaves_wait = gpu_monitor_leave(discovery->monitor, on_monitor_closed, discovery);
         if (status == 0)
                 remove_file(&discovery->wishes);
         log_info("Exiting");
@@ -514,6 +515,8 @@ static int gpu_feature_discovery_run(const struct option_set *options, const cha
         settings_unref(discovery.settings);
         labels_warnings_done(&discovery.warnings);
         uv_loop_close(&discovery.loop);
+        if (discovery.leaves_wait)
+                gpu_monitor_exit(discovery.status);
         return discovery.status;
 }
 

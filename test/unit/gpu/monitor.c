@@ -353,6 +353,18 @@ static void test_it_may_be_closed_before_it_said_anything(void **state)
         assert_int_equal(fixture->n_reported, 0);
 }
 
+static void test_a_process_that_ends_leaves_nobody_behind_in_a_search(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+
+        options.retry_ms = 60000;
+        start_with(fixture, "init: {error: DRIVER_NOT_LOADED}\n", &options);
+        expect(fixture, 0, "unavailable");
+        assert_false(gpu_monitor_leave(fixture->monitor, on_closed, fixture));
+        wait_closed(fixture);
+}
+
 static void test_a_call_that_hangs_does_not_hold_the_loop(void **state)
 {
         struct fixture *fixture = *state;
@@ -465,6 +477,7 @@ int main(void)
                 TEST(test_a_rescan_ends_the_wait_of_a_search),
                 TEST(test_it_may_be_closed_from_its_own_callback),
                 TEST(test_it_may_be_closed_before_it_said_anything),
+                TEST(test_a_process_that_ends_leaves_nobody_behind_in_a_search),
                 TEST(test_a_call_that_hangs_does_not_hold_the_loop),
                 TEST(test_a_pause_closes_nvml_and_what_is_known_stays),
                 TEST(test_a_search_pauses_too_and_a_paused_monitor_is_closed),

@@ -480,6 +480,27 @@ static void test_a_call_that_hangs_at_the_end_is_left_behind(void **state)
         assert_int_equal(fixture->n_reported, 0);
 }
 
+/* It lasts longer than anybody here has patience. When it begins is not told: another monitor may have to try. */
+static void test_a_wait_for_events_is_left_behind_by_a_process_that_ends(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+        bool waited = false;
+
+        options.wait_ms = options.refresh_ms = 600000;
+        for (uint64_t pause_ms = 50; !waited; pause_ms *= 2) {
+                assert_true(pause_ms < PATIENCE_MS);
+                fixture->n_reported = 0;
+                fixture->is_closed = false;
+                start_with(fixture, TWO_GPUS, &options);
+                expect(fixture, 0, "inventory 2");
+                run_for(fixture, pause_ms);
+                waited = gpu_monitor_leave(fixture->monitor, on_closed, fixture);
+                wait_closed(fixture);
+        }
+        scenario_write(TWO_GPUS "events: [{gpu: 0, xid: 43}]\n"); /* the end of the wait, and of the thread */
+}
+
 #define HANG_TEST(name) cmocka_unit_test_setup_teardown(name, setup_hangs, teardown_hangs)
 
 int main(void)
@@ -501,6 +522,7 @@ int main(void)
                 HANG_TEST(test_a_start_that_hangs_says_so_and_pretends_nothing),
                 HANG_TEST(test_a_wait_for_events_has_its_own_time),
                 HANG_TEST(test_calls_that_return_just_then_confuse_nobody),
+                HANG_TEST(test_a_wait_for_events_is_left_behind_by_a_process_that_ends),
                 HANG_TEST(test_it_closes_at_once_though_calls_hang),
                 HANG_TEST(test_it_closes_at_once_though_all_hangs),
                 HANG_TEST(test_a_call_that_hangs_at_the_end_is_left_behind),
