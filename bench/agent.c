@@ -14,19 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <deviceplugin.pb-c.h>
-
 #include "base/alloc.h"
+#include "bench/calls.h"
 #include "bench/figure.h"
 #include "bench/node.h"
 #include "bench/outage.h"
 #include "bench/process.h"
-#include "bench/requests.h"
-#include "rpc/client.h"
 
-#define WARM_UP 200U
-#define CALL_TIMEOUT_MS 5000U
 #define LOG_PAUSE_MS 10U
+#define XID_PAUSE_MS 1000U /* a plugin may listen to its GPUs only some time after it has registered */
 #define LINES 200U
 #define PROCESSES 100U
 
@@ -34,11 +30,9 @@ struct bench {
         uv_loop_t loop;
         struct node_options options;
         struct node node;
-        unsigned int calls;
-        unsigned int wanted;
+        struct calls calls;
         unsigned int seconds;
         unsigned int times;
-        unsigned int pause_ms; /* between two calls */
         struct error err;
 };
 
@@ -53,164 +47,12 @@ static int measure_start(struct bench *bench)
         return 0;
 }
 
-/* ---- calls, one after the other on one connection ---- */
-
-struct caller {
-        struct node *node;
-        struct rpc_client *client;
-        bool has_message;
-        bool has_ended;
-        bool has_failed;
-};
-
-static void on_message(struct rpc_call *call UNUSED, const uint8_t *bytes UNUSED, size_t size UNUSED, void *data)
-{
-        ((struct caller *)data)->has_message = true;
-}
-
-static void on_ended(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
-{
-        struct caller *caller = data;
-
-        caller->has_ended = true;
-        caller->has_failed = status != RPC_OK || !caller->has_message;
-        if (caller->has_failed)
-                fprintf(stderr, "bench-agent: %s: %s\n", rpc_status_name(status), text);
-}
-
-static int open_caller(struct caller *caller, struct bench *bench)
-{
-        const struct rpc_client_options options = {0};
-        _free_ char *path = node_plugin_socket(&bench->node);
-
-        *caller = (struct caller){.node = &bench->node};
-        if (!path)
-                return error_set(&bench->err, ERROR_NOT_FOUND, "no socket of the plugin in kubelet's directory");
-        return rpc_client_new(&caller->client, &bench->loop, path, &options, &bench->err);
-}
-
-/* Returns how long it took, or a negative number. */
-static int64_t call(struct caller *caller, const char *path, struct rpc_message *request)
-{
-        static const struct rpc_handlers handlers = {.message = on_message, .ended = on_ended};
-        int64_t started = clock_ns();
-
-        caller->has_message = caller->has_ended = false;
-        rpc_client_call(caller->client, NULL, path, request, CALL_TIMEOUT_MS, &handlers, caller);
-        while (!caller->has_ended)
-                uv_run(caller->node->sim.loop, UV_RUN_ONCE);
-        return caller->has_failed ? -1 : clock_ns() - started;
-}
-
-static int run_calls(
-        struct bench *bench, const char *path, struct rpc_message **requests, size_t n_requests, struct figure *figure)
-{
-        struct caller caller;
-        int rc = 0;
-
-        if (open_caller(&caller, bench) < 0)
-                return -1;
-        for (unsigned int i = 0; i < WARM_UP + bench->calls && rc == 0; i++) {
-                int64_t took = call(&caller, path, requests[i % n_requests]);
-
-                if (took < 0)
-                        rc = error_set(&bench->err, ERROR_UNAVAILABLE, "%s failed", path);
-                else if (i >= WARM_UP)
-                        figure_add(figure, (double)took / 1000);
-                if (bench->pause_ms)
-                        node_pause(&bench->node, bench->pause_ms);
-        }
-        rpc_client_close(caller.client);
-        return rc;
-}
-
-/* ---- the devices, as ListAndWatch says ---- */
-
-struct ids {
-        struct caller caller;
-        struct arena arena;
-        const char **ids;
-        size_t count;
-};
-
-static void on_devices(struct rpc_call *call UNUSED, const uint8_t *message, size_t size, void *data)
-{
-        struct ids *ids = data;
-        V1beta1__ListAndWatchResponse *response = v1beta1__list_and_watch_response__unpack(NULL, size, message);
-
-        if (response && !ids->count) {
-                ids->ids = ARENA_ARRAY(&ids->arena, const char *, response->n_devices);
-                for (size_t i = 0; i < response->n_devices; i++)
-                        ids->ids[ids->count++] = arena_strdup(&ids->arena, response->devices[i]->id);
-        }
-        v1beta1__list_and_watch_response__free_unpacked(response, NULL);
-}
-
-static void on_devices_ended(
-        struct rpc_call *call UNUSED, enum rpc_status status UNUSED, const char *text UNUSED, void *data)
-{
-        ((struct ids *)data)->caller.has_ended = true;
-}
-
-static bool has_ids(void *data)
-{
-        const struct ids *ids = data;
-
-        return ids->count > 0 || ids->caller.has_ended;
-}
-
-/* Reads every id over a connection of its own, and shuffles them: kubelet's candidates come from a Go map. */
-static int read_ids(struct ids *ids, struct bench *bench)
-{
-        static const struct rpc_handlers handlers = {.message = on_devices, .ended = on_devices_ended};
-        struct rpc_message *empty = rpc_message_new(0);
-        uint32_t random = 1;
-
-        *ids = (struct ids){0};
-        if (open_caller(&ids->caller, bench) < 0)
-                return -1;
-        rpc_client_call(ids->caller.client, NULL, "/v1beta1.DevicePlugin/ListAndWatch", empty, 0, &handlers, ids);
-        rpc_message_unref(empty);
-        sim_node_wait(&bench->node.sim, has_ids, ids, CALL_TIMEOUT_MS);
-        rpc_client_close(ids->caller.client);
-        if (!ids->count)
-                return error_set(&bench->err, ERROR_TIMEOUT, "no device list came");
-        for (size_t i = ids->count; i > 1; i--) {
-                size_t at;
-                const char *id = ids->ids[i - 1];
-
-                random = random * 1664525U + 1013904223U;
-                at = (random >> 8) % i;
-                ids->ids[i - 1] = ids->ids[at];
-                ids->ids[at] = id;
-        }
-        return 0;
-}
-
-/* ---- Allocate, GetPreferredAllocation ---- */
-
-static int allocate_all(struct bench *bench, struct figure *figure)
-{
-        struct rpc_message **requests;
-        struct ids ids;
-        int rc;
-
-        if (read_ids(&ids, bench) < 0)
-                return -1;
-        requests = ARENA_ARRAY(&ids.arena, struct rpc_message *, ids.count);
-        for (size_t i = 0; i < ids.count; i++)
-                requests[i] = request_allocate(&ids.ids[i], 1);
-        rc = run_calls(bench, "/v1beta1.DevicePlugin/Allocate", requests, ids.count, figure);
-        for (size_t i = 0; i < ids.count; i++)
-                rpc_message_unref(requests[i]);
-        arena_done(&ids.arena);
-        return rc;
-}
+/* ---- Allocate, GetPreferredAllocation, ListAndWatch ---- */
 
 static int measure_allocate(struct bench *bench)
 {
         struct figure figure = {.name = "allocate", .unit = "us"};
-        int rc = allocate_all(bench, &figure);
+        int rc = calls_allocate(&bench->node, &bench->calls, &figure, &bench->err);
 
         figure_print(&figure);
         return rc;
@@ -219,21 +61,27 @@ static int measure_allocate(struct bench *bench)
 static int measure_prefer(struct bench *bench)
 {
         struct figure figure = {.name = "prefer", .unit = "us"};
-        struct rpc_message *request;
-        struct ids ids;
-        int rc;
+        int rc = calls_prefer(&bench->node, &bench->calls, &figure, &bench->err);
 
-        if (read_ids(&ids, bench) < 0)
-                return -1;
-        request = request_prefer(ids.ids, ids.count, bench->wanted);
-        rc = run_calls(bench, "/v1beta1.DevicePlugin/GetPreferredAllocation", &request, 1, &figure);
-        rpc_message_unref(request);
         figure_print(&figure);
-        arena_done(&ids.arena);
         return rc;
 }
 
-/* ---- memory ---- */
+static int measure_list(struct bench *bench)
+{
+        struct figure figure = {.name = "list", .unit = "us"};
+        int rc = calls_list(&bench->node, &bench->calls, &figure, &bench->err);
+
+        figure_print(&figure);
+        return rc;
+}
+
+/* ---- memory, and what it takes of the processor ---- */
+
+static pid_t agent_pid(const struct bench *bench)
+{
+        return bench->node.sim.agent->process.pid;
+}
 
 static int print_memory(struct bench *bench, const char *when)
 {
@@ -241,11 +89,14 @@ static int print_memory(struct bench *bench, const char *when)
         _free_ char *rss = xasprintf("rss_%s", when);
         _free_ char *private = xasprintf("private_%s", when);
         _free_ char *simulator = xasprintf("simulator_%s", when);
+        _free_ char *real = realpath(bench->options.library, NULL); /* as the kernel names it */
         struct process_memory memory;
         struct process_memory library;
 
-        if (process_memory(bench->node.sim.agent->process.pid, NULL, &memory, &bench->err) < 0 ||
-                process_memory(bench->node.sim.agent->process.pid, bench->options.library, &library, &bench->err) < 0)
+        if (!real)
+                return error_errno(&bench->err, errno, "find '%s'", bench->options.library);
+        if (process_memory(agent_pid(bench), NULL, &memory, &bench->err) < 0 ||
+                process_memory(agent_pid(bench), real, &library, &bench->err) < 0)
                 return -1;
         figure_print_one(pss, "KiB", memory.pss_kib);
         figure_print_one(rss, "KiB", memory.rss_kib);
@@ -256,14 +107,22 @@ static int print_memory(struct bench *bench, const char *when)
 
 static int measure_memory(struct bench *bench)
 {
+        const double n_calls = bench->calls.count + CALLS_WARM_UP;
         struct figure ignored = {0};
+        uint64_t before;
+        uint64_t after;
         int rc;
 
-        if (print_memory(bench, "registered") < 0)
+        if (print_memory(bench, "registered") < 0 || process_cpu(agent_pid(bench), &before, &bench->err) < 0)
                 return -1;
-        rc = allocate_all(bench, &ignored);
+        rc = calls_allocate(&bench->node, &bench->calls, &ignored, &bench->err);
         free(ignored.samples);
-        return rc < 0 ? -1 : print_memory(bench, "allocated");
+        node_pause(&bench->node, LOG_PAUSE_MS); /* what follows the last answer */
+        if (rc < 0 || process_cpu(agent_pid(bench), &after, &bench->err) < 0)
+                return -1;
+        figure_print_one("cpu_registered", "ms", (double)before / 1e6);
+        figure_print_one("cpu_allocate", "us", (double)(after - before) / 1000 / n_calls);
+        return print_memory(bench, "allocated");
 }
 
 /* ---- Xid ---- */
@@ -284,7 +143,9 @@ static bool has_fewer(void *data)
 static int measure_xid(struct bench *bench)
 {
         struct figure figure = {.name = "xid_to_list", .unit = "ms"};
+        struct figure shares = {.name = "xid_shares", .unit = "shares"};
 
+        node_pause(&bench->node, XID_PAUSE_MS);
         for (unsigned int i = 0; i < bench->options.gpus; i++) {
                 struct count count = {bench->node.sim.kubelet, 0};
                 int64_t started = clock_ns();
@@ -292,11 +153,13 @@ static int measure_xid(struct bench *bench)
                 count.before = kubelet_allocatable(count.kubelet, NODE_RESOURCE);
                 if (node_add_xid(&bench->node, &bench->err) < 0)
                         return -1;
-                if (!sim_node_wait(&bench->node.sim, has_fewer, &count, CALL_TIMEOUT_MS))
+                if (!sim_node_wait(&bench->node.sim, has_fewer, &count, CALLS_TIMEOUT_MS))
                         return error_set(&bench->err, ERROR_TIMEOUT, "the Xid of GPU %u changed no device list", i);
                 figure_add(&figure, (double)(bench->node.list_ns - started) / 1e6);
+                figure_add(&shares, (double)(count.before - kubelet_allocatable(count.kubelet, NODE_RESOURCE)));
         }
         figure_print(&figure);
+        figure_print(&shares);
         return 0;
 }
 
@@ -310,10 +173,10 @@ static int measure_idle(struct bench *bench)
 
         node_pause(&bench->node, 3000);
         started = clock_ns();
-        if (process_switches(bench->node.sim.agent->process.pid, &before, &bench->err) < 0)
+        if (process_switches(agent_pid(bench), &before, &bench->err) < 0)
                 return -1;
         node_pause(&bench->node, (uint64_t)bench->seconds * 1000);
-        if (process_switches(bench->node.sim.agent->process.pid, &after, &bench->err) < 0)
+        if (process_switches(agent_pid(bench), &after, &bench->err) < 0)
                 return -1;
         figure_print_one("idle_wakeups", "/s", (double)(after - before) * 1e9 / (double)(clock_ns() - started));
         return 0;
@@ -331,10 +194,10 @@ static int measure_usage(struct bench *bench)
 
         node_pause(&bench->node, 3000);
         started = clock_ns();
-        if (process_cpu(bench->node.sim.agent->process.pid, &before, &bench->err) < 0)
+        if (process_cpu(agent_pid(bench), &before, &bench->err) < 0)
                 return -1;
         node_pause(&bench->node, (uint64_t)bench->seconds * 1000);
-        if (process_cpu(bench->node.sim.agent->process.pid, &after, &bench->err) < 0 ||
+        if (process_cpu(agent_pid(bench), &after, &bench->err) < 0 ||
                 process_memory(bench->node.sim.agent->process.pid, NULL, &memory, &bench->err) < 0)
                 return -1;
         figure_print_one("usage_cpu", "%", (double)(after - before) * 100 / (double)(clock_ns() - started));
@@ -375,6 +238,15 @@ static int measure_update(struct bench *bench)
 {
         struct figure figure = {.name = "update", .unit = "ms"};
         int rc = outage_of_updates(&bench->node, bench->times, &figure, &bench->err);
+
+        figure_print(&figure);
+        return rc;
+}
+
+static int measure_restart(struct bench *bench)
+{
+        struct figure figure = {.name = "restart", .unit = "ms"};
+        int rc = outage_of_restarts(&bench->node, bench->times, &figure, &bench->err);
 
         figure_print(&figure);
         return rc;
@@ -421,7 +293,7 @@ static int measure_line(struct bench *bench)
  */
 static int measure_log(struct bench *bench)
 {
-        bench->pause_ms = LOG_PAUSE_MS;
+        bench->calls.pause_ms = LOG_PAUSE_MS;
         return measure_allocate(bench) < 0 ? -1 : measure_line(bench);
 }
 
@@ -468,8 +340,9 @@ static const struct measure {
         bool has_processes;
 } measures[] = {
         {"start", measure_start, "from making the process to Register, and to the first device list"},
-        {"memory", measure_memory, "after registration, and after --calls allocations"},
+        {"memory", measure_memory, "after registration, and after --calls allocations, and what these took of a core"},
         {"allocate", measure_allocate, "Allocate of one device, one call after the other"},
+        {"list", measure_list, "ListAndWatch until the first list, each time over a new connection"},
         {"prefer", measure_prefer, "GetPreferredAllocation of --wanted among all devices"},
         {"xid", measure_xid, "from writing an event to the scenario to the list that says it"},
         {"idle", measure_idle, "wake-ups a second of all threads, over --seconds"},
@@ -479,6 +352,7 @@ static const struct measure {
         {"no-usage", measure_usage, "the same with nothing read",
                 .agent_options = {"--metrics-address=127.0.0.1:0", "--usage-interval=off"}, .has_processes = true},
         {"update", measure_update, "kubelet without a device while another agent takes over, --times"},
+        {"restart", measure_restart, "kubelet without a device while the agent is ended and started again, --times"},
         {"kill", measure_kill, "from the end of the agent by -9 until all devices are back, --times",
                 .agent_options = {"--restart-after-crash=always"}},
         {"slow-log", measure_log, "Allocate with a pause after each; each line of the log goes to the disk at once",
@@ -491,7 +365,8 @@ static int usage(void)
 {
         printf("usage: bench-agent --agent=PROGRAM --library=NVML --mps-programs=FOLDER [OPTION...] MEASURE\n\n"
                "Starts a node of simulated GPUs with the agent on it, measures one thing, prints figures (bench/figure.h).\n\n"
-               "  --gpus=N --replicas=N    of the node (8, 48); 1 replica: not shared, above 48: by time-slicing\n"
+               "  --drop-in                PROGRAM is one in the place of nvidia-device-plugin, started as it is (sim/node.h)\n"
+               "  --gpus=N --replicas=N    of the node (8, 48); 1 replica: not shared, above 48 or a drop-in: by time-slicing\n"
                "  --calls=N                requests (10000)\n"
                "  --wanted=N               devices a preference is asked for (1)\n"
                "  --seconds=N              of idling (12)\n"
@@ -507,14 +382,15 @@ static const struct measure *parse(struct bench *bench, int argc, char **argv)
                 {"library", required_argument, NULL, 'l'}, {"mps-programs", required_argument, NULL, 'm'},
                 {"gpus", required_argument, NULL, 'g'}, {"replicas", required_argument, NULL, 'r'},
                 {"calls", required_argument, NULL, 'c'}, {"wanted", required_argument, NULL, 'w'},
-                {"seconds", required_argument, NULL, 's'}, {"times", required_argument, NULL, 't'}, {0}};
+                {"seconds", required_argument, NULL, 's'}, {"times", required_argument, NULL, 't'},
+                {"drop-in", no_argument, NULL, 'd'}, {0}};
         unsigned int *number = NULL;
         int option;
 
         bench->options.gpus = 8;
         bench->options.replicas = 48;
-        bench->calls = 10000;
-        bench->wanted = 1;
+        bench->calls.count = 10000;
+        bench->calls.wanted = 1;
         bench->seconds = 12;
         bench->times = 5;
         while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -528,6 +404,9 @@ static const struct measure *parse(struct bench *bench, int argc, char **argv)
                 case 'l':
                         bench->options.library = optarg;
                         continue;
+                case 'd':
+                        bench->options.is_drop_in = true;
+                        continue;
                 case 'g':
                         number = &bench->options.gpus;
                         break;
@@ -535,10 +414,10 @@ static const struct measure *parse(struct bench *bench, int argc, char **argv)
                         number = &bench->options.replicas;
                         break;
                 case 'c':
-                        number = &bench->calls;
+                        number = &bench->calls.count;
                         break;
                 case 'w':
-                        number = &bench->wanted;
+                        number = &bench->calls.wanted;
                         break;
                 case 's':
                         number = &bench->seconds;

@@ -46,7 +46,8 @@ static char *make_mps_scenario(const struct node_options *options)
 
 static bool is_mps(const struct node_options *options)
 {
-        return options->replicas > 1 && options->replicas <= 48 && options->gpus <= MPS_GPUS_MAX;
+        return !options->is_drop_in && options->replicas > 1 && options->replicas <= 48 &&
+               options->gpus <= MPS_GPUS_MAX;
 }
 
 /* MPS with weighted shares, where it may be: that makes the longest answers. */
@@ -143,6 +144,7 @@ int node_start(struct node *node, uv_loop_t *loop, const struct node_options *op
                 .mps_scenario = mps_scenario,
                 .agent_options = {options->agent_options[0], options->agent_options[1]},
                 .syncs_log = options->syncs_log,
+                .is_drop_in = options->is_drop_in,
                 .kubelet = {.on_register = on_register, .on_change = on_change, .data = node},
         };
 
@@ -179,7 +181,7 @@ char *node_plugin_socket(const struct node *node)
         if (!directory)
                 return NULL;
         while (!path && (entry = readdir(directory)))
-                if (strncmp(entry->d_name, "warpshare-", 10) == 0 && strstr(entry->d_name, ".sock"))
+                if (strcmp(entry->d_name, "kubelet.sock") != 0 && strstr(entry->d_name, ".sock"))
                         path = xasprintf("%s/%s", node->sim.kubelet_directory, entry->d_name);
         closedir(directory);
         return path;

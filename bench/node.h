@@ -17,7 +17,8 @@ struct node_options {
         const pid_t *processes; /* on the GPUs in turn; NULL: none */
         unsigned int n_processes;
         const char *agent_options[2];
-        bool syncs_log; /* sim/node.h */
+        bool syncs_log;  /* sim/node.h, also the next */
+        bool is_drop_in; /* without MPS */
 };
 
 struct node {

@@ -77,3 +77,13 @@ int outage_of_kills(struct node *node, unsigned int times, struct figure *figure
         }
         return 0;
 }
+
+int outage_of_restarts(struct node *node, unsigned int times, struct figure *figure, struct error *err)
+{
+        for (unsigned int i = 0; i < times; i++) {
+                if (settle(node, err) < 0 || sim_node_restart_agent(&node->sim, err) < 0 || wait_back(node, err) < 0)
+                        return -1;
+                figure_add(figure, (double)(node->back_ns - node->gone_ns) / 1e6);
+        }
+        return 0;
+}

@@ -17,3 +17,6 @@ int outage_of_updates(struct node *node, unsigned int times, struct figure *figu
  * all devices are back.
  */
 int outage_of_kills(struct node *node, unsigned int times, struct figure *figure, struct error *err) MUST_USE;
+
+/* The agent is told to end |times| times, and started again when it has. As for updates. */
+int outage_of_restarts(struct node *node, unsigned int times, struct figure *figure, struct error *err) MUST_USE;

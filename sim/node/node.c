@@ -8,10 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "io/loop.h"
+
+#define KUBELET_FOLDER "/var/lib/kubelet"
 
 /* ---- the folder ---- */
 
@@ -51,6 +54,7 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
 {
         char template[] = "/tmp/warpshare-node-XXXXXX";
         _free_ char *shm = NULL;
+        _free_ char *kubelet = NULL;
 
         if (!mkdtemp(template))
                 return error_errno(err, errno, "create '%s'", template);
@@ -69,18 +73,21 @@ static int make_folder(struct sim_node *node, const struct sim_node_options *opt
         node->mps_scenario = xasprintf("%s/mps.conf", node->folder);
         node->driver_root = xasprintf("%s/driver", node->folder);
         node->cdi_root = xasprintf("%s/cdi", node->folder);
-        node->kubelet_directory = xasprintf("%s/device-plugins", node->folder);
-        node->pod_resources_directory = xasprintf("%s/pod-resources", node->folder);
+        kubelet = node->is_drop_in ? xstrdup(KUBELET_FOLDER) : xstrdup(node->folder);
+        node->kubelet_directory = xasprintf("%s/device-plugins", kubelet);
+        node->pod_resources_directory = xasprintf("%s/pod-resources", kubelet);
         node->pod_resources = xasprintf("%s/kubelet.sock", node->pod_resources_directory);
         if (mkdir(node->scenario_directory, 0750) < 0)
                 return error_errno(err, errno, "create '%s'", node->scenario_directory);
         /* On a real node `warpshare mps mount-shm` mounts it, which needs root. */
         if (file_make_folder(shm, err) < 0)
                 return -1;
-        if (mkdir(node->kubelet_directory, 0750) < 0)
-                return error_errno(err, errno, "create '%s'", node->kubelet_directory);
-        if (mkdir(node->pod_resources_directory, 0750) < 0)
-                return error_errno(err, errno, "create '%s'", node->pod_resources_directory);
+        if (node->is_drop_in && access(node->kubelet_directory, F_OK) == 0)
+                return error_set(err, ERROR_INVALID, "'%s' is there already: mount an empty folder at /var/lib before",
+                        node->kubelet_directory);
+        if (file_make_folder(node->kubelet_directory, err) < 0 ||
+                file_make_folder(node->pod_resources_directory, err) < 0)
+                return -1;
         if (options->n_device_nodes && make_driver(node, options, err) < 0)
                 return -1;
         if (options->mps_programs &&
@@ -182,6 +189,19 @@ static int start_cluster(struct sim_node *node, struct error *err)
                 err);
 }
 
+static int start_drop_in(struct sim_node *node, struct sim_process *process, struct error *err)
+{
+        _free_ char *config = xasprintf("--config-file=%s", node->config);
+        _free_ char *scenario = xasprintf("WARPSHARE_SIM_SCENARIO=%s", node->scenario);
+        _free_ char *folder = file_folder(node->library);
+        _free_ char *libraries = xasprintf("LD_LIBRARY_PATH=%s", folder);
+        char *arguments[] = {node->program, config, NULL};
+        char *environment[] = {libraries, scenario, NULL};
+
+        node->started_ns = (int64_t)uv_hrtime();
+        return start(process, node, arguments, environment, node->log, 0, err);
+}
+
 static int start_agent(struct sim_node *node, struct sim_process *process, struct error *err)
 {
         _free_ char *config = xasprintf("--config-file=%s", node->config);
@@ -209,6 +229,8 @@ static int start_agent(struct sim_node *node, struct sim_process *process, struc
         char *environment[] = {scenario, NULL};
         size_t count = 13;
 
+        if (node->is_drop_in)
+                return start_drop_in(node, process, err);
         for (size_t i = 0; i < ARRAY_SIZE(node->agent_options) && node->agent_options[i]; i++)
                 arguments[count++] = node->agent_options[i];
         if (node->cluster) {
@@ -248,6 +270,7 @@ int sim_node_start(struct sim_node *node, const struct sim_node_options *options
                 .library = xstrdup(options->library),
                 .mps_programs = options->mps_programs ? xstrdup(options->mps_programs) : NULL,
                 .syncs_log = options->syncs_log,
+                .is_drop_in = options->is_drop_in,
                 .agent = node->agents,
         };
         for (size_t i = 0; i < ARRAY_SIZE(node->agent_options); i++)

@@ -14,6 +14,11 @@
 #include "sim/kubelet/dra.h"
 #include "sim/kubelet/kubelet.h"
 
+/*
+ * |is_drop_in|: |agent| is any program that takes the place of NVIDIA's plugin, also that itself. It gets the
+ * configuration file, finds |library| by its usual name in LD_LIBRARY_PATH, which is the library's folder, and nothing
+ * else is told to it. So kubelet's folder is the usual one: have something of your own mounted at /var/lib.
+ */
 struct sim_node_options {
         uv_loop_t *loop;
         const char *agent;              /* the program */
@@ -25,6 +30,7 @@ struct sim_node_options {
         unsigned int n_device_nodes;    /* GPUs of the driver; 0: there is none but NVML */
         const char *driver_version;     /* that of the scenario */
         const char *agent_options[2];   /* more for the agent; NULL: none */
+        bool is_drop_in;                /* below */
         bool has_dra;                   /* it is in a cluster, and kubelet looks for DRA drivers */
         bool syncs_log;                 /* each line of the agent's log is on the disk before the write returns */
         struct kubelet_options kubelet; /* its callbacks; the rest is filled in */
@@ -52,6 +58,7 @@ struct sim_node {
         char *mps_programs;     /* NULL: none */
         char *agent_options[2]; /* NULL: none */
         bool syncs_log;
+        bool is_drop_in;
         char *folder; /* removed at the end */
         char *scenario_directory;
         char *scenario; /* paths of the files in it */
