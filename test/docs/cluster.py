@@ -96,6 +96,8 @@ def _paths(words, files):
 
 
 def _make(words):
+    if '-C' in words:
+        return  # of somebody else's Makefile
     targets = re.findall(r'^([a-z]+):', load('Makefile'), re.MULTILINE)
     for word in words[1:]:
         if '=' not in word and not word.startswith('-') and word not in targets:
