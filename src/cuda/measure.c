@@ -1,7 +1,6 @@
 #include "cuda/measure.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -352,7 +351,8 @@ static int await_work(struct work *work, struct error *err)
 
 static int wait_until(double begin_at, struct error *err)
 {
-        struct timespec until = {.tv_sec = (time_t)begin_at, .tv_nsec = (long)(fmod(begin_at, 1) * 1e9)};
+        const time_t second = (time_t)begin_at;
+        struct timespec until = {.tv_sec = second, .tv_nsec = (long)((begin_at - (double)second) * 1e9)};
 
         if (begin_at <= 0)
                 return 0;

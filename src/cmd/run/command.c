@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -102,7 +101,7 @@ static bool read_part(const char *text, unsigned int *ret)
         part = strtod(text, &end);
         if (!length || *end || errno || !(part > 0) || part > 1 || text[strspn(text, "0123456789.")])
                 return false;
-        *ret = (unsigned int)lround(part * 1000);
+        *ret = (unsigned int)(part * 1000 + 0.5);
         return *ret > 0;
 }
 

@@ -173,8 +173,12 @@ static const char *sparkline(
         for (size_t i = count; i-- > 0;) {
                 double highest = NAN;
 
-                for (size_t j = i * minutes; j < (i + 1) * minutes && j < history->n_values; j++)
-                        highest = fmax(highest, history->values[history->n_values - 1 - j]);
+                for (size_t j = i * minutes; j < (i + 1) * minutes && j < history->n_values; j++) {
+                        const double value = history->values[history->n_values - 1 - j];
+
+                        if (!(value <= highest)) /* either may be missing */
+                                highest = isnan(value) ? highest : value;
+                }
                 if (isnan(highest / whole))
                         strbuf_putc(&text, ' ');
                 else
