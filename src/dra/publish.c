@@ -31,9 +31,10 @@ struct dra_publisher {
 
         struct arena arena; /* of |layout| */
         const struct dra_layout *layout;
-        json_t *wanted; /* NULL: to be made */
+        bool is_layout_old;
+        json_t *wanted; /* NULL: to be made; only while something is to be done, since it is as large as what is there */
         json_t *there;  /* {name: ResourceSlice} */
-        json_t *accepted;
+        json_t *accepted; /* only where the server changed something */
         struct kube_watch *watch;
         bool is_synced;
         bool had_trouble;
@@ -60,10 +61,16 @@ static void arm(struct dra_publisher *publisher, uint64_t ms)
         uv_timer_start(&publisher->timer, on_timer, ms, 0);
 }
 
-static void change(struct dra_publisher *publisher)
+static void forget_wanted(struct dra_publisher *publisher)
 {
         json_decref(publisher->wanted);
         publisher->wanted = NULL;
+}
+
+static void change(struct dra_publisher *publisher)
+{
+        forget_wanted(publisher);
+        publisher->is_layout_old = true;
         if (!publisher->call)
                 arm(publisher, 0);
 }
@@ -245,8 +252,11 @@ static void read_back(struct dra_publisher *publisher, json_t *object)
         if (!kept) /* no ResourceSlice: the watch will bring it */
                 return;
         json_object_set(publisher->there, publisher->sent_name, object);
-        json_object_set_new(publisher->accepted, publisher->sent_name,
-                json_pack("{s: O, s: O}", "sent", publisher->sent, "kept", kept));
+        if (dra_slices_are_same(publisher->sent, kept))
+                json_object_del(publisher->accepted, publisher->sent_name);
+        else
+                json_object_set_new(publisher->accepted, publisher->sent_name,
+                        json_pack("{s: O, s: O}", "sent", publisher->sent, "kept", kept));
         dra_slices_dropped(&features, publisher->sent, kept);
         if (memcmp(&features, &publisher->features, sizeof(features)) != 0) {
                 publisher->features = features;
@@ -272,6 +282,7 @@ static void on_written(const struct kube_answer *answer, void *data)
                 return;
         publisher->backoff.failures = 0;
         read_back(publisher, answer->object);
+        keep_sent(publisher, "", NULL);
         arm(publisher, 0);
 }
 
@@ -406,13 +417,18 @@ static void drop_layout(struct dra_publisher *publisher)
 {
         publisher->layout = NULL;
         arena_done(&publisher->arena);
-        json_decref(publisher->wanted);
-        publisher->wanted = NULL;
+        forget_wanted(publisher);
 }
 
-static void make_wanted(struct dra_publisher *publisher)
+static void make_slices(struct dra_publisher *publisher)
 {
         const struct dra_slices_options slices = slices_options(publisher);
+
+        publisher->wanted = dra_slices_build(publisher->layout, &slices);
+}
+
+static void make_layout(struct dra_publisher *publisher)
+{
         struct dra_options options = publisher->wish;
 
         options.features.consumable_capacity &= publisher->features.consumable_capacity && !publisher->is_refused;
@@ -420,7 +436,8 @@ static void make_wanted(struct dra_publisher *publisher)
         options.features.device_taints &= publisher->features.device_taints;
         drop_layout(publisher);
         publisher->layout = dra_layout_build(&publisher->arena, publisher->inventory, &options);
-        publisher->wanted = dra_slices_build(publisher->layout, &slices);
+        publisher->is_layout_old = false;
+        make_slices(publisher);
         if (publisher->layout->is_safe && !publisher->has_warned && !publisher->is_refused)
                 log_warn("the API server lacks a feature that sharing needs; the safe layout is offered instead",
                         LOG_STR("DRAConsumableCapacity", publisher->features.consumable_capacity ? "on" : "off"),
@@ -441,6 +458,7 @@ static void reconcile(struct dra_publisher *publisher)
         switch (action.step) {
         case DRA_STEP_NONE:
                 publisher->backoff.failures = 0;
+                forget_wanted(publisher);
                 if (!publisher->is_at_rest) {
                         publisher->is_at_rest = true;
                         publisher->options.done(NULL, publisher->options.data);
@@ -472,8 +490,10 @@ static void go_on(struct dra_publisher *publisher)
         } else if (!publisher->watch) {
                 begin_watch(publisher);
         } else if (publisher->is_synced) {
-                if (!publisher->wanted)
-                        make_wanted(publisher);
+                if (!publisher->layout || publisher->is_layout_old)
+                        make_layout(publisher);
+                else if (!publisher->wanted)
+                        make_slices(publisher);
                 reconcile(publisher);
         }
 }
@@ -505,7 +525,7 @@ void dra_publisher_put(
         publisher->backoff.failures = 0;
         drop_layout(publisher); /* it was made of the inventory before */
         if (publisher->has_probed)
-                make_wanted(publisher);
+                make_layout(publisher);
         if (!publisher->call)
                 arm(publisher, 0);
 }
