@@ -77,6 +77,7 @@ void agent_stop(struct agent *agent, int status)
         uv_close((uv_handle_t *)&agent->retry, NULL);
         uv_close((uv_handle_t *)&agent->cdi_retry, NULL);
         uv_close((uv_handle_t *)&agent->restart, NULL);
+        uv_close((uv_handle_t *)&agent->tidy, NULL);
         agent->configs = agent_config_close(agent->configs);
         agent->metrics = metrics_http_close(agent->metrics);
         agent->access = agent_access_close(agent->access);
@@ -370,6 +371,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         init_timer(&agent, &agent.retry);
         init_timer(&agent, &agent.cdi_retry);
         init_timer(&agent, &agent.restart);
+        init_timer(&agent, &agent.tidy);
         /* Signals come first: an early SIGHUP waits until the agent can handle it, instead of ending the process. */
         if (signals_listen(&agent.signals, &agent.loop, on_agent_signal, &agent, &err) < 0 ||
                 agent_config_new(&agent.configs, &configs, &err) < 0)

@@ -36,6 +36,9 @@
 #define AGENT_RETRY_MS UINT64_C(1000)
 #define AGENT_RETRY_MAX_MS UINT64_C(60000)
 
+/* After a plan came into force: by then it is written and told everywhere. */
+#define AGENT_TIDY_MS UINT64_C(10000)
+
 struct agent {
         uv_loop_t loop;
         const struct option_set *options;
@@ -78,6 +81,7 @@ struct agent {
         bool has_reported_crash;
         struct restart restarts; /* so far */
         uv_timer_t restart;
+        uv_timer_t tidy;
         struct complaint bad_restart;
         struct complaint bad_events;
         uint64_t hangs_total;

@@ -2,6 +2,7 @@
  * The monitor's inventory and the configuration make a generation, whose plan goes to the ledger, the plugins and the
  * DRA driver; changes of health go there, too. If a generation cannot be built, the one in force stays.
  */
+#include <malloc.h>
 #include <string.h>
 
 #include "agent/hangs.h"
@@ -235,6 +236,12 @@ static void agent_refuse(struct agent *agent, struct inventory *inventory, const
         uv_timer_start(&agent->retry, agent_on_retry, agent->retry_ms, 0);
 }
 
+/* What the change took for a moment goes back to the kernel; free() keeps pages that lie between others. */
+static void on_tidy(uv_timer_t *timer UNUSED)
+{
+        malloc_trim(0);
+}
+
 static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
@@ -255,6 +262,7 @@ static void put_in_force(struct agent *agent, struct generation *next)
         agent_config_in_force(agent->configs);
         agent->retry_ms = 0;
         uv_timer_stop(&agent->retry);
+        uv_timer_start(&agent->tidy, on_tidy, AGENT_TIDY_MS, 0);
         agent_check_cdi(agent);
 }
 

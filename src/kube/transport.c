@@ -20,6 +20,7 @@
 #define KEEPALIVE_IDLE_S 30L
 #define KEEPALIVE_INTERVAL_S 10L
 #define UNCONFIRMED_MS 30000U
+#define UPLOAD_BUFFER 16384L /* libcurl's least */
 
 struct transport {
         struct transport_options options;
@@ -434,6 +435,7 @@ static void set_callbacks(struct transfer *transfer)
         curl->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
         curl->easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
         curl->easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, transport);
+        curl->easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BUFFER); /* otherwise 64 KiB for each body */
         curl->easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
         curl->easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
         curl->easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
