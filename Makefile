@@ -8,9 +8,10 @@ SOAK_ARGS ?=
 DEMO_ARGS ?=
 IMAGE_ARGS ?=
 DIST_ARGS ?=
+GPU_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit plain asan tsan valgrind fuzz coverage soak bench fmt lint manifests picture site dist clean help bootstrap
+.PHONY: all run image check unit plain asan tsan valgrind fuzz coverage soak bench fmt lint manifests picture site dist clean help bootstrap gpu
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -67,6 +68,9 @@ soak: $(BUILD)/main/build.ninja ## random work and faults at once for SOAK_SECON
 
 bench: bootstrap ## the budgets: every figure, and the command that made it
 	@bench/run
+
+gpu: all ## on a machine with a GPU: what docs/hardware-notes.md expects is tried, report in build/gpu (GPU_ARGS="--write-notes")
+	@tools/gpu $(GPU_ARGS)
 
 fmt: ## format every C file
 	@git ls-files '*.[ch]' | xargs clang-format-14 -i

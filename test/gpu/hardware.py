@@ -1,10 +1,12 @@
 """The GPU that the tests of this folder run on: this machine's own, or, to test the tests, the simulated one.
 
 No mode of any GPU is changed, nothing is reset. The MPS daemons are this suite's own, in temporary folders, beside whatever
-else uses the GPU. What was seen is printed (`pytest -s`), and appended to the file that WARPSHARE_GPU_REPORT names.
+else uses the GPU. What was seen is printed (`pytest -s`). What fills a row of docs/hardware-notes.md goes into the file that
+WARPSHARE_GPU_FACTS names, for tools/gpu.
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +14,6 @@ import tempfile
 import time
 
 import pytest
-import yaml
 
 WARPSHARE = os.environ['WARPSHARE']
 SIMULATED = os.environ.get('WARPSHARE_GPU_SIMULATED') == '1'
@@ -32,10 +33,28 @@ SM_TOLERANCE = 2   # GRANTED_SM_TOLERANCE
 def say(text, **values):
     line = text + ': ' + ', '.join('%s=%s' % item for item in values.items())
     print(line, flush=True)
-    report = os.environ.get('WARPSHARE_GPU_REPORT')
-    if report:
-        with open(report, 'a', encoding='utf-8') as file:
-            file.write(line + '\n')
+
+
+def note(**fact):
+    path = os.environ.get('WARPSHARE_GPU_FACTS')
+    if path:
+        with open(path, 'a', encoding='utf-8') as file:
+            file.write(json.dumps(fact) + '\n')
+
+
+def seen(row, text):
+    """The fact of that number in docs/hardware-notes.md, as it is here."""
+    print('fact %d: %s' % (row, text), flush=True)
+    note(row=row, text=text)
+
+
+def driver():
+    """The version of its kernel module."""
+    try:
+        with open('/proc/driver/nvidia/version', encoding='utf-8') as file:
+            return next(iter(re.findall(r'\b\d{3}\.\d+(?:\.\d+)?\b', file.read())), 'unknown')
+    except OSError:
+        return 'unknown'
 
 
 class Result:
@@ -67,6 +86,8 @@ class Hardware:
         return path
 
     def _simulate(self):
+        import yaml  # not where there is a GPU and Python alone
+
         self.environment.update({
             'PATH': os.environ['WARPSHARE_MPS_SIM_FOLDER'] + ':' + os.environ['PATH'],
             'WARPSHARE_CUDA_SIM': self._write('cuda.yaml', yaml.safe_dump({'uuid': SIM_UUID, 'gflops': SIM_GFLOPS})),
@@ -164,6 +185,8 @@ def hardware(tmp_path_factory):
     say('GPU', name=device['name'], uuid=device['uuid'], capability=device['computeCapability'], cuda=device['cuda'],
         sms=first.json['multiprocessors']['reported'], memory_mib=first.json['memory']['totalMib'],
         simulated='yes' if SIMULATED else 'no')
+    note(gpu=device['name'], driver='simulated' if SIMULATED else driver(), capability=device['computeCapability'])
+    seen(20, 'compiled by the driver for compute capability %s' % device['computeCapability'])
     return made
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hardware import CONTEXT_MIB, DEADLINE, SIMULATED, SM_TOLERANCE, Result, say
+from hardware import CONTEXT_MIB, DEADLINE, SIMULATED, SM_TOLERANCE, Result, say, seen
 from hardware import daemon, hardware, make_daemon  # noqa: F401 -- fixtures
 
 
@@ -23,6 +23,8 @@ def total_sms(hardware):
 def test_without_mps_a_program_has_the_whole_gpu(hardware):
     sms = hardware.facts['multiprocessors']
     say('without MPS', **sms)
+    seen(1, 'NVML %s, CUDA %s' % (sms['unit'] or 'does not tell', sms['reported']))
+    seen(2, '%d of %d' % (sms['atOnce'], sms['reported']))
     assert hardware.facts['mps'] is not True
     assert sms['atOnce'] <= sms['reported'], sms
     if sms['unit'] is None:
@@ -33,6 +35,8 @@ def test_without_mps_a_program_has_the_whole_gpu(hardware):
 def test_a_client_sees_that_mps_is_in_use(hardware, daemon):
     done = hardware.probe('--no-memory', daemon=daemon)
     say('client of MPS', attribute=done.json.get('mps'), **done.json.get('multiprocessors', {}))
+    words = {True: '1', False: '0', None: 'unknown to the driver'}
+    seen(3, 'client %s, without MPS %s' % (words[done.json.get('mps')], words[hardware.facts['mps']]))
     assert done.status == 0, '%s\n%s' % (done, daemon.log())
     assert done.json['mps'] is not False
     assert daemon.ask('get_server_list'), 'no server was started:\n' + daemon.log()
@@ -44,6 +48,9 @@ def test_memory_is_refused_at_the_limit(hardware, daemon, part):
     done = hardware.probe(daemon=daemon, **share(100, limit))
     memory = done.json.get('memory', {})
     say('memory limit', limit=limit, **memory)
+    if memory.get('refused'):
+        seen(4, 'limit %d MiB: %d MiB, then refused' % (limit, memory['allocatedMib']))
+        seen(5, '%d MiB' % (limit - memory['allocatedMib']))
     assert done.status == 0, '%s\n%s' % (done, daemon.log())
     assert memory['refused'] and limit - CONTEXT_MIB <= memory['allocatedMib'] <= limit, memory
 
@@ -54,6 +61,11 @@ def test_sms_are_those_of_the_percentage(hardware, daemon, percentage):
     done = hardware.probe('--no-memory', daemon=daemon, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=str(percentage))
     sms = done.json.get('multiprocessors', {})
     say('SMs of %d %%' % percentage, expected=granted, **sms)
+    if sms:
+        seen(6, '%d %% → %d of %d' % (percentage, sms['reported'], total_sms(hardware)))
+        seen(7, '%d %%: told %d, affinity %s' % (percentage, sms['reported'], sms['affinity']))
+        seen(8, '%d %%: %d' % (percentage, sms['atOnce']))
+        seen(9, '%d %%: %d' % (percentage, sms['seen']))
     assert done.status in (0, 1), '%s\n%s' % (done, daemon.log())
     assert abs(sms['reported'] - granted) <= SM_TOLERANCE, 'CUDA says %s' % sms
     assert sms['atOnce'] <= granted + SM_TOLERANCE, 'measured %s' % sms
@@ -67,6 +79,8 @@ def test_the_daemons_defaults_hold_for_a_client_without_variables(hardware, daem
     say('defaults', limit=limit, read_back=daemon.ask('get_default_device_pinned_mem_limit 0'),
         percentage=daemon.ask('get_default_active_thread_percentage'), allocated=done.json['memory']['allocatedMib'],
         sms=done.json['multiprocessors']['reported'])
+    seen(10, '20 %% and %d MiB: %d SMs, %d MiB' % (
+        limit, done.json['multiprocessors']['reported'], done.json['memory']['allocatedMib']))
     assert limit - CONTEXT_MIB <= done.json['memory']['allocatedMib'] <= limit, done
     assert abs(done.json['multiprocessors']['reported'] - total_sms(hardware) // 5) <= SM_TOLERANCE, done
 
@@ -78,6 +92,8 @@ def test_a_client_cannot_raise_what_the_daemon_allows(hardware, daemon):
     done = hardware.probe('--memory', str(limit + 64), daemon=daemon, **share(90, limit * 4))
     say('a client that asks for more', limit=limit, allocated=done.json['memory']['allocatedMib'],
         sms=done.json['multiprocessors']['reported'])
+    seen(11, 'asked for 90 %% and %d MiB of 20 %% and %d: %d SMs, %d MiB' % (
+        limit * 4, limit, done.json['multiprocessors']['reported'], done.json['memory']['allocatedMib']))
     assert done.json['memory']['allocatedMib'] <= limit, done
     assert done.json['multiprocessors']['reported'] <= total_sms(hardware) // 5 + SM_TOLERANCE, done
 
@@ -87,25 +103,27 @@ def test_shares_of_30_and_70_percent_work_30_to_70(hardware, daemon):
                                   {'daemon': daemon, 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE': '70'})
     part = 100 * small / (small + large)
     say('30 and 70 %', gflops_of_30='%.0f' % small, gflops_of_70='%.0f' % large, part='%.2f %%' % part)
+    seen(12, '%.2f : %.2f' % (part, 100 - part))
     assert part == pytest.approx(30, abs=3), 'the share of 30 %% did %.2f %% of the work' % part
 
 
 def test_k_replicas_are_worth_k_times_one(hardware, daemon):
     memory = hardware.facts['memory']['totalMib'] // 10
-    seen = {}
+    found = {}
     for k in (1, 2, 4):
         limits = share(10 * k, memory * k)
         done = hardware.probe(daemon=daemon, **limits)
         assert done.status == 0, '%s\n%s' % (done, daemon.log())
-        seen[k] = done.json
+        found[k] = done.json
         say('%d of 10 replicas' % k, sms=done.json['multiprocessors']['reported'],
             allocated=done.json['memory']['allocatedMib'], gflops='%.0f' % done.json['throughput']['median'])
-    each = seen[1]['throughput']['median'] / seen[1]['multiprocessors']['reported']
+    each = found[1]['throughput']['median'] / found[1]['multiprocessors']['reported']
     for k in (2, 4):
-        rate = seen[k]['throughput']['median'] / seen[k]['multiprocessors']['reported']
+        rate = found[k]['throughput']['median'] / found[k]['multiprocessors']['reported']
         assert rate == pytest.approx(each, rel=0.1), '%d replicas: %.1f GFLOP/s an SM, one: %.1f' % (k, rate, each)
-        grown = seen[k]['memory']['allocatedMib'] - seen[1]['memory']['allocatedMib']
+        grown = found[k]['memory']['allocatedMib'] - found[1]['memory']['allocatedMib']
         assert grown == pytest.approx((k - 1) * memory, abs=64), '%d replicas: %d MiB more' % (k, grown)
+        seen(13, 'k = %d: %.3f of the rate an SM, %d MiB more' % (k, rate / each, grown))
 
 
 def wait_for_work(hardware, daemon, deadline):
@@ -135,11 +153,15 @@ def test_a_fault_ends_the_neighbours_and_the_unit_recovers(hardware, daemon):
     culprit = hardware.probe('--fault', daemon=daemon)
     done = Result(victim)
     say('fault', culprit=culprit.json.get('fault', culprit.err)[:80], victim=done.json.get('error', {}).get('name'))
+    seen(14, 'the neighbour ended with status %d' % done.status)
     assert culprit.status == 0, culprit
     assert done.status == 3, 'the neighbour was not hit: %s' % done
     began = time.monotonic()
     again = wait_for_work(hardware, daemon, began + DEADLINE)
-    say('after the fault', status=again.status, seconds='%.1f' % (time.monotonic() - began))
+    took = time.monotonic() - began
+    say('after the fault', status=again.status, seconds='%.1f' % took)
+    error = done.json.get('error', {})
+    seen(15, 'error %s, %s; a client works again after %.1f s' % (error.get('code'), error.get('name'), took))
     assert again.status == 0, '%s\n%s' % (again, daemon.log())
 
 
@@ -151,6 +173,7 @@ def test_a_client_is_ended_politely_and_its_neighbour_goes_on(hardware, daemon):
     answer = daemon.ask('terminate_client %s %s' % (daemon.ask('get_server_list').split()[0], victim))
     ended, went_on = Result(goes), Result(stays)
     say('terminate_client', answer=answer, error=ended.json.get('error', {}).get('name'), neighbour=went_on.status)
+    seen(16, 'error %s; the neighbour ended with status %d' % (ended.json.get('error', {}).get('code'), went_on.status))
     assert answer.split()[-1:] == ['0'], answer
     assert ended.status == 3 and ended.json['error']['code'] in (810, 806), ended
     assert went_on.status == 0, went_on
@@ -175,6 +198,7 @@ def test_a_fault_stays_with_the_daemon_of_its_gpu(hardware, make_daemon):
     assert culprit.status == 0, culprit
     done = Result(bystander)
     say('fault on another GPU', bystander=done.status)
+    seen(17, 'the other GPU\'s client ended with status %d' % done.status)
     assert done.status == 0, done
 
 
@@ -191,6 +215,7 @@ def test_mps_against_time_slicing(hardware, daemon):
     say('four programs by time-slicing', gflops=' '.join('%.0f' % rate for rate in sliced))
     say('MPS against time-slicing', at_25_percent='%.3f' % (sum(quarters) / sum(sliced)),
         without_limits='%.3f' % (sum(free) / sum(sliced)))
+    seen(18, '%.3f with 25 %% each, %.3f without limits' % (sum(quarters) / sum(sliced), sum(free) / sum(sliced)))
     assert sum(quarters) > 0.5 * sum(sliced), 'MPS halves the throughput'
 
 
@@ -223,4 +248,5 @@ def test_one_client_too_many_gets_an_error(hardware, daemon):
                 pass
     say('clients until refusal', clients=len(clients) - (refused is not None),
         error=refused.json['error']['name'] if refused else 'none')
+    seen(19, '%d, then %s' % (len(clients) - (refused is not None), refused.json['error']['name'] if refused else 'not refused yet'))
     assert refused is None or refused.json['error']['code'] in (808, 809, 2), refused
