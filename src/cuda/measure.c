@@ -29,6 +29,9 @@
 #define WORK_ROUNDS 4096U
 #define WORK_IN_FLIGHT 4U
 
+#define SWEEP_COPY (64 * MIB)   /* more than the caches of any GPU, together with what it is copied to */
+#define SWEEP_LAUNCH_ROUNDS 16U /* some microseconds */
+
 #define CHECK(call, name) cuda_check(measure->cuda, (call), (name), err)
 
 static double now_on(clockid_t clock)
@@ -322,8 +325,11 @@ int measure_bandwidth(struct measure *measure, double *ret, struct error *err)
 struct work {
         const struct measure *measure;
         CUdeviceptr out;
+        CUdeviceptr from; /* 0: multiply-adds instead of a copy */
         unsigned int blocks;
-        double each; /* 10^9 operations a launch */
+        uint32_t rounds;
+        unsigned int in_flight;
+        double each; /* 10^9 operations a launch, or what else is counted */
         CUevent events[WORK_IN_FLIGHT];
         unsigned int launched;
         unsigned int completed;
@@ -332,20 +338,22 @@ struct work {
 static int launch_work(struct work *work, struct error *err)
 {
         const struct measure *measure = work->measure;
-        uint32_t rounds = WORK_ROUNDS;
-        void *arguments[] = {&work->out, &rounds};
+        uint64_t count = SWEEP_COPY / 16;
+        void *operations[] = {&work->out, &work->rounds};
+        void *copy[] = {&work->out, &work->from, &count};
 
-        if (launch(measure, KERNEL_WORK, work->blocks, WORK_THREADS, arguments, err) < 0)
+        if (launch(measure, work->from ? KERNEL_COPY : KERNEL_WORK, work->blocks, WORK_THREADS,
+                    work->from ? copy : operations, err) < 0)
                 return -1;
         return CHECK(
-                measure->cuda->event_record(work->events[work->launched++ % WORK_IN_FLIGHT], NULL), "cuEventRecord");
+                measure->cuda->event_record(work->events[work->launched++ % work->in_flight], NULL), "cuEventRecord");
 }
 
 static int await_work(struct work *work, struct error *err)
 {
         const struct measure *measure = work->measure;
 
-        return CHECK(measure->cuda->event_synchronize(work->events[work->completed++ % WORK_IN_FLIGHT]),
+        return CHECK(measure->cuda->event_synchronize(work->events[work->completed++ % work->in_flight]),
                 "cuEventSynchronize");
 }
 
@@ -382,7 +390,7 @@ static int run_work(struct work *work, double seconds, double window, struct mea
         double mark = 0; /* where the window began */
         double in_window = 0;
 
-        while (work->launched < WORK_IN_FLIGHT)
+        while (work->launched < work->in_flight)
                 if (launch_work(work, err) < 0)
                         return -1;
         while (work->completed < work->launched) {
@@ -413,29 +421,105 @@ static int run_work(struct work *work, double seconds, double window, struct mea
         return 0;
 }
 
+/* With a launch to warm up. */
+static int begin_work(struct work *work, double seconds, double window_seconds, double begin_at,
+        struct measure_rate *ret, struct error *err)
+{
+        const struct measure *measure = work->measure;
+        const struct cuda *cuda = measure->cuda;
+        struct work warm;
+
+        for (unsigned int i = 0; i < work->in_flight; i++)
+                if (CHECK(cuda->event_create(&work->events[i], CU_EVENT_BLOCKING_SYNC), "cuEventCreate") < 0)
+                        return -1;
+        warm = *work;
+        if (launch_work(&warm, err) < 0 || await_work(&warm, err) < 0 || wait_until(begin_at, err) < 0 ||
+                run_work(work, seconds, window_seconds, ret, err) < 0)
+                return -1;
+        for (unsigned int i = 0; i < work->in_flight; i++)
+                if (CHECK(cuda->event_destroy(work->events[i]), "cuEventDestroy") < 0)
+                        return -1;
+        return 0;
+}
+
 int measure_work(struct measure *measure, double seconds, double window_seconds, double begin_at,
         struct measure_rate *ret, struct error *err)
 {
         const struct cuda *cuda = measure->cuda;
-        struct work work = {.measure = measure, .blocks = measure->sms * WORK_BLOCKS_PER_SM};
-        struct work warm;
+        struct work work = {.measure = measure,
+                .blocks = measure->sms * WORK_BLOCKS_PER_SM,
+                .rounds = WORK_ROUNDS,
+                .in_flight = WORK_IN_FLIGHT};
 
         work.each = (double)work.blocks * WORK_THREADS * WORK_ROUNDS * KERNEL_WORK_FLOPS / 1e9;
         ret->work = ret->seconds = 0;
         ret->launches = ret->n_samples = 0;
-        if (CHECK(cuda->mem_alloc(&work.out, 4), "cuMemAlloc") < 0)
+        if (CHECK(cuda->mem_alloc(&work.out, 4), "cuMemAlloc") < 0 ||
+                begin_work(&work, seconds, window_seconds, begin_at, ret, err) < 0)
                 return -1;
-        for (unsigned int i = 0; i < WORK_IN_FLIGHT; i++)
-                if (CHECK(cuda->event_create(&work.events[i], CU_EVENT_BLOCKING_SYNC), "cuEventCreate") < 0)
-                        return -1;
-        warm = work;
-        if (launch_work(&warm, err) < 0 || await_work(&warm, err) < 0 || wait_until(begin_at, err) < 0 ||
-                run_work(&work, seconds, window_seconds, ret, err) < 0)
-                return -1;
-        for (unsigned int i = 0; i < WORK_IN_FLIGHT; i++)
-                if (CHECK(cuda->event_destroy(work.events[i]), "cuEventDestroy") < 0)
-                        return -1;
         return CHECK(cuda->mem_free(work.out), "cuMemFree");
+}
+
+/* ---- several loads ---- */
+
+static int run_load(struct work *work, double seconds, double begin_at, struct measure_rate *rate, struct error *err)
+{
+        *rate = (struct measure_rate){0};
+        return begin_work(work, seconds, 0, begin_at, rate, err);
+}
+
+int measure_sweep(
+        struct measure *measure, double seconds, double begin_at, struct measure_sweep *ret, struct error *err)
+{
+        static const struct {
+                const char *name;
+                const char *unit;
+                uint32_t rounds;
+                unsigned int in_flight;
+        } kernels[] = {{"compute", "GFLOP/s", WORK_ROUNDS, WORK_IN_FLIGHT}, {"memory", "GB/s", 0, WORK_IN_FLIGHT},
+                {"launch", "launches/s", SWEEP_LAUNCH_ROUNDS, 1}};
+        static const char *const grids[] = {"small", "medium", "large"};
+        const unsigned int blocks[] = {MAX(measure->sms / 8, 1U), measure->sms * 2, measure->sms * WORK_BLOCKS_PER_SM};
+        const struct cuda *cuda = measure->cuda;
+        struct measure_rate *rate = xcalloc(1, sizeof(*rate));
+        CUdeviceptr from = 0;
+        CUdeviceptr to = 0;
+        int result = -1;
+
+        if (CHECK(cuda->mem_alloc(&from, SWEEP_COPY), "cuMemAlloc") < 0 ||
+                CHECK(cuda->mem_alloc(&to, SWEEP_COPY), "cuMemAlloc") < 0 ||
+                CHECK(cuda->memset_d32(from, 1, SWEEP_COPY / 4), "cuMemsetD32") < 0)
+                goto finish;
+        for (unsigned int i = 0; i < MEASURE_SWEEP_LOADS; i++) {
+                const unsigned int kernel = i / ARRAY_SIZE(grids);
+                const unsigned int grid = i % ARRAY_SIZE(grids);
+                double begin = begin_at > 0 ? begin_at + i * (seconds + MEASURE_SWEEP_PAUSE_S) : 0;
+                struct work work = {.measure = measure,
+                        .out = to,
+                        .from = kernels[kernel].rounds ? 0 : from,
+                        .blocks = blocks[grid],
+                        .rounds = kernels[kernel].rounds,
+                        .in_flight = kernels[kernel].in_flight};
+
+                work.each = work.from ? 2.0 * (double)SWEEP_COPY / 1e9
+                                      : (double)work.blocks * WORK_THREADS * work.rounds * KERNEL_WORK_FLOPS / 1e9;
+                if (kernels[kernel].in_flight == 1)
+                        work.each = 1;
+                /* On a busy machine a load may begin late, but for the first, which waits for everybody's context. */
+                if (i > 0 && begin < now_on(CLOCK_REALTIME))
+                        begin = 0;
+                if (run_load(&work, seconds, begin, rate, err) < 0)
+                        goto finish;
+                ret->loads[i].kernel = kernels[kernel].name;
+                ret->loads[i].grid = grids[grid];
+                ret->loads[i].unit = kernels[kernel].unit;
+                ret->loads[i].rate = rate->seconds > 0 ? rate->work / rate->seconds : 0;
+                ret->loads[i].launches = rate->launches;
+        }
+        result = CHECK(cuda->mem_free(from), "cuMemFree") < 0 || CHECK(cuda->mem_free(to), "cuMemFree") < 0 ? -1 : 0;
+finish:
+        free(rate);
+        return result;
 }
 
 int measure_fault(struct measure *measure, struct error *err)

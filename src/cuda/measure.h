@@ -81,6 +81,25 @@ int measure_bandwidth(struct measure *measure, double *ret, struct error *err) M
 int measure_work(struct measure *measure, double seconds, double window_seconds, double begin_at,
         struct measure_rate *ret, struct error *err) MUST_USE;
 
+/*
+ * Each load of a table for |seconds|, one after another, MEASURE_SWEEP_PAUSE_S apart: compute is the work above, memory
+ * copies 64 MiB, launch is so little work that a launch is waited for before the next. A small grid has a block for
+ * each eighth SM, a medium one two on each, a large one 32. |begin_at| as above.
+ */
+#define MEASURE_SWEEP_LOADS 9U
+#define MEASURE_SWEEP_PAUSE_S 0.5
+struct measure_sweep {
+        struct {
+                const char *kernel; /* "compute", "memory", "launch" */
+                const char *grid;   /* "small", "medium", "large" */
+                const char *unit;   /* "GFLOP/s", "GB/s", "launches/s" */
+                double rate;
+                unsigned int launches;
+        } loads[MEASURE_SWEEP_LOADS];
+};
+int measure_sweep(struct measure *measure, double seconds, double begin_at, struct measure_sweep *ret,
+        struct error *err) MUST_USE;
+
 /* Breaks the context, and under MPS those of the neighbours. Always an error: the one that the driver gives. */
 int measure_fault(struct measure *measure, struct error *err) MUST_USE;
 

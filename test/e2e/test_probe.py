@@ -220,6 +220,17 @@ def test_a_load_that_comes_too_late_says_so(probe):
     assert done.err == 'warpshare probe: --begin-at: the time was over before the GPU was ready\n'
 
 
+def test_a_sweep_runs_each_kernel_in_each_grid(probe):
+    begin = time.time() + 4.0
+    done = probe('--json', '--sweep', '1', '--begin-at', '%.3f' % begin)
+    assert done.status == 0, done
+    assert time.time() >= begin + 9 * 1.0
+    sweep = {(one['kernel'], one['grid']): one for one in done.json['sweep']}
+    assert set(sweep) == {(kernel, grid) for kernel in ('compute', 'memory', 'launch') for grid in ('small', 'medium', 'large')}
+    assert all(one['rate'] > 0 and one['launches'] > 0 for one in sweep.values()), sweep
+    assert sweep['memory', 'large']['unit'] == 'GB/s' and sweep['launch', 'small']['unit'] == 'launches/s'
+
+
 def test_a_fault_on_purpose_is_reported_as_the_driver_reports_it(probe):
     done = probe('--fault', '--json')
     assert done.status == 0, done

@@ -86,6 +86,19 @@ def test_what_is_simulated_is_marked_and_never_gets_into_the_notes():
     assert done.returncode == 2 and 'never written' in done.stderr
 
 
+def test_throughput_becomes_a_table_and_a_picture(tmp_path):
+    facts = [H100, *({'mode': mode, 'clients': clients, 'kernel': 'compute', 'grid': 'small', 'unit': 'GFLOP/s', 'rates': rates}
+                     for mode, clients, rates in (('MPS', 1, [10]), ('MPS', 2, [10, 8]), ('time-slicing', 2, [5, 4])))]
+    report = gpu.report_of(TABLE, facts, RESULTS)
+    assert '| compute | small | 1 | 10 GFLOP/s (1.00) | not run |  |\n' in report
+    assert '| compute | small | 2 | 18 GFLOP/s (0.80) | 9 GFLOP/s (0.80) | 2.00 |\n' in report
+    gpu.draw(facts, str(tmp_path / 'it'))
+    picture = (tmp_path / 'it.svg').read_text(encoding='utf-8')
+    assert 'compute, small grid' in picture and 'SIMULATED' not in picture
+    gpu.draw([{**H100, 'driver': 'simulated'}, *facts[1:]], str(tmp_path / 'it'))
+    assert 'SIMULATED' in (tmp_path / 'it.svg').read_text(encoding='utf-8')
+
+
 def test_what_is_packed_runs_without_this_repository(tmp_path):
     """Without a GPU it says so; that comes from the tests, by the pytest that was packed."""
     folder = tmp_path / 'carried'

@@ -30,6 +30,7 @@ enum {
         LIBCUDA,
         LIBNVML,
         LOAD,
+        SWEEP,
         BEGIN_AT,
         FAULT,
 };
@@ -80,6 +81,12 @@ static const struct option own[] = {
                 .fallback = "",
                 .argument = "SECONDS",
                 .help = "for tests: run a load of multiply-adds, and report the work done"},
+        [SWEEP] = {.flag = "sweep",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "SECONDS",
+                .help = "for tests: run nine loads for so long each, one after another: compute, memory and launches, each in a small, "
+                        "a medium and a large grid"},
         [BEGIN_AT] = {.flag = "begin-at",
                 .type = OPTION_STRING,
                 .fallback = "",
@@ -174,6 +181,11 @@ static int read_work(struct probe_options *options, const char *const *values, s
                 options->window = USUAL_WINDOW;
                 options->kind = PROBE_LOAD;
         }
+        if (*values[SWEEP]) {
+                if (read_seconds(SWEEP, values[SWEEP], &seconds, err) < 0)
+                        return -1;
+                options->kind = PROBE_SWEEP;
+        }
         if (strcmp(values[FAULT], "true") == 0)
                 options->kind = PROBE_FAULT;
         options->seconds = seconds;
@@ -230,11 +242,13 @@ static void make_steps(struct worker_step steps[PROBE_STEPS], const struct probe
 {
         double now = (double)time(NULL);
         double wait = options->begin_at > now ? options->begin_at - now : 0;
+        double work = options->kind == PROBE_SWEEP ? MEASURE_SWEEP_LOADS * (options->seconds + MEASURE_SWEEP_PAUSE_S)
+                                                   : options->seconds;
 
         for (unsigned int i = 0; i < PROBE_STEPS; i++)
                 steps[i] =
                         (struct worker_step){.name = step_names[i], .timeout_ms = options->timeout_s * UINT64_C(1000)};
-        steps[PROBE_STEP_WORK].timeout_ms += (uint64_t)((options->seconds + MIN(wait, (double)SECONDS_MAX)) * 1000);
+        steps[PROBE_STEP_WORK].timeout_ms += (uint64_t)((work + MIN(wait, (double)SECONDS_MAX)) * 1000);
 }
 
 static char *explain_hang(const struct probe_options *options, unsigned int step)

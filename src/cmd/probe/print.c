@@ -62,6 +62,17 @@ static json_t *rate_of(const struct probe_report *report)
                 (int)rate->launches);
 }
 
+static json_t *sweep_of(const struct measure_sweep *sweep)
+{
+        json_t *list = json_array();
+
+        for (unsigned int i = 0; i < MEASURE_SWEEP_LOADS; i++)
+                json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:f,s:i}", "kernel", sweep->loads[i].kernel, "grid",
+                                                    sweep->loads[i].grid, "unit", sweep->loads[i].unit, "rate",
+                                                    sweep->loads[i].rate, "launches", (int)sweep->loads[i].launches));
+        return list;
+}
+
 static json_t *granted_of(const struct granted *granted)
 {
         return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "threadPercentage",
@@ -119,6 +130,8 @@ static void print_json(const struct probe_report *report)
                 json_object_set_new(root, "error", error_of(report));
         else if (report->options->kind == PROBE_LOAD)
                 json_object_set_new(root, "load", rate_of(report));
+        else if (report->options->kind == PROBE_SWEEP)
+                json_object_set_new(root, "sweep", sweep_of(&report->result->sweep));
         else if (report->options->kind == PROBE_FAULT)
                 json_object_set_new(root, "fault", json_string(report->result->fault));
         else
@@ -219,6 +232,11 @@ void probe_print(const struct probe_report *report)
                 fprintf(stderr, "warpshare probe: %s\n", report->failure);
         else if (report->options->kind == PROBE_LOAD)
                 print_rate(report);
+        else if (report->options->kind == PROBE_SWEEP)
+                for (unsigned int i = 0; i < MEASURE_SWEEP_LOADS; i++)
+                        printf("%-8s %-7s %.1f %s\n", report->result->sweep.loads[i].kernel,
+                                report->result->sweep.loads[i].grid, report->result->sweep.loads[i].rate,
+                                report->result->sweep.loads[i].unit);
         else if (report->options->kind == PROBE_FAULT)
                 printf("fault        %s\n", report->result->fault);
         else

@@ -10,6 +10,7 @@
 enum probe_kind {
         PROBE_ALL,   /* measure, and compare with the granted share */
         PROBE_LOAD,  /* create load */
+        PROBE_SWEEP, /* several loads, one after another */
         PROBE_FAULT, /* cause a fault, as a bad neighbour would */
 };
 
@@ -59,6 +60,7 @@ struct probe_result {
         struct measure_memory memory;
         double bandwidth;
         struct measure_rate rate;
+        struct measure_sweep sweep; /* its texts are constants of the program, which the child is, too */
         unsigned int unit_sms;
         bool socket;
         char fault[508]; /* PROBE_FAULT: the driver's message */

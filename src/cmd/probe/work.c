@@ -104,8 +104,11 @@ static int work_run(struct probe *probe, struct error *err)
         if (options->kind == PROBE_ALL && measure_all(probe, err) < 0)
                 return -1;
         worker_begin(probe->worker, PROBE_STEP_WORK);
-        if (measure_work(&probe->measure, options->seconds, options->window, options->begin_at, &probe->result->rate,
-                    err) < 0)
+        if (options->kind == PROBE_SWEEP) {
+                if (measure_sweep(&probe->measure, options->seconds, options->begin_at, &probe->result->sweep, err) < 0)
+                        return -1;
+        } else if (measure_work(&probe->measure, options->seconds, options->window, options->begin_at,
+                           &probe->result->rate, err) < 0)
                 return -1;
         worker_begin(probe->worker, PROBE_STEP_END);
         return measure_destroy_context(&probe->measure, err);
