@@ -1,0 +1,115 @@
+"""What the agent of the image takes of a node's memory, alone in its container: proportional set size, and what of it is in no file.
+
+Started by `tools/check-image --bench`, which builds the image and says where it is. 8 simulated GPUs with 48 replicas each by
+time-slicing; with everything on, a ninth in MIG mode belongs to DRA. A container shares no file with others on the node, so the pages of
+its C library count, too. --mappings: also by file.
+"""
+import collections
+import os
+import re
+import ssl
+import sys
+import time
+import urllib.request
+
+import yaml
+
+sys.path[:0] = [os.path.join(os.environ['WARPSHARE_SOURCE'], 'test', folder) for folder in ('image', 'e2e')]
+
+from node import GPU  # noqa: E402
+from operator_node import OperatorNode  # noqa: E402
+
+SETTLED = 12.0  # seconds after which nothing of the start is under way, and usage was read twice
+SHARED = 8
+SLICES = '/apis/resource.k8s.io/v1/resourceslices'
+API = {'WARPSHARE_LABELS_OUTPUT': 'node'}
+EVERYTHING = {
+    **API, 'CONFIG_FILE': '/available-configs/everything', 'WARPSHARE_METRICS_TLS': 'true', 'WARPSHARE_METRICS_DCGM': 'true',
+    'WARPSHARE_METRICS_POD_LABELS': 'team', 'WARPSHARE_METRICS_AUTHORIZATION': 'remote', 'WARPSHARE_MIG_MANAGER': 'true',
+    'WARPSHARE_DRA_DYNAMIC_MIG': 'true', 'MIG_STRATEGY': 'mixed', 'MPS_ROOT': '/run/nvidia/mps', 'DEVICE_LIST_STRATEGY': 'cdi-cri'}
+
+
+def figures(text):
+    return [int(re.search(r'^%s:\s+(\d+)' % name, text, re.MULTILINE).group(1)) / 1024 for name in ('Pss', 'Anonymous')]
+
+
+def memory(pid):
+    with open('/proc/%d/smaps_rollup' % pid, encoding='ascii') as file:
+        return figures(file.read())
+
+
+def by_mapping(pid):
+    """Name of the file, or of what is in none → [PSS, of that in no file, the last by access: r-x and so on]."""
+    found = collections.defaultdict(lambda: [0.0, 0.0, collections.Counter()])
+    with open('/proc/%d/smaps' % pid, encoding='utf-8') as file:
+        parts = re.split(r'^(?=[0-9a-f]+-[0-9a-f]+ )', file.read(), flags=re.MULTILINE)[1:]
+    for part in parts:
+        head = part.split('\n', 1)[0].split()
+        name = os.path.basename(head[5]) if len(head) > 5 else 'none'
+        pss, anonymous = figures(part)
+        found[name][0] += pss
+        found[name][1] += anonymous
+        found[name][2][head[1][:3]] += pss
+    return sorted(found.items(), key=lambda item: -item[1][0])
+
+
+def read_metrics(container):
+    """As Prometheus does, over TLS, since the page is made anew for it."""
+    port = container.wait_log(r' metrics address=.* port=(\d+)').group(1)
+    with urllib.request.urlopen('https://127.0.0.1:%s/metrics' % port, context=ssl._create_unverified_context()) as answer:
+        return len(answer.read())
+
+
+def measure(node, environment):
+    """(PSS, of that in no file) of the process, and the same by mapping."""
+    of_dra = [{'model': 'A100-40GB', 'mig': {'enabled': True}}] if environment is EVERYTHING else []
+    node.write('simulation/gpus.yaml', yaml.safe_dump({
+        'driverVersion': '550.163.01', 'cudaVersion': '12.4', 'gpus': [{'model': 'A100-40GB', 'count': SHARED}, *of_dra]}))
+    mounts, credentials = node.cluster()
+    container = node.start_as(['warpshare', 'agent'], {
+        'CONFIG_FILE': '/available-configs/shared', 'WARPSHARE_METRICS_ADDRESS': '127.0.0.1:0',
+        **({**credentials, 'NODE_NAME': 'n1', **environment} if environment else {})}, {
+            **mounts, '/available-configs': node.at('configs'), '/var/lib/kubelet/device-plugins': node.at('plugins'),
+            '/mps': node.at('mps'), '/var/run/cdi': node.at('cdi'), '/var/lib/kubelet/pod-resources': node.at('pod-resources'),
+            '/var/lib/kubelet/plugins': node.at('dra'), '/var/lib/kubelet/plugins_registry': node.at('registry'),
+            '/var/lib/warpshare/mig': node.at('mig'), '/driver-root': node.at('driver')})
+    node.wait_counts(48 * SHARED)
+    if environment is EVERYTHING:
+        node.wait(lambda: node.api.all(SLICES), 'DRA offers its GPU')
+        for _ in range(2):
+            time.sleep(SETTLED / 2)
+            read_metrics(container)
+    time.sleep(SETTLED)
+    pid = container.target()
+    found = memory(pid), by_mapping(pid)
+    assert container.stop() == 0
+    return found
+
+
+def prepare(node):
+    for name in ('pod-resources', 'dra', 'registry', 'mig'):
+        os.makedirs(node.at(name), exist_ok=True)
+    node.api.serve_dra()
+    shared = {'sharing': {'timeSlicing': {'resources': [{'name': GPU, 'replicas': 48, 'devices': list(range(SHARED))}]}}}
+    node.add_config('shared', shared)
+    node.add_config('everything', {**shared, 'dra': {'enabled': True, 'devices': [SHARED], 'dynamicMig': True}})
+
+
+def main():
+    node = OperatorNode()
+    try:
+        prepare(node)
+        for what, environment in (
+                ('agent, metrics', {}), ('agent, metrics, API server, labels', API), ('agent, everything', EVERYTHING)):
+            total, mappings = measure(node, environment)
+            print('%-36s PSS %.1f MiB, of that in no file %.1f MiB' % (what, *total))
+            if '--mappings' in sys.argv:
+                for name, (pss, anonymous, access) in mappings:
+                    print('        %-32s %7.2f  in no file %6.2f  %s' % (
+                        name, pss, anonymous, ' '.join('%s %.2f' % item for item in access.items())))
+    finally:
+        node.finish()
+
+
+if __name__ == '__main__':
+    main()
