@@ -176,7 +176,8 @@ static void report_label(struct doctor *doctor, const json_t *object, const stru
                 break;
         case MIG_STATE_FAILED:
                 doctor_report(doctor, DOCTOR_WRONG, stays,
-                        "it is tried again by itself once the reason is gone; 'warpshare mig plan' shows what is to change",
+                        "once the reason is gone it is tried again, what waits for a reboot after the next one; 'warpshare mig plan' "
+                        "shows what is to change",
                         "the MIG configuration '%s' cannot be had: %s", config, reason ? reason : "no reason is told");
                 break;
         case MIG_STATE_SUCCESS:
