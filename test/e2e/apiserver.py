@@ -15,6 +15,7 @@ import datetime
 import fnmatch
 import functools
 import http.server
+import ipaddress
 import json
 import os
 import pathlib
@@ -69,13 +70,15 @@ def authority():
     return make_certificate('test authority')
 
 
+def server_hosts():
+    return [x509.DNSName('localhost'), x509.DNSName('api.cluster.test'), x509.IPAddress(ipaddress.ip_address('127.0.0.1')),
+            x509.IPAddress(ipaddress.ip_address('::1'))]
+
+
 @functools.lru_cache(maxsize=1)
 def certificates():
     """Made once a process: {file name: PEM}."""
-    import ipaddress
-    hosts = [x509.DNSName('localhost'), x509.DNSName('api.cluster.test'), x509.IPAddress(ipaddress.ip_address('127.0.0.1')),
-             x509.IPAddress(ipaddress.ip_address('::1'))]
-    made = {'ca': authority(), 'server': make_certificate('kube-apiserver', authority(), hosts),
+    made = {'ca': authority(), 'server': make_certificate('kube-apiserver', authority(), server_hosts()),
             'client': make_certificate(CLIENT, authority()), 'stranger': make_certificate('stranger'),
             'nameless': make_certificate('127.0.0.1', authority())}  # of a server, without a subject alternative name
     files = {}
@@ -478,6 +481,7 @@ class ApiServer:
         self.tokens = {}
         self.reviews = reviews.Reviews()
         self.expired = set()  # serial numbers of client certificates
+        self.n_authorities = 1
         self.bookmark_interval = 60.0
         self.connections = set()
         self.closing = threading.Event()
@@ -495,7 +499,7 @@ class ApiServer:
         self.thread.start()
 
     def wrap(self, certificate):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context = context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.folder / f'{certificate}.crt', self.folder / f'{certificate}.key')
         context.load_verify_locations(self.folder / 'ca.crt')
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -542,9 +546,26 @@ class ApiServer:
         now = x509.load_pem_x509_certificate((self.folder / 'client.crt').read_bytes())
         certificate, key = make_certificate(CLIENT, authority())
         for name, pem in (('client.key', pem_of_key(key)), ('client.crt', pem_of(certificate))):
-            (self.folder / 'fresh').write_bytes(pem)
-            (self.folder / 'fresh').rename(self.folder / name)
+            self._replace(name, pem)
         self.expired.add(now.serial_number)
+
+    def rotate_authority(self):
+        """
+        Another authority has signed the server's certificate: first clients are told of both, then the server shows it to who connects,
+        then the one before is forgotten. Certificates of clients are still of the first.
+        """
+        self.n_authorities += 1
+        made = make_certificate('test authority %d' % self.n_authorities)
+        certificate, key = make_certificate('kube-apiserver', made, server_hosts())
+        before = (self.folder / 'ca.crt').read_bytes()
+        for name, pem in (('ca.crt', before + pem_of(made[0])), ('server.key', pem_of_key(key)), ('server.crt', pem_of(certificate))):
+            self._replace(name, pem)
+        self.context.load_cert_chain(self.folder / 'server.crt', self.folder / 'server.key')
+        self._replace('ca.crt', pem_of(made[0]))
+
+    def _replace(self, name, content):
+        (self.folder / 'fresh').write_bytes(content)
+        (self.folder / 'fresh').rename(self.folder / name)
 
     def kubeconfig(self, name='kubeconfig', user=None, **cluster):
         """The path of a kubeconfig. |user| and |cluster| are keys of its sections, beside or instead of the usual."""

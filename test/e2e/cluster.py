@@ -24,9 +24,9 @@ class Cluster:
         self.api.delete(NODES, NAME)
         self.register()
 
-    def options(self):
-        """Of an agent that is in it."""
-        return ['--kubeconfig', self.api.kubeconfig(), '--node-name', NAME]
+    def options(self, **identity):
+        """Of an agent that is in it; |identity|: ApiServer.kubeconfig()."""
+        return ['--kubeconfig', self.api.kubeconfig(**identity), '--node-name', NAME]
 
     def node(self):
         return self.api.get(NODES, NAME)

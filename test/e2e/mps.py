@@ -140,6 +140,7 @@ class Mps:
             subprocess.run(['mount', '--make-shared', self.root], check=True)
         self.library = SIMULATOR
         self.programs = BIN  # where those of NVIDIA are
+        self.variables = {}  # more of all programs
         self.agents = []
         self.clients = []
         self.sockets = []
@@ -177,6 +178,7 @@ class Mps:
             'WARPSHARE_SIM_SCENARIO': os.path.join(self.folder, 'gpus.yaml'),
             'WARPSHARE_NVML_LIBRARY': self.library,
             'WARPSHARE_MPS_DIRECTORY': self.root,
+            **self.variables,
         }
 
     # ---- processes ----

@@ -19,7 +19,8 @@ import pytest
 import figures
 from dra_kubelet import Failed
 from expected import Patience, broken, sick_and_healthy, unwell
-from scene import Scene, child_of
+from faults import child_of
+from scene import Scene
 from shrink import shrink
 from steps import Course, parse, step
 
@@ -85,7 +86,7 @@ class Run:
                 self._log.write('%d %s' % (process.pid, line))
             if process in (node.agents[-1:] + [node.supervisor]) and process.process.poll() is not None:
                 self.scene.ended(process)
-        if self.scene.restarts > self.scene.kills:
+        if self.scene.restarts > self.scene.kills + self.scene.aborts:
             self.scene.wrong('crash', 'an agent crashed: its parents have started %d again, and %d were killed' % (
                 self.scene.restarts, self.scene.kills))
 

@@ -6,9 +6,7 @@ import contextlib
 import json
 import os
 import re
-import resource
-import signal
-import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -21,8 +19,10 @@ import expected
 import mps as mps_module
 from cluster import Cluster
 from dra import DRIVER, WHOLE, DraNode, Unschedulable
+from faults import GONE, Faults
+from hits import Hits
 from mps_node import H100, uuid_of
-from node import GPU, REPORT, listens
+from node import GPU, REPORT
 from pods import ClaimPod, PluginPod
 from resourceslices import quantity
 from steps import DRA_GPUS, GPUS, PLUGIN_GPUS, REPLICAS
@@ -31,48 +31,34 @@ from test_device_lists import machine, make_device_nodes, make_driver
 LIFETIME = 7 * 86400  # seconds, of simulated daemons
 DYING = 30.0  # seconds that programs may live on after that
 EXCUSE = 60.0  # seconds after something happened to a unit or a process in which an Allocate may be refused
-OVERLAP = 1.0  # seconds that two agents of an upgrade run beside each other
 PROCESSES = ('agent', 'supervisor', 'kubelet', 'away')  # away: the API server
-IGNORED_XID, CRITICAL_XID, LOST_XID = 13, 48, 79
-GONE = ('lost', 'absent')  # faults of a GPU that is not there any more
-JUST_KILLED = 10.0  # seconds
-FROZEN = 3.0  # seconds
-KUBELET_AWAY = 2.0  # seconds
 DISK = 32  # MiB of each file system that may be full
-SPARE_FILES = 2  # descriptors that are left where there are few
 REMEMBERED_LINES = 2000  # of a log
 
 
-def child_of(pid):
-    """The process that a parent keeps; None: there is none at the moment."""
-    with contextlib.suppress(OSError):
-        with open('/proc/%d/task/%d/children' % (pid, pid), encoding='ascii') as file:
-            return int((file.read().split() or [0])[0]) or None
-    return None
-
-
-class Scene:
+class Scene(Faults, Hits):
     quantity = staticmethod(quantity)
 
     def __init__(self, folder, say):
         """|folder| is for the stand-in API server; |say| is called with each line of the story."""
+        Faults.__init__(self)
+        Hits.__init__(self)
         self.say = say
         self.cluster = Cluster(folder)
         self.node = DraNode(self.cluster)
         self.replicas = REPLICAS[0]
         self.pods = {}
-        self.faults = {}  # (what, GPU) → call or None
-        self.events = []
         self.is_over = threading.Event()
         self.found = collections.OrderedDict()  # what is wrong → text
         self.agents_made = 0
-        self.kills = 0  # of agents that their parent starts again
-        self._killed = 0.0  # when the last of them was
-        self.restarts = 0  # of which the log says so
+        self.restarts = 0  # of agents by their parent, of which the log says so
         self._dooms = {}  # unit → when something deadly happened to it
         self._touched = {}  # unit or process → when something happened to it
         self._lock = threading.Lock()
         self._ports = {}  # agent → where it serves its metrics
+        self.clock = os.path.join(self.node.programs.folder, 'clock')
+        self.certificate_paths = [os.path.join(self.node.folder, 'tls.' + name) for name in ('key', 'crt')]
+        self.certificate = b''
 
     # ---- what is found ----
 
@@ -125,16 +111,24 @@ class Scene:
         make_driver(node)
         self._write_gpus()
         self.write_config()
+        self.write_clock(0)
+        self.renew_certificate()
+        for variables in (node.environment, node.programs.variables):
+            variables.update(LD_PRELOAD=os.environ['WARPSHARE_CLOCK_SIM'], WARPSHARE_SIM_CLOCK=self.clock)
         node.start_mps('--restart-after-crash=never')
         node.kubelet.start()
         node.dra.start()
         self.start_agent()
 
     def start_agent(self):
+        """One by a token, the next by a client's certificate."""
         self.agents_made += 1
         node = self.node
+        identity = {} if self.agents_made % 2 else {
+            'name': 'kubeconfig-certificate', 'user': {'client-certificate': 'client.crt', 'client-key': 'client.key'}}
         return node.start(
-            *self.cluster.options(), '--restart-after-crash=always', '--log-level=info', '--metrics-address=127.0.0.1:0',
+            *self.cluster.options(**identity), '--restart-after-crash=always', '--log-level=info', '--metrics-address=127.0.0.1:0',
+            '--metrics-tls', '--metrics-tls-key=' + self.certificate_paths[0], '--metrics-tls-certificate=' + self.certificate_paths[1],
             '--cdi-root=' + node.cdi_folder, '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'),
             '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry, '--dra-instance=a%d' % self.agents_made)
 
@@ -192,6 +186,7 @@ class Scene:
 
     def do(self, step):
         verb, *words = step.words
+        self.revive()
         getattr(self, '_do_' + verb)(*words)
 
     def _do_pod(self, name, count):
@@ -270,207 +265,6 @@ class Scene:
         self.replicas = int(replicas)
         self.write_config()
 
-    # ---- faults that last ----
-
-    def _do_fault(self, what, where, call=None):
-        self.faults[(what, where)] = call
-        if where.isdigit():
-            self._touch(uuid_of(int(where)), is_deadly=what in GONE)
-            if what == 'absent':  # the driver lets go of a GPU that nobody uses
-                self._end_programs(uuid_of(int(where)))
-            if what == 'lost':
-                self.events.append({'gpu': int(where), 'xid': LOST_XID})
-            self._write_gpus()
-        else:
-            self._touch(where)
-            getattr(self, '_begin_' + what)(where)
-
-    def _end_programs(self, unit):
-        for pod in list(self.pods.values()):
-            share, program = pod.share, pod.first()
-            if share and share.unit == unit and program:
-                program.is_expected_to_end = True
-                self._signal(program.client.pid, signal.SIGKILL)
-
-    def _do_mend(self, what, where, *_):
-        if self.faults.pop((what, where), self) is self:
-            return
-        if where.isdigit():
-            self._touch(uuid_of(int(where)))
-            self._write_gpus()
-        else:
-            self._touch(where)
-            getattr(self, '_end_' + what)(where)
-
-    def mend_all(self):
-        for what, where in list(self.faults):
-            self._do_mend(what, where)
-        with self.cluster.api.store.lock:
-            self.cluster.api.faults.clear()
-            for watch in self.cluster.api.watches:
-                if watch['order'] == 'freeze':
-                    watch['order'] = 'drop'
-            self.cluster.api.store.lock.notify_all()
-
-    def _begin_api(self, _):
-        self.cluster.api.fault('drop', times=10**9)
-        self._cut()
-
-    def _end_api(self, _):
-        with self.cluster.api.store.lock:
-            self.cluster.api.faults.clear()
-
-    def _begin_disk(self, _):
-        for folder in self._disks:
-            with contextlib.suppress(OSError), open(os.path.join(folder, 'filler'), 'wb', buffering=0) as file:
-                while True:
-                    file.write(bytes(65536))
-
-    def _end_disk(self, _):
-        for folder in self._disks:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(os.path.join(folder, 'filler'))
-
-    def _process(self, which):
-        return self.node.supervisor.pid if which == 'supervisor' else child_of(self.agent.pid)
-
-    def _begin_files(self, which):
-        self._limit_files(which, lambda pid, most: len(os.listdir('/proc/%d/fd' % pid)) + SPARE_FILES)
-
-    def _end_files(self, which):
-        self._limit_files(which, lambda pid, most: most)
-
-    def _limit_files(self, which, count):
-        pid = self._process(which)
-        with contextlib.suppress(OSError):
-            if pid:
-                _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-                resource.prlimit(pid, resource.RLIMIT_NOFILE, (count(pid, most), most))
-
-    # ---- what happens at once ----
-
-    def _do_hit(self, whom, how, *words):
-        getattr(self, '_hit_' + whom)(how, *words)
-
-    def _hit_agent(self, how):
-        self._touch('agent')
-        if how == 'kill':
-            pid = child_of(self.agent.pid)
-            if pid:
-                self.kills += 1
-                self._killed = time.monotonic()
-                self._signal(pid, signal.SIGKILL)
-            return
-        if how == 'freeze':
-            self._freeze(child_of(self.agent.pid))
-            return
-        old = self.agent
-        if how == 'upgrade':
-            self.start_agent()
-            self.is_over.wait(OVERLAP)
-        self._stop(old)
-        if how == 'stop':
-            self.start_agent()
-        self._touch('agent')
-
-    def _stop(self, process):
-        """An agent, by its parent."""
-        process.signal(signal.SIGTERM)
-        status = process.wait()
-        if status == 128 + signal.SIGKILL and time.monotonic() < self._killed + JUST_KILLED:
-            process.expected_status = status  # the parent had no agent again yet, and says how the last one ended
-        self.read_log(process)
-        for fault in process.finish('agent'):
-            self.wrong('end', fault)
-        self.node.agents.remove(process)
-
-    def _freeze(self, pid):
-        if pid:
-            self._signal(pid, signal.SIGSTOP)
-            self.is_over.wait(FROZEN)
-            self._signal(pid, signal.SIGCONT)
-
-    def _hit_supervisor(self, how):
-        node = self.node
-        if how == 'freeze':
-            self._touch('supervisor')
-            self._freeze(node.supervisor.pid)
-            return
-        self._touch('supervisor', *map(uuid_of, GPUS), is_deadly=how == 'stop')
-        old = node.supervisor
-        status = old.kill() if how == 'kill' else old.stop()
-        self.read_log(old)
-        if status != old.expected_status:
-            self.wrong('end', 'the supervisor ended with %d' % status)
-        node.programs.agents.remove(old)
-        node.start_mps('--restart-after-crash=never')
-        self._touch('supervisor')
-
-    def _hit_kubelet(self, how):
-        self._touch('kubelet')
-        self.node.dra.stop()
-        self.node.kubelet.restart(gone=KUBELET_AWAY if how == 'away' else 0)
-        self.node.dra.start()
-        self._touch('kubelet')
-
-    def _hit_daemon(self, how, gpu):
-        found = self.daemons().get(uuid_of(int(gpu)))
-        if found and found.get('pid'):
-            self._touch(uuid_of(int(gpu)), is_deadly=True)
-            self._signal(found['pid'], signal.SIGKILL if how == 'kill' else signal.SIGSTOP)
-
-    def _hit_server(self, _, gpu):
-        for server in self.daemons().get(uuid_of(int(gpu)), {}).get('servers', []):
-            self._touch(uuid_of(int(gpu)), is_deadly=True)
-            self._signal(server['pid'], signal.SIGKILL)
-
-    @staticmethod
-    def _signal(pid, number):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-    def _hit_program(self, how, name):
-        pod = self.pods.get(name)
-        program = pod.first() if pod else None
-        if not program:
-            return
-        program.is_expected_to_end = True
-        if how == 'fault':
-            self._touch(pod.share.unit, is_deadly=True)
-        self._signal(program.client.pid, signal.SIGUSR1 if how == 'fault' else signal.SIGKILL)
-
-    def _hit_xid(self, how, gpu):
-        if how == 'critical':
-            self._touch(uuid_of(int(gpu)))
-        self.events.append({'gpu': int(gpu), 'xid': CRITICAL_XID if how == 'critical' else IGNORED_XID})
-        self._write_gpus()
-
-    def _hit_configuration(self, _):
-        pid = child_of(self.agent.pid)
-        if pid and listens(pid, signal.SIGHUP):  # one that has just begun reads it anyway
-            self._signal(pid, signal.SIGHUP)
-
-    def _hit_api(self, how):
-        api = self.cluster.api
-        if how == 'gone':
-            api.compact()
-            api.order_watches('end')
-        elif how in ('drop', 'end', 'freeze'):
-            api.order_watches(how)
-        elif how in ('429', '500'):
-            api.fault('status', code=int(how), times=3, retry_after=1 if how == '429' else None)
-        elif how == 'rotate':
-            api.rotate_token()
-        elif how == 'cut':
-            self._cut()
-        else:
-            api.fault(how, times=2)
-
-    def _cut(self):
-        for connection in list(self.cluster.api.connections):
-            with contextlib.suppress(OSError):
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
     # ---- what there is ----
 
     def status(self):
@@ -495,8 +289,9 @@ class Scene:
 
     def ended(self, process):
         """By itself: nobody stopped it."""
-        if process.process.returncode not in (None, process.expected_status):
-            self.wrong('end', 'a process ended by itself, with %d: %s' % (process.process.returncode, process.log()[-500:]))
+        status = process.process.returncode
+        if status not in (None, process.expected_status) and not self.may_have_aborted(process, status):
+            self.wrong('end', 'a process ended by itself, with %d: %s' % (status, process.log()[-500:]))
 
     def read_log(self, process):
         """The lines that are new. What only a soak makes long does not stay in memory."""
@@ -519,9 +314,11 @@ class Scene:
         if self.agent not in self._ports:
             return 'it does not serve'
         try:
-            with urllib.request.urlopen('http://127.0.0.1:%d/healthz' % self._ports[self.agent], timeout=10) as answer:
+            context = ssl._create_unverified_context()  # pylint: disable=protected-access
+            with urllib.request.urlopen('https://127.0.0.1:%d/healthz' % self._ports[self.agent], timeout=10, context=context) as answer:
                 answer.read()
-                return ''
+            shown = ssl.get_server_certificate(('127.0.0.1', self._ports[self.agent]), timeout=10)
+            return '' if shown.encode() == self.certificate else 'its port shows a certificate of before'
         except urllib.error.HTTPError as error:
             return error.read().decode().strip()
         except OSError as error:

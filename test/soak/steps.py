@@ -33,13 +33,16 @@ HITS = {
     'kubelet restart': 2, 'kubelet away': 1, 'daemon kill': 2, 'daemon hang': 1, 'server kill': 2, 'program kill': 3, 'program fault': 1,
     'xid ignored': 2, 'xid critical': 1, 'configuration read': 3,
     'api gone': 3, 'api drop': 3, 'api end': 1, 'api freeze': 2, 'api 429': 3, 'api 500': 3, 'api hang': 2, 'api rubbish': 2, 'api rotate': 2,
-    'api cut': 2,
+    'api cut': 2, 'api identity': 2, 'api authority': 2, 'certificate renewed': 2, 'clock set': 3, 'both upgrade': 1,
 }
 HITS_OF_GPU = {'daemon kill', 'daemon hang', 'server kill', 'xid ignored', 'xid critical'}
 HITS_OF_POD = {'program kill', 'program fault'}
 # Each fault that lasts: how often, and its words; one of a GPU has only one, and its number comes after it.
-FAULTS = {'lost': 4, 'absent': 2, 'failing': 3, 'hanging': 1, 'api away': 2, 'disk full': 2, 'files agent': 1, 'files supervisor': 1}
+FAULTS = {'lost': 4, 'absent': 2, 'failing': 3, 'hanging': 1, 'api away': 2, 'disk full': 2, 'files agent': 1, 'files supervisor': 1,
+          'memory agent': 2, 'memory supervisor': 1}
 FAULTS_MAX = 2
+# By how many seconds the time of day may be wrong.
+CLOCKS = (0, -1, 60, -60, 7200, -7200)
 # The NVML calls that fail or hang.
 CALLS = ('nvmlDeviceGetMemoryInfo', 'nvmlDeviceGetComputeRunningProcesses', 'nvmlDeviceGetTemperature', 'nvmlDeviceGetUtilizationRates')
 
@@ -116,6 +119,8 @@ class Course:
             return step('hit', what, self.chance.choice(GPUS))
         if what in HITS_OF_POD:
             return step('hit', what, self.chance.choice(self.pods))
+        if what == 'clock set':
+            return step('hit', what, self.chance.choice(CLOCKS))
         return step('hit', what)
 
     def fault(self):

@@ -1,5 +1,9 @@
 """The parts of the soak that are pure: the steps, what must hold, what grew, and how a script gets shorter."""
 import itertools
+import os
+import subprocess
+import sys
+import time
 from fractions import Fraction
 
 import pytest
@@ -50,6 +54,23 @@ def test_what_is_not_to_happen_does_not():
     texts = [str(one) for one in first_steps(5, 5000, without=['supervisor', 'api 4', 'lost'])]
     assert not [text for text in texts if text.startswith(('hit supervisor', 'hit api 4', 'fault lost'))]
     assert [text for text in texts if text.startswith('hit api 5')] and [text for text in texts if text.startswith('fault hanging')]
+
+
+# ---- the clock ----
+
+def test_the_time_of_day_is_wrong_as_the_file_says_and_other_clocks_are_not(tmp_path):
+    program = 'import time; print(time.time(), time.clock_gettime(time.CLOCK_REALTIME), time.monotonic())'
+    clock = tmp_path / 'clock'
+
+    def read():
+        text = subprocess.run([sys.executable, '-c', program], check=True, capture_output=True, text=True, env={
+            'LD_PRELOAD': os.environ['WARPSHARE_CLOCK_SIM'], 'WARPSHARE_SIM_CLOCK': str(clock)}).stdout
+        before = time.time(), time.time(), time.monotonic()
+        return [round((float(one) - other) / 60) for one, other in zip(text.split(), before)]
+
+    assert read() == [0, 0, 0]
+    clock.write_text('-7200\n')
+    assert read() == [-120, -120, 0]
 
 
 # ---- what must hold ----
