@@ -114,9 +114,9 @@ class MpsNode(Node):
         self.clients = []
         self.gpus(2)
 
-    def gpus(self, count, *lines, model=None, version=550, changes=None, events=(), visible=None):
+    def gpus(self, count, *lines, model=None, version=550, changes=None, events=(), visible=None, **more):
         """So many GPUs, as NVML and as MPS see them. |lines| are for the programs of MPS, |changes| of GPUs by position for
-        NVML; |visible|: what MPS sees instead."""
+        NVML; |visible|: what MPS sees instead; |more| of the scenario."""
         model = model or V100
         visible = visible or [(uuid_of(i), model['sms'], model['memory']) for i in range(count)]
         self._write(os.path.join(self.programs.folder, 'mps.conf'), '\n'.join(
@@ -126,7 +126,7 @@ class MpsNode(Node):
         gpus = [{'model': model['model'], 'uuid': uuid_of(i), **(changes or {}).get(i, {})} for i in range(count)]
         self._write(self.scenario_path, yaml.safe_dump({
             'driverVersion': DRIVERS[version], 'cudaVersion': '12.4', 'longestWait': LONGEST_WAIT, 'processDirectory': self.processes_folder,
-            'gpus': gpus, 'events': list(events)}, sort_keys=False))
+            'gpus': gpus, 'events': list(events), **more}, sort_keys=False))
 
     def set_mps_scenario(self, unit, *lines):
         """What the daemon of one unit does from now on; nothing: as the others do."""

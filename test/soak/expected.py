@@ -14,7 +14,7 @@ class Share:
     """What a pod's container was given of one unit."""
     pod: str
     unit: str
-    kind: str  # pod (the device plugin's), share, whole (DRA's)
+    kind: str  # pod, device (the device plugin's replicas, and MIG devices), share, whole (DRA's)
     memory: int = 0  # MiB
     threads: Fraction = Fraction(0)  # percent
     ids: tuple = ()
@@ -24,7 +24,7 @@ class Share:
 
     @property
     def is_shared(self):
-        return self.kind != 'whole'
+        return self.kind in ('pod', 'share')
 
 
 @dataclasses.dataclass
@@ -39,6 +39,10 @@ class Facts:
     record: dict = None  # grant → unit, of the ledger on disk
     daemons: dict = None  # unit → state; None: the supervisor does not answer
     published: dict = dataclasses.field(default_factory=dict)  # device of the slices → its taints
+    mig: dict = dataclasses.field(default_factory=dict)  # profile → MIG device → healthy, as kubelet has them; none: no list yet
+    geometry: set = dataclasses.field(default_factory=set)  # MIG devices that there are
+    mig_wanted: dict = dataclasses.field(default_factory=dict)  # profile → how many, by the label; empty: no GPU has MIG
+    mig_state: str = ''  # by the other label
     is_driver_connected: bool = False
     waiting: dict = dataclasses.field(default_factory=dict)  # pod → why its claims are not prepared, or not given back
     cdi_devices: tuple = ()  # of the driver's own kind
@@ -78,7 +82,7 @@ def check_unit(unit, shares, memory):
 
 def broken(facts):
     found = {}
-    for unit, shares in by_unit(facts.shares).items():
+    for unit, shares in by_unit([share for share in facts.shares if share.kind != 'device']).items():
         for what, text in check_unit(unit, shares, facts.memory[unit]):
             found['twice %s' % what] = text
     holders = {}
@@ -90,10 +94,19 @@ def broken(facts):
     grants = [share.grant for share in facts.shares if share.grant]
     if len(grants) != len(set(grants)):
         found['twice grant'] = 'two pods have the same entry in the ledger: %s' % grants
-    lost = [id_ for id_ in holders if facts.devices and id_ not in facts.devices]
+    lists = [facts.devices, *facts.mig.values()]
+    lost = [share.ids[0] for share in facts.shares if share.kind == 'device' and share.ids[0] not in facts.geometry]
+    if lost:
+        found['destroyed'] = '%s holds %s, which does not exist any more' % (holders[lost[0]], lost[0])
+    lost = [id_ for share in facts.shares for id_ in share.ids if is_listed_by(share, facts) and not any(id_ in one for one in lists)]
     if lost:
         found['dropped'] = '%s holds %s, which the list of devices has lost' % (holders[lost[0]], ', '.join(lost))
     return found
+
+
+def is_listed_by(share, facts):
+    """kubelet has a list of that resource. A kubelet that has just started has an empty one until it is sent another."""
+    return bool(facts.mig.get(share.of) if share.kind == 'device' else facts.devices)
 
 
 # ---- not for long ----
@@ -133,16 +146,30 @@ def unwell(facts):
     expect('ledger', facts.record, {share.grant: share.unit for share in pods})
     wanted = {*facts.plugin_units, *(share.unit for share in facts.shares if share.kind == 'share')}
     expect('daemons', facts.daemons, {unit: 'ready' for unit in wanted})
+    found.update(wrong_geometry(facts))
     expect('DRA driver', facts.is_driver_connected, True)
     names = {name for prefix in facts.dra_units.values() for name in (prefix, prefix + '-shared')}
     expect('published devices', sorted(facts.published), sorted(names))
     expect('taints of devices', {name: taints for name, taints in facts.published.items() if taints}, {})
     expect('claims that wait', facts.waiting, {})
-    expect('CDI devices', len(facts.cdi_devices), len({share.pod for share in facts.shares if share.kind != 'pod'}))
+    expect('CDI devices', len(facts.cdi_devices), len({share.pod for share in facts.shares if share.kind in ('share', 'whole')}))
     expect('sockets', len(facts.sockets), 1)
     expect('marks of the node', facts.marks, ())
     expect('/healthz', facts.health, '')
     return found
+
+
+def wrong_geometry(facts):
+    """Who holds a MIG device is waited for; devices that the new geometry has, too, stay with their pods."""
+    is_held = any(share.kind == 'device' for share in facts.shares)
+    there = {profile: count for profile, devices in facts.mig.items() if (count := sum(devices.values()))}
+    if facts.mig_state == 'pending' and is_held:
+        return {}
+    if facts.mig_wanted and facts.mig_state != 'success':
+        return {'state of the geometry': 'the state of the geometry is %s' % (facts.mig_state or 'not told')}
+    if there != facts.mig_wanted:
+        return {'MIG devices': 'MIG devices that are allocatable: %s instead of %s' % (there, facts.mig_wanted)}
+    return {}
 
 
 class Patience:

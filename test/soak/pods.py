@@ -14,6 +14,7 @@ from node import GPU
 
 MIB = 1 << 20
 RETRY = 0.2  # seconds between kubelet's attempts
+MIG = 'nvidia.com/mig-'  # and the profile: a resource
 USED = 0.4  # of its memory, by a pod's first program
 USED_BY_ANOTHER = 0.1
 
@@ -164,17 +165,21 @@ class SoakPod:
 
 class PluginPod(SoakPod):
     """One with replicas of the device plugin, which kubelet has admitted already: it admits one pod after the other."""
+    resource = GPU
 
     def __init__(self, scene, name):
         super().__init__(scene, name)
-        response = scene.node.answer(name)
+        self.share = self._share(scene.node.answer(name, self.resource))
+        self.problem = None
+
+    def _share(self, response):
+        name = self.name
         said = dict(response.envs)
         taken, of = map(int, said['WARPSHARE_REPLICAS'].split('/'))
-        container, = scene.node.kubelet.pods[name].containers.values()
-        self.share = Share(name, said['NVIDIA_VISIBLE_DEVICES'], 'pod', int(said['WARPSHARE_MEMORY_LIMIT_MIB']),
-                           Fraction(said['WARPSHARE_THREAD_PERCENTAGE']), tuple(container.devices[GPU]), Fraction(taken, of), of,
-                           said['WARPSHARE_GRANT'])
-        self.problem = None
+        container, = self.scene.node.kubelet.pods[name].containers.values()
+        return Share(name, said['NVIDIA_VISIBLE_DEVICES'], 'pod', int(said['WARPSHARE_MEMORY_LIMIT_MIB']),
+                     Fraction(said['WARPSHARE_THREAD_PERCENTAGE']), tuple(container.devices[GPU]), Fraction(taken, of), of,
+                     said['WARPSHARE_GRANT'])
 
     def _admit(self):
         pass
@@ -187,6 +192,17 @@ class PluginPod(SoakPod):
         self.scene.node.kubelet.remove_pod(self.name)
         self.has_ended.set()
 
+
+class DevicePod(PluginPod):
+    """One with a MIG device, which kubelet has admitted already."""
+
+    def __init__(self, scene, name, profile):
+        self.profile, self.resource = profile, MIG + profile
+        super().__init__(scene, name)
+
+    def _share(self, response):
+        id_ = dict(response.envs)['NVIDIA_VISIBLE_DEVICES']
+        return Share(self.name, id_, 'device', ids=(id_,), of=self.profile)
 
 class ClaimPod(SoakPod):
     """One with a claim that the scheduler has allocated."""

@@ -14,18 +14,19 @@ import urllib.error
 import urllib.request
 
 import grpc
+import yaml
 
 import expected
 import mps as mps_module
-from cluster import Cluster
+from cluster import NAME, NODES, Cluster
 from dra import DRIVER, WHOLE, DraNode, Unschedulable
 from faults import GONE, Faults
 from hits import Hits
 from mps_node import H100, uuid_of
 from node import GPU, REPORT
-from pods import ClaimPod, PluginPod
+from pods import MIG, ClaimPod, DevicePod, PluginPod
 from resourceslices import quantity
-from steps import DRA_GPUS, GPUS, PLUGIN_GPUS, REPLICAS
+from steps import DRA_GPUS, GEOMETRIES, GPUS, MIG_GPU, PLUGIN_GPUS, REPLICAS
 from test_device_lists import machine, make_device_nodes, make_driver
 
 LIFETIME = 7 * 86400  # seconds, of simulated daemons
@@ -56,7 +57,8 @@ class Scene(Faults, Hits):
         self._touched = {}  # unit or process → when something happened to it
         self._lock = threading.Lock()
         self._ports = {}  # agent → where it serves its metrics
-        self.clock = os.path.join(self.node.programs.folder, 'clock')
+        self.geometry = 'mixed'
+        self.clock = self._path('clock')
         self.certificate_paths = [os.path.join(self.node.folder, 'tls.' + name) for name in ('key', 'crt')]
         self.certificate = b''
 
@@ -107,10 +109,14 @@ class Scene(Faults, Hits):
         for folder in self._disks:
             subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=%dm' % DISK, 'tmpfs', folder], check=True)
             subprocess.run(['mount', '--make-shared', folder], check=True)
-        make_device_nodes(node, *('/dev/nvidia%d' % i for i in GPUS))
+        make_device_nodes(node, *('/dev/nvidia%d' % i for i in (*GPUS, MIG_GPU)))
         make_driver(node)
         self._write_gpus()
         self.write_config()
+        with open(self._path('mig.yaml'), 'w', encoding='utf-8') as file:
+            yaml.safe_dump({'version': 'v1', 'mig-configs': {name: [{'devices': [MIG_GPU], 'mig-enabled': True, 'mig-devices': devices}]
+                                                             for name, devices in GEOMETRIES.items()}}, file)
+        self._do_geometry(self.geometry)
         self.write_clock(0)
         self.renew_certificate()
         for variables in (node.environment, node.programs.variables):
@@ -119,6 +125,10 @@ class Scene(Faults, Hits):
         node.kubelet.start()
         node.dra.start()
         self.start_agent()
+
+    def _path(self, name):
+        """Of a file that agent and simulated driver have."""
+        return os.path.join(self.node.programs.folder, name)
 
     def start_agent(self):
         """One by a token, the next by a client's certificate."""
@@ -129,6 +139,7 @@ class Scene(Faults, Hits):
         return node.start(
             *self.cluster.options(**identity), '--restart-after-crash=always', '--log-level=info', '--metrics-address=127.0.0.1:0',
             '--metrics-tls', '--metrics-tls-key=' + self.certificate_paths[0], '--metrics-tls-certificate=' + self.certificate_paths[1],
+            '--mig-manager', '--mig-config-file=' + self._path('mig.yaml'), '--mig-state-directory=' + self._path('mig'),
             '--cdi-root=' + node.cdi_folder, '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'),
             '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry, '--dra-instance=a%d' % self.agents_made)
 
@@ -146,7 +157,7 @@ class Scene(Faults, Hits):
             (['deploy/rbac.json does not allow: %s' % refused] if refused else [])
 
     def write_config(self):
-        self.node.config({'version': 'v1', 'flags': {'mpsRoot': '/run/nvidia/mps'}, 'dra': {'enabled': True, 'devices': [uuid_of(gpu) for gpu in DRA_GPUS]},
+        self.node.config({'version': 'v1', 'flags': {'mpsRoot': '/run/nvidia/mps', 'migStrategy': 'mixed'}, 'dra': {'enabled': True, 'devices': [uuid_of(gpu) for gpu in DRA_GPUS]},
                           'sharing': {'mps': {'provisioning': 'weighted', 'maxPerRequest': expected.MAX_PER_REQUEST, 'guard': 'report',
                                               'resources': [{'name': GPU, 'replicas': self.replicas}]}}})
 
@@ -157,8 +168,10 @@ class Scene(Faults, Hits):
         for (what, where), call in self.faults.items():
             if what in fields:
                 changes[int(where)].update(fields[what](call))
-        self.node.gpus(len(GPUS), 'lifetime: %d' % LIFETIME, model=H100, changes=changes, events=self.events)
-        self._bind([gpu for gpu in GPUS if ('absent', str(gpu)) not in self.faults])
+        changes[MIG_GPU]['mig'] = {'devices': [{'profile': '1g.10gb', 'count': 3}, {'profile': '3g.40gb'}]}
+        self.node.gpus(len(GPUS) + 1, 'lifetime: %d' % LIFETIME, model=H100, changes=changes, events=self.events,
+                       visible=[(uuid_of(gpu), H100['sms'], H100['memory']) for gpu in GPUS], geometryFile=self._path('geometry'))
+        self._bind([gpu for gpu in (*GPUS, MIG_GPU) if ('absent', str(gpu)) not in self.faults])
 
     def _bind(self, gpus):
         """The kernel's driver has these, from now on."""
@@ -190,27 +203,34 @@ class Scene(Faults, Hits):
         getattr(self, '_do_' + verb)(*words)
 
     def _do_pod(self, name, count):
+        if self._admit(name, GPU, int(count), [uuid_of(gpu) for gpu in PLUGIN_GPUS]):
+            self._add(PluginPod(self, name))
+
+    def _do_device(self, name, profile):
+        if self._admit(name, MIG + profile, 1, ['geometry']):
+            self._add(DevicePod(self, name, profile))
+
+    def _admit(self, name, resource, count, where):
         """As the scheduler and kubelet do it: what is allocatable and not in use is enough, and then it has to work."""
-        kubelet, count = self.node.kubelet, int(count)
+        kubelet = self.node.kubelet
         with kubelet.changed:
-            held = sum(len(pod.held(GPU)) for pod in kubelet.pods.values())
-            is_enough = GPU in kubelet.newest and sum(kubelet.devices.get(GPU, {}).values()) - held >= count
+            held = sum(len(pod.held(resource)) for pod in kubelet.pods.values())
+            is_enough = resource in kubelet.newest and sum(kubelet.devices.get(resource, {}).values()) - held >= count
             messages = len(kubelet.messages)
         if not is_enough:
-            return
+            return False
         try:
-            kubelet.admit(name, GPU, count)
+            kubelet.admit(name, resource, count)
         except (grpc.RpcError, RuntimeError, KeyError, ValueError) as error:
-            self._refused(name, error, messages)
-            return
-        self._add(PluginPod(self, name))
+            self._refused(name, error, messages, where)
+            return False
+        return True
 
-    def _refused(self, name, error, messages):
+    def _refused(self, name, error, messages, where):
         text = error.details() if isinstance(error, grpc.RpcError) else '%s: %s' % (type(error).__name__, error)
         with self.node.kubelet.changed:
             is_news = len(self.node.kubelet.messages) != messages
-        units = [uuid_of(gpu) for gpu in PLUGIN_GPUS]
-        if is_news or self.is_excused('agent', 'supervisor', 'kubelet', *units):
+        if is_news or self.is_excused('agent', 'supervisor', 'kubelet', *where):
             self.said('%s is refused: %s' % (name, text))
         else:
             self.wrong('refused', '%s was admitted by the scheduler, and refused although nothing is wrong: %s' % (name, text))
@@ -260,6 +280,11 @@ class Scene(Faults, Hits):
 
     def _do_pause(self, milliseconds):
         self.is_over.wait(int(milliseconds) / 1000)
+
+    def _do_geometry(self, name):
+        self._touch('geometry')
+        self.geometry = name
+        self.cluster.api.patch(NODES, NAME, {'metadata': {'labels': {'nvidia.com/mig.config': name}}})
 
     def _do_config(self, replicas):
         self.replicas = int(replicas)
@@ -332,13 +357,20 @@ class Scene(Faults, Hits):
     def shares(self):
         return [share for pod in list(self.pods.values()) if (share := pod.share)]
 
+    def mig_devices(self):
+        """That the simulated driver has, since somebody asked it for the first time."""
+        with contextlib.suppress(FileNotFoundError), open(self._path('geometry'), encoding='ascii') as file:
+            return set(re.findall(r'^ci .* (\S+)$', file.read(), re.MULTILINE))
+        return set()
+
     def facts(self):
         kubelet, node = self.node.kubelet, self.node
         shares = self.shares()
         with kubelet.changed:
             devices = dict(kubelet.devices.get(GPU, {})) if GPU in kubelet.newest else {}
+            mig = {name.removeprefix(MIG): dict(kubelet.devices.get(name, {})) for name in kubelet.newest if name.startswith(MIG)}
         return expected.Facts(
-            shares=shares, memory={uuid_of(gpu): H100['memory'] for gpu in GPUS}, devices=devices,
+            shares=shares, mig=mig, geometry=self.mig_devices(), memory={uuid_of(gpu): H100['memory'] for gpu in GPUS}, devices=devices,
             lost={where for what, where in self._places() if what in GONE}, replicas=self.replicas,
             plugin_units=tuple(map(uuid_of, PLUGIN_GPUS)), dra_units={uuid_of(gpu): 'gpu-%d' % gpu for gpu in DRA_GPUS},
             published={name: [taint['key'] for taint in device.get('taints', [])] for name, device in node.devices().items()})
@@ -353,7 +385,9 @@ class Scene(Faults, Hits):
         facts.is_driver_connected = bool(driver and driver.ready.is_set())
         facts.waiting = {pod.name: pod.problem for pod in list(self.pods.values()) if pod.problem}
         facts.cdi_devices = tuple(name for name in node.cdi_devices() if name.startswith(DRIVER))
-        facts.sockets = tuple(node.sockets())
+        facts.sockets = tuple(name for name in node.sockets() if name.startswith('warpshare-gpu-'))
+        facts.mig_wanted = GEOMETRIES[self.geometry]
+        facts.mig_state = self.cluster.node()['metadata']['labels'].get('nvidia.com/mig.config.state', '')
         facts.marks, facts.health = self.marks(), self.healthz()
         return facts
 

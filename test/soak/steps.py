@@ -6,6 +6,8 @@ A script is text, a step a line; '#' begins a comment:
     pod p1 3                a pod with 3 replicas, and a CUDA program in its container
     share p2 10 30          a pod whose claim asks for 10 GiB and 30 % of the threads
     whole p3                a pod whose claim asks for a whole GPU
+    device p4 1g.10gb       a pod with a MIG device of that profile
+    geometry small          the node's label wants that geometry of the GPU with MIG: see GEOMETRIES
     program p1              another program in its container, which leaves again
     end p1                  the pod ends
     hit agent kill          something happens at once: see HITS
@@ -22,11 +24,16 @@ import random
 PLUGIN_GPUS = (0, 1)
 DRA_GPUS = (2, 3)
 GPUS = PLUGIN_GPUS + DRA_GPUS
+MIG_GPU = 4  # nothing happens to it but other geometries
 REPLICAS = (10, 20)
 PODS_MAX = 14
+# By the label's value: how many MIG devices of each profile.
+GEOMETRIES = {'small': {'1g.10gb': 7}, 'mixed': {'1g.10gb': 3, '3g.40gb': 1}, 'large': {'3g.40gb': 2}}
+PROFILES = ('1g.10gb', '3g.40gb')
 
 # How often what is chosen, of what can be chosen at all.
-WORK = {'pod': 30, 'share': 20, 'whole': 3, 'end': 30, 'program': 15, 'config': 2, 'pause': 15}
+WORK = {'pod': 30, 'share': 20, 'whole': 3, 'device': 8, 'end': 35, 'program': 15, 'config': 2, 'geometry': 3, 'pause': 15}
+ADMITS = ('pod', 'share', 'whole', 'device')
 # Each hit: how often, and its words.
 HITS = {
     'agent kill': 5, 'agent stop': 2, 'agent upgrade': 3, 'agent freeze': 1, 'supervisor kill': 2, 'supervisor stop': 1, 'supervisor freeze': 1,
@@ -97,7 +104,7 @@ class Course:
 
     def work(self):
         possible = {verb: weight for verb, weight in WORK.items()
-                    if (self.pods or verb not in ('end', 'program')) and (len(self.pods) < PODS_MAX or verb not in ('pod', 'share', 'whole'))}
+                    if (self.pods or verb not in ('end', 'program')) and (len(self.pods) < PODS_MAX or verb not in ADMITS)}
         verb = choose(self.chance, possible)
         if verb == 'pod':
             return step(verb, self.name(), self.chance.randint(1, 5))
@@ -105,6 +112,10 @@ class Course:
             return step(verb, self.name(), self.chance.choice((2, 5, 10, 20, 40)), self.chance.choice((5, 10, 20, 30, 60)))
         if verb == 'whole':
             return step(verb, self.name())
+        if verb == 'device':
+            return step(verb, self.name(), self.chance.choice(PROFILES))
+        if verb == 'geometry':
+            return step(verb, self.chance.choice(list(GEOMETRIES)))
         if verb == 'end':
             return step(verb, self.pods.pop(self.chance.randrange(len(self.pods))))
         if verb == 'program':

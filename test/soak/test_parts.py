@@ -11,7 +11,7 @@ import pytest
 from expected import Facts, Patience, Share, advertised, broken, sick_and_healthy, unwell
 from figures import Figures, grown
 from shrink import shrink
-from steps import FAULTS_MAX, PODS_MAX, Course, parse, step
+from steps import ADMITS, FAULTS_MAX, PODS_MAX, Course, parse, step
 
 UNITS = 'GPU-0', 'GPU-1'
 
@@ -34,7 +34,7 @@ def test_a_script_reads_as_it_was_written():
 def test_steps_do_not_pile_up_pods_or_faults_and_mend_each_fault():
     pods, faults = set(), set()
     for one in first_steps(4, 5000):
-        if one.verb in ('pod', 'share', 'whole'):
+        if one.verb in ADMITS:
             pods.add(one.words[1])
         elif one.verb == 'end':
             pods.remove(one.words[1])
@@ -126,12 +126,33 @@ def test_lost_units_are_to_be_unhealthy_and_tainted():
     assert set(sick_and_healthy(facts(devices=devices, published=published, lost=set(UNITS)))) == {'healthy GPU-0', 'untainted GPU-1'}
 
 
+def device(name, id_, profile='1g.10gb'):
+    return Share(name, id_, 'device', ids=(id_,), of=profile)
+
+
+def test_a_mig_device_that_is_held_stays_in_the_gpu_and_in_the_list():
+    listed = {'1g.10gb': {'MIG-1': True}}
+    assert broken(facts(device('a', 'MIG-1'), mig=listed, geometry={'MIG-1'})) == {}
+    assert broken(facts(device('a', 'MIG-1'), geometry={'MIG-1'}, mig={'1g.10gb': {}})) == {}  # kubelet has no list at the moment
+    assert list(broken(facts(device('a', 'MIG-1'), mig=listed))) == ['destroyed']
+    assert list(broken(facts(device('a', 'MIG-2'), mig=listed, geometry={'MIG-2'}))) == ['dropped']
+    assert list(broken(facts(device('a', 'MIG-1'), device('b', 'MIG-1'), mig=listed, geometry={'MIG-1'}))) == ['twice id']
+
+
 def well(*shares, **more):
     return facts(*shares, **{
         'devices': {'GPU-0::%s' % i: True for i in range(10)}, 'record': {share.grant: share.unit for share in shares if share.grant},
         'daemons': {'GPU-0': 'ready', **{share.unit: 'ready' for share in shares if share.kind == 'share'}},
         'published': {'gpu-1': [], 'gpu-1-shared': []}, 'is_driver_connected': True, 'sockets': ('one',),
-        'cdi_devices': tuple(share.pod for share in shares if share.kind != 'pod'), **more})
+        'cdi_devices': tuple(share.pod for share in shares if share.kind in ('share', 'whole')), **more})
+
+
+@pytest.mark.parametrize('what, shares, state, healthy', [
+    ([], [], 'success', 2), (['state of the geometry'], [], 'pending', 2), (['state of the geometry'], [], '', 2),
+    (['MIG devices'], [], 'success', 1), ([], [device('a', 'MIG-0')], 'pending', 1), (['MIG devices'], [device('a', 'MIG-0')], 'success', 1)])
+def test_the_geometry_is_as_the_label_says_or_waits_for_pods(what, shares, state, healthy):
+    mig = {'1g.10gb': {'MIG-%d' % i: i < healthy for i in range(3)}, '3g.40gb': {}}
+    assert list(unwell(well(*shares, mig=mig, mig_wanted={'1g.10gb': 2}, mig_state=state))) == what
 
 
 def test_a_node_that_is_well():
