@@ -209,6 +209,18 @@ def test_one_step_that_fails_alone_and_a_script_that_needs_all_of_it():
     assert shrink(steps, lambda some: len(some) == 9) == steps
 
 
+def test_what_was_before_an_empty_node_is_left_out_first():
+    steps = [step(*('empty' if i % 10 == 0 else 'pause', i)) for i in range(100)]
+    tried = []
+
+    def fails(some):
+        tried.append(len(some))
+        return {steps[75], steps[99]} <= set(some)
+
+    assert set(shrink(steps, fails)) == {steps[75], steps[99]}
+    assert tried[:3] == [10, 20, 40] and max(tried[3:]) < 40
+
+
 def test_shrinking_ends_with_its_time():
     left = iter(range(5))
     steps = [step('pause', i) for i in range(64)]
