@@ -144,22 +144,29 @@ static void test_the_file_is_read_once(void **state UNUSED)
         assert_string_equal(rig_allocations(), "");
 }
 
-/* "train" has an allocation of GPU-1, which is away for a while. */
+static bool is_made(const struct fake_container *container)
+{
+        return fake_allocations_find(&supervisor.made, container->allocation);
+}
+
+/* "train" has an allocation of GPU-1, which is away for a while; what was made for it stays. */
 static void lose_and_find(const struct fake_container *train, unsigned int replicas)
 {
+        bool was_made = is_made(train);
+
         rig_change_gpus(replicas, 1);
         for (int i = 0; i < 3; i++) {
                 rig_pass(GRACE_MS);
                 rig_review();
                 assert_string_equal(rig_allocations(), "train GPU-1[3]");
-                assert_non_null(fake_allocations_find(&supervisor.made, train->allocation));
+                assert_int_equal(is_made(train), was_made);
         }
         rig_change(replicas);
         rig_review();
         rig_pass(GRACE_MS);
         assert_string_equal(rig_allocations(), "train GPU-1[3]");
         assert_int_equal(find("train").threads_permille, 250);
-        assert_non_null(fake_allocations_find(&supervisor.made, train->allocation));
+        assert_int_equal(is_made(train), was_made);
         rig_change_gpus(replicas, 1);
         fake_kubelet_end_pod("train");
         rig_pass(GRACE_MS);
@@ -248,7 +255,9 @@ int main(void)
                 RIG_TEST(test_what_was_not_on_file_comes_there_after_a_change_too),
                 RIG_TEST(test_the_file_is_read_once),
                 RIG_TEST_WITH(test_allocations_stay_while_their_gpu_is_away, RIG_NAMESPACES),
+                RIG_TEST_WITH(test_allocations_stay_while_their_gpu_is_away, RIG_DECLARED),
                 RIG_TEST_WITH(test_allocations_of_before_stay_while_their_gpu_is_away, RIG_NAMESPACES),
+                RIG_TEST_WITH(test_allocations_of_before_stay_while_their_gpu_is_away, RIG_DECLARED),
                 RIG_TEST(test_a_gpu_stays_unhealthy_when_the_plan_changes),
                 RIG_TEST(test_a_plan_begins_with_the_health_of_its_gpus),
                 RIG_TEST_WITH(test_a_daemon_that_changes_is_ready_when_the_supervisor_has_the_change, RIG_STRICT),
