@@ -232,7 +232,13 @@ def make_shorter(folder, what, seconds):
     with open(os.path.join(folder, 'script'), encoding='utf-8') as file:
         steps = parse(file.read())
     end = time.monotonic() + seconds
-    short = shrink(steps, lambda some: what in run_again(some, folder), lambda: time.monotonic() < end)
+
+    def fails(some):
+        found = what in run_again(some, folder)
+        print('%d steps: %s' % (len(some), 'fail, too' if found else 'do not'), flush=True)
+        return found
+
+    short = shrink(steps, fails, lambda: time.monotonic() < end)
     path = os.path.join(folder, 'short')
     with open(path, 'w', encoding='utf-8') as file:
         file.writelines('%s\n' % one for one in short)
