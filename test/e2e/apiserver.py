@@ -10,6 +10,7 @@ What it keeps is in apistore.py. Faults wait for the next request that they fit:
     server.fault('status', verb='watch', resource='nodes', code=429, retry_after=1)
 """
 import base64
+import contextlib
 import dataclasses
 import datetime
 import fnmatch
@@ -512,11 +513,7 @@ class ApiServer:
             self.store.lock.notify_all()
         self.server.shutdown()
         self.server.server_close()
-        for connection in list(self.connections):
-            try:
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-            except OSError:
-                pass
+        self.cut()
         self.thread.join()
 
     def __enter__(self):
@@ -644,6 +641,12 @@ class ApiServer:
                 state['order'], state['raw'] = order, raw
             self.store.lock.notify_all()
             return len(chosen)
+
+    def cut(self):
+        """All connections, in the middle of whatever they say."""
+        for connection in list(self.connections):
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def asked(self, verb='*', resource='*'):
         with self.store.lock:

@@ -324,6 +324,17 @@ def test_a_client_certificate_that_is_gone_fails_the_request_and_not_the_client(
     assert driver.send('GET', f'{NODES}/n1')['status'] == 200
 
 
+def test_an_authority_that_is_replaced_in_the_file_counts_for_the_next_connection(api, drive):
+    """libcurl would keep what it has read for a day."""
+    api.put(NODES, node('n1'))
+    driver = drive(api.kubeconfig())
+    for count in range(1, 4):
+        assert driver.send('GET', f'{NODES}/n1')['status'] == 200
+        assert len({r.port for r in api.asked('get')}) == count
+        api.rotate_authority()
+        api.cut()
+
+
 def test_a_server_whose_certificate_names_no_host_is_not_believed(tmp_path, drive):
     """Its common name counts for nothing: Go, and so every other client of the cluster, has not read it since 2020."""
     with ApiServer(tmp_path / 'nameless', certificate='nameless') as server:

@@ -88,7 +88,7 @@ class Faults:
 
     def _begin_api(self, _):
         self.cluster.api.fault('drop', times=10**9)
-        self._cut()
+        self.cluster.api.cut()
 
     def _end_api(self, _):
         with self.cluster.api.store.lock:

@@ -2,7 +2,6 @@
 import contextlib
 import os
 import signal
-import socket
 import time
 
 from apiserver import make_certificate, pem_of, pem_of_key
@@ -184,13 +183,8 @@ class Hits:
             api.rotate_certificate()
         elif how == 'authority':
             api.rotate_authority()
-            self._cut()
+            api.cut()
         elif how == 'cut':
-            self._cut()
+            api.cut()
         else:
             api.fault(how, times=2)
-
-    def _cut(self):
-        for connection in list(self.cluster.api.connections):
-            with contextlib.suppress(OSError):
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
