@@ -36,6 +36,9 @@ struct agent_mig {
         uv_timer_t timer;
         unsigned int looks;
         const struct plan *plan; /* in force; NULL: none yet */
+        size_t n_gpus;           /* of that plan */
+        size_t most_gpus;        /* of any plan so far */
+        bool has_more_gpus;      /* since the configuration was planned */
         uint64_t withdrawn_ms;   /* since when no unit of the handover is in it; 0: one is */
         uint64_t closing_ms;     /* since when NVML is to be closed; 0: it is not */
         unsigned int readings;
@@ -392,12 +395,24 @@ void agent_mig_mark(const struct agent_mig *mig, struct inventory *inventory)
                 mig_handover_mark(mig_run_handover(mig->run), inventory);
 }
 
+/*
+ * A GPU that comes, or comes back, may be one that the configuration means. One that goes changes nothing: entries name
+ * GPUs by their indexes, and others have its index then, so nothing is planned before all are there again.
+ */
+static void note_gpus(struct agent_mig *mig, size_t n_gpus)
+{
+        mig->has_more_gpus |= mig->plan && n_gpus > mig->n_gpus && n_gpus >= mig->most_gpus;
+        mig->n_gpus = n_gpus;
+        mig->most_gpus = MAX(mig->most_gpus, n_gpus);
+}
+
 void agent_mig_planned(struct agent_mig *mig, const struct plan *plan)
 {
         bool was_withdrawn;
 
         if (!mig)
                 return;
+        note_gpus(mig, plan->inventory->n_gpus);
         was_withdrawn = mig->withdrawn_ms;
         mig->plan = plan;
         if (!is_withdrawn(mig))
@@ -416,7 +431,13 @@ void agent_mig_held(struct agent_mig *mig)
 
 void agent_mig_read(struct agent_mig *mig)
 {
-        if (!mig || mig_run_manager(mig->run)->phase != MIG_RETAKING)
+        if (!mig)
+                return;
+        if (mig->has_more_gpus) {
+                mig->has_more_gpus = false;
+                mig_run_event(mig->run, MIG_EVENT_AGAIN, NULL);
+        }
+        if (mig_run_manager(mig->run)->phase != MIG_RETAKING)
                 return;
         if (++mig->readings < READINGS)
                 mig->options.rescan(mig->options.data);

@@ -63,7 +63,7 @@ enum mig_phase {
 
 enum mig_event {
         MIG_EVENT_WANT,  /* mig_manager_want() was called */
-        MIG_EVENT_AGAIN, /* the configurations may have changed */
+        MIG_EVENT_AGAIN, /* the configurations or the GPUs may have changed */
         MIG_EVENT_RESUMED,
         MIG_EVENT_SAME,    /* the plan: the geometry is as wanted */
         MIG_EVENT_CHANGES, /* the plan: it fits, and is not there yet */

@@ -17,6 +17,7 @@ UUIDS = ['GPU-00000000-0000-4000-8000-00000000000%d' % number for number in rang
 CONFIGS = {'version': 'v1', 'mig-configs': {
     'mixed': [{'devices': [0], 'mig-enabled': True, 'mig-devices': {'1g.10gb': 2, '3g.40gb': 1}}],
     'large': [{'devices': [0], 'mig-enabled': True, 'mig-devices': {'7g.80gb': 1}}],
+    'second': [{'devices': [1], 'mig-enabled': True, 'mig-devices': {'7g.80gb': 1}}],
     'too-much': [{'devices': [0], 'mig-enabled': True, 'mig-devices': {'3g.40gb': 3}}]}}
 SMALL, MEDIUM, LARGE = ('nvidia.com/mig-' + profile for profile in ('1g.10gb', '2g.20gb', '7g.80gb'))
 DEVICES = {'devices': [{'profile': '1g.10gb', 'start': 0}, {'profile': '2g.20gb', 'start': 4}]}
@@ -115,6 +116,18 @@ def test_whole_gpus_become_mig_devices_and_whole_again_by_the_generated_configur
     site.node.wait_counts(2)
     site.wait_state('success')
     assert kubelet.allocatable(SMALL) == 0
+
+
+def test_a_gpu_that_comes_later_gets_the_configuration_too(site):
+    site.scenario({})
+    site.start()
+    site.label('second')
+    site.wait_state('success')  # it is for no GPU of the node
+    site.scenario({}, {})
+    site.node.agent.hang_up()
+    site.node.wait_counts(1, resource=LARGE)
+    site.node.wait_counts(1, 2)
+    site.wait_state('success')
 
 
 # ---- a mode that changes by a reset only ----
