@@ -31,8 +31,12 @@ def lives(pid):
 
 
 def address_space(pid):
-    with open('/proc/%d/status' % pid, encoding='ascii', errors='replace') as file:
-        return int(re.search(r'^VmSize:\s+(\d+) kB', file.read(), re.MULTILINE).group(1)) << 10
+    """None: it has ended."""
+    with contextlib.suppress(OSError):
+        with open('/proc/%d/status' % pid, encoding='ascii', errors='replace') as file:
+            found = re.search(r'^VmSize:\s+(\d+) kB', file.read(), re.MULTILINE)
+            return found and int(found.group(1)) << 10
+    return None
 
 
 class Faults:
@@ -124,14 +128,15 @@ class Faults:
     def _begin_memory(self, which):
         """An agent may end of it, and its parent starts it again; the supervisor, which has none here, is started again by revive()."""
         pid = self._process(which)
-        if not pid:
+        size = pid and address_space(pid)
+        if not size:
             return
         self._starving[which] = pid
         if which == 'agent':
             self.aborts += 1
         else:
             self._touch(*map(uuid_of, GPUS), is_deadly=True)  # what it starts has no more than it
-        self._limit(pid, resource.RLIMIT_AS, lambda pid, most: address_space(pid) + SPARE_MEMORY)
+        self._limit(pid, resource.RLIMIT_AS, lambda pid, most: size + SPARE_MEMORY)
 
     def _end_memory(self, which):
         pid = self._starving.pop(which, None)

@@ -14,6 +14,7 @@ IGNORED_XID, CRITICAL_XID = 13, 48
 JUST_KILLED = 10.0  # seconds
 FROZEN = 3.0  # seconds
 KUBELET_AWAY = 2.0  # seconds
+TERMINATION = 60.0  # seconds: a pod of the chart has 40
 OVERLAP = 1.0  # seconds that two agents of an upgrade run beside each other
 
 
@@ -89,11 +90,17 @@ class Hits:
         self.revive()
         self._end_memory('supervisor')
         old = node.supervisor
-        status = old.kill() if how == 'kill' else old.stop()
+        status = old.kill() if how == 'kill' else self._end_supervisor(old)
         if status != old.expected_status:
             self.wrong('end', 'the supervisor ended with %d' % status)
         self.start_supervisor(old)
         self._touch('supervisor')
+
+    @staticmethod
+    def _end_supervisor(process):
+        """Where it can ask nothing, it kills daemons that have not ended by then: that takes longer than a wait here."""
+        process.signal(signal.SIGTERM)
+        return process.wait(TERMINATION)
 
     def start_supervisor(self, old):
         """Another, where the one before has ended."""
