@@ -75,6 +75,7 @@ class Claim:
         self.namespace, self.name, self.uid, self.drivers = namespace, name, uid, drivers
         self.pods = set()  # UIDs
         self.is_prepared = False
+        self.turn = threading.Lock()  # one call at a time is about it
         self.devices = {}  # driver → the devices that it answered with
 
     def cdi_ids(self, request=None):
@@ -322,14 +323,25 @@ class DraKubelet:
     def prepare(self, pod, claims):
         """|claims| are (namespace, name). Returns what is remembered of them; raises Failed: kubelet would try again later."""
         claims = [self._read(pod, *claim) for claim in claims]
-        self._prepare([claim for claim in claims if not claim.is_prepared])
+        self._prepare(claims)
         return claims
 
+    @contextlib.contextmanager
+    def _turns(self, claims):
+        with contextlib.ExitStack() as stack:
+            for claim in sorted(claims, key=lambda one: one.uid):
+                stack.enter_context(claim.turn)
+            yield
+
     def _prepare(self, claims):
-        for driver, claim, result in self._call('NodePrepareResources', claims, dra.PrepareResponse):
-            claim.devices[driver] = list(result.devices)
-        for claim in claims:
-            claim.is_prepared = True
+        """Those that are not, and that nobody has given back meanwhile."""
+        with self._turns(claims):
+            with self.changed:
+                claims = [claim for claim in claims if not claim.is_prepared and self.claims.get(claim.uid) is claim]
+            for driver, claim, result in self._call('NodePrepareResources', claims, dra.PrepareResponse):
+                claim.devices[driver] = list(result.devices)
+            for claim in claims:
+                claim.is_prepared = True
 
     def prepare_again(self):
         """What a kubelet does for pods that run when it starts."""
@@ -341,8 +353,9 @@ class DraKubelet:
         """The pod has ended. Raises Failed as prepare() does."""
         with self.changed:
             last = [claim for claim in self.claims.values() if claim.pods == {pod.uid}]
-        self._call('NodeUnprepareResources', last, dra.UnprepareResponse)
-        with self.changed:
-            for claim in self.claims.values():
-                claim.pods.discard(pod.uid)
-            self.claims = {uid: claim for uid, claim in self.claims.items() if claim.pods}
+        with self._turns(last):
+            self._call('NodeUnprepareResources', last, dra.UnprepareResponse)
+            with self.changed:
+                for claim in self.claims.values():
+                    claim.pods.discard(pod.uid)
+                self.claims = {uid: claim for uid, claim in self.claims.items() if claim.pods}
