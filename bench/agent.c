@@ -36,6 +36,25 @@ struct bench {
         struct error err;
 };
 
+/* ---- what the agent itself does, however busy the machine is ---- */
+
+static uint64_t agent_cpu(const struct bench *bench)
+{
+        struct error ignored;
+        uint64_t ran = 0;
+
+        (void)!process_cpu(bench->node.sim.agent->process.pid, &ran, &ignored);
+        return ran;
+}
+
+/* Of each of |times| that |what| was done since |then|. */
+static void print_agent_cpu(const struct bench *bench, const char *what, uint64_t then, unsigned int times)
+{
+        _free_ char *name = xasprintf("%s_cpu", what);
+
+        figure_print_one(name, "us", (double)(agent_cpu(bench) - then) / 1000 / MAX(times, 1U));
+}
+
 /* ---- start ---- */
 
 static int measure_start(struct bench *bench)
@@ -44,6 +63,7 @@ static int measure_start(struct bench *bench)
 
         figure_print_one("start_to_register", "ms", (double)(node->registered_ns - node->sim.started_ns) / 1e6);
         figure_print_one("start_to_devices", "ms", (double)(node->list_ns - node->sim.started_ns) / 1e6);
+        print_agent_cpu(bench, "start", 0, 1);
         return 0;
 }
 
@@ -52,8 +72,10 @@ static int measure_start(struct bench *bench)
 static int measure_allocate(struct bench *bench)
 {
         struct figure figure = {.name = "allocate", .unit = "us"};
+        const uint64_t then = agent_cpu(bench);
         int rc = calls_allocate(&bench->node, &bench->calls, &figure, &bench->err);
 
+        print_agent_cpu(bench, "allocate", then, bench->calls.count + CALLS_WARM_UP);
         figure_print(&figure);
         return rc;
 }
@@ -61,8 +83,10 @@ static int measure_allocate(struct bench *bench)
 static int measure_prefer(struct bench *bench)
 {
         struct figure figure = {.name = "prefer", .unit = "us"};
+        const uint64_t then = agent_cpu(bench);
         int rc = calls_prefer(&bench->node, &bench->calls, &figure, &bench->err);
 
+        print_agent_cpu(bench, "prefer", then, bench->calls.count + CALLS_WARM_UP);
         figure_print(&figure);
         return rc;
 }
@@ -70,8 +94,10 @@ static int measure_prefer(struct bench *bench)
 static int measure_list(struct bench *bench)
 {
         struct figure figure = {.name = "list", .unit = "us"};
+        const uint64_t then = agent_cpu(bench);
         int rc = calls_list(&bench->node, &bench->calls, &figure, &bench->err);
 
+        print_agent_cpu(bench, "list", then, bench->calls.count);
         figure_print(&figure);
         return rc;
 }
@@ -143,6 +169,7 @@ static bool has_fewer(void *data)
 static int measure_xid(struct bench *bench)
 {
         struct figure figure = {.name = "xid_to_list", .unit = "ms"};
+        const uint64_t then = agent_cpu(bench);
         struct figure shares = {.name = "xid_shares", .unit = "shares"};
 
         node_pause(&bench->node, XID_PAUSE_MS);
@@ -158,6 +185,7 @@ static int measure_xid(struct bench *bench)
                 figure_add(&figure, (double)(bench->node.list_ns - started) / 1e6);
                 figure_add(&shares, (double)(count.before - kubelet_allocatable(count.kubelet, NODE_RESOURCE)));
         }
+        print_agent_cpu(bench, "xid", then, bench->options.gpus);
         figure_print(&figure);
         figure_print(&shares);
         return 0;

@@ -14,13 +14,15 @@ struct caller {
         struct node *node;
         struct rpc_client *client;
         bool has_message;
+        size_t size; /* of that */
         bool has_ended;
         bool has_failed;
 };
 
-static void on_message(struct rpc_call *call UNUSED, const uint8_t *bytes UNUSED, size_t size UNUSED, void *data)
+static void on_message(struct rpc_call *call UNUSED, const uint8_t *bytes UNUSED, size_t size, void *data)
 {
         ((struct caller *)data)->has_message = true;
+        ((struct caller *)data)->size = size;
 }
 
 static void on_ended(struct rpc_call *call UNUSED, enum rpc_status status, const char *text, void *data)
@@ -195,6 +197,8 @@ int calls_list(struct node *node, const struct calls *calls, struct figure *figu
 {
         static const struct rpc_handlers handlers = {.message = on_message, .ended = on_stream_ended};
 
+        size_t size = 0;
+
         for (unsigned int i = 0; i < calls->count; i++) {
                 struct caller caller;
                 int64_t started;
@@ -208,6 +212,8 @@ int calls_list(struct node *node, const struct calls *calls, struct figure *figu
                 rpc_client_close(caller.client);
                 if (!caller.has_message)
                         return error_set(err, ERROR_TIMEOUT, "no device list came");
+                size = caller.size;
         }
+        figure_print_one("list_size", "KiB", (double)size / 1024);
         return 0;
 }

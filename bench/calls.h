@@ -22,5 +22,6 @@ int calls_allocate(struct node *node, const struct calls *calls, struct figure *
 /* Among all devices, in an order that has nothing to do with the list's. */
 int calls_prefer(struct node *node, const struct calls *calls, struct figure *figure, struct error *err) MUST_USE;
 
-/* ListAndWatch until the first list is there, each time over a connection of its own, whose making counts. */
+/* ListAndWatch until the first list is there, each time over a connection of its own, whose making counts. Also prints
+ * list_size, KiB. */
 int calls_list(struct node *node, const struct calls *calls, struct figure *figure, struct error *err) MUST_USE;

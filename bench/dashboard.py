@@ -1,6 +1,6 @@
 """What the dashboard takes of time and memory for a cluster of 500 nodes with 8 GPUs and 20 shares each, and when a browser shows it.
 
-usage: bench/dashboard.py PROGRAM [--few]      (PROGRAM: a built `warpshare`; --few: five nodes only, to try whether the benchmark itself works)
+usage: bench/dashboard.py PROGRAM [--nodes=N] [--few]    (PROGRAM: a built `warpshare`; --few: each once, to try whether the benchmark itself works)
 
 Prints as bench/figure.h does. The API server and the agents are the tests' (test/e2e), in this process.
 """
@@ -19,8 +19,9 @@ from apiserver import ApiServer  # noqa: E402
 from dashboard import Dashboard  # noqa: E402
 from fleet import Fleet  # noqa: E402
 
-FEW = sys.argv[2:] == ['--few']
+FEW = '--few' in sys.argv
 TIMES = 1 if FEW else 9
+NODES = next((int(one.partition('=')[2]) for one in sys.argv if one.startswith('--nodes=')), 5 if FEW else 500)
 
 
 def say(name, unit, values):
@@ -74,7 +75,7 @@ def measure_browser(dashboard, folder):
 def main():
     os.environ['WARPSHARE'] = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as home, ApiServer(home + '/api') as api, Fleet(api) as fleet:
-        made_up.large(fleet, nodes=5 if FEW else 500)
+        made_up.large(fleet, nodes=NODES)
         with Dashboard(api, interval=60) as dashboard:
             measure_answers(dashboard, api)
         if not webdriver.missing():

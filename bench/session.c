@@ -2,7 +2,7 @@
  * One request through the whole of the agent's own code, without a socket: HTTP/2, gRPC, decoding, the policy,
  * encoding. Only what the server does is inside serve(), which does not get inlined: callgrind collects there, and the
  * instructions of one request can be compared between machines.
- * usage: bench-session allocate|prefer REQUESTS
+ * usage: bench-session allocate|prefer REQUESTS [REPLICAS]     (of 8 GPUs by MPS, 48 each, or of 10 by time-slicing)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,14 +142,17 @@ int main(int argc, char **argv)
         struct bench bench = {.answer = STRBUF_INIT};
         const struct rpc_service service = {.methods = methods, .n_methods = ARRAY_SIZE(methods), .context = &bench};
         const struct rpc_session_client_options options = {0};
-        bool prefers = argc == 3 && strcmp(argv[1], "prefer") == 0;
+        bool prefers = argc >= 3 && strcmp(argv[1], "prefer") == 0;
         struct rpc_message *request;
 
-        if (argc != 3 || (!prefers && strcmp(argv[1], "allocate") != 0)) {
-                fprintf(stderr, "usage: bench-session allocate|prefer REQUESTS\n");
+        if (argc < 3 || argc > 4 || (!prefers && strcmp(argv[1], "allocate") != 0)) {
+                fprintf(stderr, "usage: bench-session allocate|prefer REQUESTS [REPLICAS]\n");
                 return 2;
         }
-        stock_init(&bench.stock, 8, SHARING_MPS, 48);
+        if (argc == 4)
+                stock_init(&bench.stock, 10, SHARING_TIME_SLICING, (unsigned int)strtoul(argv[3], NULL, 10));
+        else
+                stock_init(&bench.stock, 8, SHARING_MPS, 48);
         bench.server = rpc_session_new_server(&service);
         bench.client = rpc_session_new_client(&options);
         request = prefers ? request_prefer(bench.stock.ids, bench.stock.resource->n_devices, 1)
