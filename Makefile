@@ -11,7 +11,7 @@ DIST_ARGS ?=
 GPU_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit plain asan tsan valgrind fuzz coverage soak bench fmt lint manifests picture site dist clean help bootstrap gpu
+.PHONY: all run image check unit plain asan tsan valgrind fuzz coverage soak cluster bench fmt lint manifests picture site dist clean help bootstrap gpu
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -65,6 +65,9 @@ coverage: bootstrap ## what unit tests and fuzz targets run of each layer, as a 
 
 soak: $(BUILD)/main/build.ninja ## random work and faults at once for SOAK_SECONDS (600): docs/soak.md
 	@meson test -C $(BUILD)/main --verbose --timeout-multiplier 0 --test-args "--seed random --seconds $(SOAK_SECONDS) $(SOAK_ARGS)" soak/everything
+
+cluster: $(BUILD)/main/build.ninja ## the suite for a real cluster, that of WARPSHARE_CLUSTER_KUBECONFIG: docs/cluster-tests.md
+	@meson test -C $(BUILD)/main --verbose --timeout-multiplier 0 cluster/everything
 
 bench: bootstrap ## the budgets: every figure, and the command that made it
 	@bench/run

@@ -244,7 +244,7 @@ def test_links_lead_somewhere(path):
 def words_of_the_program():
     """Each word of the source, with texts that are broken into lines made whole."""
     found = set()
-    for folder in ('src', 'sim', 'bench', 'deploy', 'test/gpu', 'test/e2e', 'tools'):
+    for folder in ('src', 'sim', 'bench', 'deploy', 'test/cluster', 'test/gpu', 'test/e2e', 'tools'):
         for path in glob.glob(os.path.join(SOURCE, folder, '**/*'), recursive=True):
             if os.path.isfile(path) and not path.endswith(('.pyc', '.md')):
                 with open(path, encoding='utf-8', errors='replace') as file:

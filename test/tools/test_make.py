@@ -13,7 +13,7 @@ CHECK = (SOURCE / 'tools/check').read_text(encoding='utf-8')
 
 # Where `make check` does what a target does: a configuration of tools/check, or a test of the plain one.
 DONE_BY = {
-    'all': 'plain', 'asan': 'asan', 'bench': 'bench/rehearsal', 'bootstrap': 'check', 'check': 'check', 'clean': None, 'coverage': 'tools/check', 'dist': 'package/dist',
+    'all': 'plain', 'asan': 'asan', 'bench': 'bench/rehearsal', 'bootstrap': 'check', 'check': 'check', 'clean': None, 'cluster': 'cluster/parts', 'coverage': 'tools/check', 'dist': 'package/dist',
     'fmt': 'lint', 'fuzz': 'fuzz', 'gpu': 'e2e/gpu_rehearsal', 'help': 'tools/check', 'image': 'image/image', 'lint': 'lint', 'manifests': 'helm/chart',
     'picture': 'e2e/commands', 'plain': 'plain', 'run': 'docs/pages', 'site': 'docs/site', 'soak': 'soak/everything', 'tsan': 'tsan', 'unit': 'plain',
     'valgrind': 'soak/valgrind',
