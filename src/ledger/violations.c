@@ -86,7 +86,7 @@ static void add_monitored(const struct ledger *ledger, const struct ledger_resou
 
 /*
  * The pods that were named at Prepare, and one that is not known: kubelet does not ask again when another pod uses the
- * same claim, so whoever has no allocation on that unit may be one of these.
+ * same claim, so whoever has no allocation on that unit may be one of these. While a unit is away its claims are not.
  */
 static void add_claimed(const struct ledger *ledger, const struct ledger_claim_state *state,
         struct limit_monitor_allocation *allocations, size_t *n_allocations)
@@ -95,17 +95,17 @@ static void add_claimed(const struct ledger *ledger, const struct ledger_claim_s
 
         for (size_t i = 0; i < claim->n_devices; i++) {
                 const struct ledger_claim_device *device = &claim->devices[i];
-                const struct unit *unit = resource_find_unit(ledger->plan->claimable, device->unit);
+                const struct unit *unit = ledger_claimable_unit(ledger, device->unit);
 
-                for (size_t j = 0; device->is_shared && unit && j <= claim->n_pods; j++)
+                for (size_t j = 0; device->is_shared && j <= claim->n_pods; j++)
                         allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
                                 .id = device->id,
                                 .unit = device->unit,
                                 .pod_uid = j < claim->n_pods ? claim->pods[j].uid : NULL,
                                 .limit_mib = device->limit_mib,
                                 .threads_permille = device->threads_permille,
-                                .tier = ledger_tier(ledger, ledger->plan->claimable, unit),
-                                .is_guess = j == claim->n_pods,
+                                .tier = unit ? ledger_tier(ledger, ledger->plan->claimable, unit) : device->tier,
+                                .is_guess = !unit || j == claim->n_pods,
                         };
         }
 }
@@ -128,7 +128,7 @@ static size_t collect_monitored(const struct ledger *ledger, struct arena *arena
                 for (size_t j = 0; j < allocations_count(shared->allocations); j++)
                         add_monitored(ledger, shared, allocations_get(shared->allocations, j), arena, *ret, &count);
         }
-        for (size_t i = 0; i < n_claims && ledger->plan && ledger->plan->claimable; i++)
+        for (size_t i = 0; i < n_claims; i++)
                 add_claimed(ledger, &claims[i], *ret, &count);
         return count;
 }

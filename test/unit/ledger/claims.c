@@ -365,6 +365,34 @@ static void test_as_long_as_claims_are_unknown_nothing_made_is_taken_back(void *
         assert_true(supervisor.is_reported);
 }
 
+/* Its daemon drains meanwhile, with the client that it has. */
+static void test_no_process_of_a_claim_is_a_stranger_while_its_gpu_is_away(void **state UNUSED)
+{
+        const struct mps_client client = {.pid = 7,
+                .server = 5,
+                .uid = 1000,
+                .unit = "GPU-1",
+                .pod_uid = "uid-train",
+                .container_id = "0123456789ab",
+                .memory = 512 << 20};
+        struct ledger_measures measures;
+
+        hold("u1", share("c1", 1024, 300));
+        supervisor.clients = &client;
+        supervisor.n_clients = 1;
+        fake_supervisor_report();
+        rig_pass(2 * GRACE_MS);
+        supervisor.unit_that_drains = "GPU-1";
+        rig_change_gpus(4, 1);
+        rig_pass(2 * GRACE_MS);
+        ledger_measure(rig.ledger, &measures);
+        assert_int_equal(measures.n_standing, 0);
+        assert_int_equal(supervisor.terminated, 0);
+        ledger_unclaim(rig.ledger, "u1");
+        rig_pass(2 * GRACE_MS);
+        assert_int_equal(supervisor.terminated, 7);
+}
+
 /* ---- one daemon for all GPUs ---- */
 
 static void test_one_daemon_for_all_gpus_serves_them_as_long_as_any_is_shared(void **state UNUSED)
@@ -460,6 +488,7 @@ int main(void)
                 RIG_TEST_WITH(test_a_claim_that_is_released_before_the_answer_gets_none, RIG_CLAIM_NAMESPACES),
                 RIG_TEST_WITH(test_what_was_prepared_before_a_restart_keeps_its_daemon_and_its_namespace,
                         RIG_CLAIM_NAMESPACES),
+                RIG_TEST_WITH(test_no_process_of_a_claim_is_a_stranger_while_its_gpu_is_away, RIG_CLAIMS),
                 RIG_TEST_WITH(test_as_long_as_claims_are_unknown_nothing_made_is_taken_back, RIG_CLAIM_NAMESPACES),
         };
 

@@ -191,6 +191,32 @@ static void test_allocations_of_before_stay_while_their_gpu_is_away(void **state
         lose_and_find(train, 2);
 }
 
+/* Its daemon drains meanwhile, with the client that it has. */
+static void test_no_process_is_a_stranger_while_its_gpu_is_away(void **state UNUSED)
+{
+        const struct mps_client client = {.pid = 7,
+                .server = 5,
+                .uid = 1000,
+                .unit = "GPU-1",
+                .pod_uid = "uid-train",
+                .container_id = "0123456789ab",
+                .memory = 512 << 20};
+        struct ledger_measures measures;
+
+        rig_run("train", "GPU-1::3");
+        rig_pass(GRACE_MS);
+        supervisor.clients = &client;
+        supervisor.n_clients = 1;
+        fake_supervisor_report();
+        rig_pass(2 * GRACE_MS);
+        supervisor.unit_that_drains = "GPU-1";
+        rig_change_gpus(4, 1);
+        rig_pass(2 * GRACE_MS);
+        ledger_measure(rig.ledger, &measures);
+        assert_int_equal(measures.n_standing, 0);
+        assert_int_equal(supervisor.terminated, 0);
+}
+
 /* No inventory comes with it, and so no word on health. */
 static void test_a_gpu_stays_unhealthy_when_the_plan_changes(void **state UNUSED)
 {
@@ -254,6 +280,7 @@ int main(void)
                 RIG_TEST_WITH(test_both_survive_the_agent, RIG_NAMESPACES),
                 RIG_TEST(test_what_was_not_on_file_comes_there_after_a_change_too),
                 RIG_TEST(test_the_file_is_read_once),
+                RIG_TEST(test_no_process_is_a_stranger_while_its_gpu_is_away),
                 RIG_TEST_WITH(test_allocations_stay_while_their_gpu_is_away, RIG_NAMESPACES),
                 RIG_TEST_WITH(test_allocations_stay_while_their_gpu_is_away, RIG_DECLARED),
                 RIG_TEST_WITH(test_allocations_of_before_stay_while_their_gpu_is_away, RIG_NAMESPACES),

@@ -218,13 +218,23 @@ bool mps_link_is_absent(const struct mps_link *link UNUSED)
 void mps_link_terminate(struct mps_link *link UNUSED, const char *daemon, pid_t client, const char *container_id UNUSED,
         mps_done_fn *done, void *data)
 {
-        assert_string_equal(daemon, "GPU-0");
+        assert_string_equal(daemon, supervisor.clients[0].unit);
         supervisor.terminated = client;
         requests[n_requests++] = (struct request){.done = done, .data = data};
         assert_true(n_requests < FAKE_ALLOCATIONS);
 }
 
 /* ---- status ---- */
+
+/* All are of one unit. */
+static void add_clients(struct mps_daemon_status *status)
+{
+        for (size_t i = 0; i < status->n_units && supervisor.n_clients; i++)
+                if (strcmp(status->units[i], supervisor.clients[0].unit) == 0) {
+                        status->clients = supervisor.clients;
+                        status->n_clients = supervisor.n_clients;
+                }
+}
 
 static struct mps_daemon_status status_of(struct arena *arena, const struct mps_daemon_wanted *wanted)
 {
@@ -243,10 +253,7 @@ static struct mps_daemon_status status_of(struct arena *arena, const struct mps_
                 if (supervisor.unit_at_fault && strcmp(units[i], supervisor.unit_at_fault) == 0)
                         status.state = MPS_FAULT;
         }
-        if (strcmp(units[0], "GPU-0") == 0) {
-                status.clients = supervisor.clients;
-                status.n_clients = supervisor.n_clients;
-        }
+        add_clients(&status);
         return status;
 }
 
@@ -268,15 +275,17 @@ const char *fake_supervisor_wanted(void)
 static struct mps_daemon_status draining(struct arena *arena, const char *unit)
 {
         const char **units = ARENA_ARRAY(arena, const char *, 1);
-
-        units[0] = arena_strdup(arena, unit);
-        return (struct mps_daemon_status){.name = units[0],
+        struct mps_daemon_status status = {.name = arena_strdup(arena, unit),
                 .resource = "",
                 .units = units,
                 .n_units = 1,
                 .state = MPS_DRAINING,
                 .pid = 1,
                 .tier = supervisor.tier};
+
+        units[0] = status.name;
+        add_clients(&status);
+        return status;
 }
 
 void fake_supervisor_report(void)

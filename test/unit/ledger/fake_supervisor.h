@@ -47,7 +47,7 @@ struct fake_supervisor {
         struct fake_allocations made;     /* what there is */
         bool is_reported;                 /* all that is held: the next */
         struct fake_allocations reported; /* with what was granted and released since */
-        const struct mps_client *clients; /* of the daemon of GPU-0 */
+        const struct mps_client *clients; /* all of one unit */
         size_t n_clients;
         char holders[4096]; /* "GPU-0 pod team/train, GPU-1 claim team/serve" */
         pid_t terminated;   /* 0: none was asked for since the test looked */
