@@ -575,7 +575,9 @@ bool gpu_monitor_leave(struct gpu_monitor *monitor, void (*closed)(void *data), 
 void gpu_monitor_exit(int status)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-        exit(status); /* a sanitizer looks for leaks at the end */
+        /* A sanitizer looks for leaks at the end. With that thread still there it takes what others have for some. */
+        usleep(WAIT_MS * 1100); /* microseconds */
+        exit(status);
 #else
         _exit(status);
 #endif
