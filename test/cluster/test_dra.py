@@ -24,7 +24,7 @@ def template(kube, name, device_class, capacity=None, count=None):
 def devices(kube, node):
     """{name of a device: its slice's entry}, of our driver on the node."""
     return {device['name']: device for one in kube.items(f'{API}/resourceslices')
-            if one['spec']['driver'] == 'gpu.warpshare.dev' and one['spec'].get('nodeName') == node for device in one['spec']['devices']}
+            if one['spec']['driver'] == 'gpu.warpshare.dev' and one['spec'].get('nodeName') == node for device in one['spec'].get('devices', [])}
 
 
 def claims(kube):
