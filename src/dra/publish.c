@@ -32,8 +32,8 @@ struct dra_publisher {
         struct arena arena; /* of |layout| */
         const struct dra_layout *layout;
         bool is_layout_old;
-        json_t *wanted; /* NULL: to be made; only while something is to be done, since it is as large as what is there */
-        json_t *there;  /* {name: ResourceSlice} */
+        json_t *wanted;   /* NULL: to be made; only while something is to be done: it is as large as what is there */
+        json_t *there;    /* {name: ResourceSlice} */
         json_t *accepted; /* only where the server changed something */
         struct kube_watch *watch;
         bool is_synced;

@@ -4,9 +4,9 @@
  * answered by whoever can answer, since a restart mends a loop that hangs, and nothing else of what /healthz complains
  * about. HTTP itself, with its bounds and deadlines, is http/server.h.
  *
- * Pages are made on the loop, which has more urgent things to do, so nobody can keep it busy by asking: a page that took
- * t to make is given to whoever asks for the same within the next 50 t, at most METRICS_HTTP_SHARED_MS. Local clients
- * have a new one each time, unless they are asked for a token like everybody else.
+ * Pages are made on the loop, which has more urgent things to do, so nobody can keep it busy by asking: a page that
+ * took t to make is given to whoever asks for the same within the next 50 t, at most METRICS_HTTP_SHARED_MS. Local
+ * clients have a new one each time, unless they are asked for a token like everybody else.
  */
 #pragma once
 

@@ -63,7 +63,7 @@ def test_a_dashboard_with_a_kubeconfig_shows_the_node_and_whose_the_shares_are(s
                                 '--kubeconfig', kube.kubeconfig, '--authorization', 'proxy', '--interval', '1'],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
     try:
-        url = f'http://127.0.0.1:{begin(process, r"dashboard address=.* port=(.*)")}'
+        url = f'http://127.0.0.1:{begin(process, r"dashboard address=.* port=([0-9]+)")}'
         overview = until_complete(kube, url)
         node, = (one for one in overview['nodes'] if one['name'] == shared.node)
         assert len(node['gpus']) == GPUS

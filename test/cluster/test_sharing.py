@@ -113,12 +113,12 @@ def test_a_label_makes_whole_gpus(warpshare, pods):
     assert len(set(told['NVIDIA_VISIBLE_DEVICES'].split(','))) == 3
 
 
-def test_a_label_that_no_configuration_has_changes_nothing_and_is_reported(warpshare, kube):
+def test_a_label_that_no_configuration_has_falls_back_to_the_default(warpshare, kube):
     warpshare.choose('nonsense')
-    kube.wait('the node says so', lambda: ('nonsense' in warpshare.annotations().get('config-status', ''), warpshare.annotations()))
-    assert warpshare.counts() == {'nvidia.com/gpu': GPUS}
-    warpshare.choose(None)
     warpshare.wait_counts(EVERYTHING)
+    kube.wait('the node says so', lambda: (warpshare.annotations().get('config') == 'default', warpshare.annotations()))
+    kube.wait('the event', lambda: 'ConfigFallback' in [one['reason'] for one in kube.items('/api/v1/events')])
+    warpshare.choose(None)
 
 
 def test_an_edited_configmap_counts_without_a_restart(warpshare, kube):

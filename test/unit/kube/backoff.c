@@ -30,7 +30,7 @@ static void test_what_the_server_asks_is_the_least(void **state UNUSED)
         assert_int_equal(backoff_next(&backoff, 10, 0), 2000);
 }
 
-/* The server says the same to everybody whom it refuses at that moment: they must not come back at one moment, either. */
+/* The server says the same to everybody whom it refuses at that moment: they must not come back at one moment. */
 static void test_who_is_asked_to_wait_comes_later_by_chance(void **state UNUSED)
 {
         static const struct {
