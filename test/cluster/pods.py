@@ -24,7 +24,8 @@ class Pods:
             'metadata': {'name': name, 'labels': {'role': role}, 'annotations': annotations or {}}})
 
     def all(self):
-        return self.kube.items(self.path)
+        """Those of start(), and not those of a DaemonSet."""
+        return self.kube.items(f'{self.path}?labelSelector=role')
 
     def get(self, name):
         return self.kube.get(f'{self.path}/{name}')
