@@ -57,7 +57,7 @@ json_t *strange_value(struct chance *chance, unsigned int depth)
         case 1:
                 return json_boolean(draw(chance, 2));
         case 2:
-                return json_integer((json_int_t)(draw(chance, UINT32_MAX)) << draw(chance, 33));
+                return json_integer((json_int_t)((uint64_t)draw(chance, UINT32_MAX) << draw(chance, 33)));
         case 3:
                 return json_integer(-1);
         case 4:
