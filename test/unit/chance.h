@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -87,11 +88,31 @@ static inline bool chance_happens(struct chance *chance, uint64_t n)
         return chance_draw(chance, n) == 0;
 }
 
+/* What a model does from its beginning to its end. |seed| is for its messages. */
+typedef void chance_run_fn(struct chance *chance, uint64_t seed, unsigned int n_steps);
+
+static inline void chance_run_seed(chance_run_fn *run, uint64_t seed, unsigned int n_steps)
+{
+        struct chance chance = chance_of_seed(seed);
+
+        run(&chance, seed, n_steps);
+}
+
+/* Runs the seed that WARPSHARE_SEED names, and no other. False: it names none. */
+static inline bool chance_run_named(chance_run_fn *run, unsigned int n_steps)
+{
+        const char *seed = getenv("WARPSHARE_SEED");
+
+        if (seed)
+                chance_run_seed(run, strtoull(seed, NULL, 10), n_steps);
+        return seed;
+}
+
 #ifdef FUZZING
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* |run| has a struct chance *. A check that fails ends the program there, so that the fuzzer keeps the bytes. */
+/* |run| is a chance_run_fn. A check that fails ends the program there, so that the fuzzer keeps the bytes. */
 #define FUZZ_MODEL(run)                                                                                                \
         int LLVMFuzzerInitialize(int *argc, char ***argv)                                                              \
         {                                                                                                              \
@@ -103,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
         {                                                                                                              \
                 struct chance chance = chance_of_bytes(bytes, size);                                                   \
                                                                                                                        \
-                run(&chance);                                                                                          \
+                run(&chance, 0, UINT_MAX);                                                                             \
                 return 0;                                                                                              \
         }
 #endif

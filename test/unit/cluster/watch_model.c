@@ -521,33 +521,18 @@ static void run(struct chance *chance, uint64_t seed, unsigned int n_steps)
 
 #ifdef FUZZING
 
-static void run_bytes(struct chance *chance)
-{
-        run(chance, 0, UINT32_MAX);
-}
-
-FUZZ_MODEL(run_bytes)
+FUZZ_MODEL(run)
 
 #else
 
-static void run_seed(uint64_t seed, unsigned int n_steps)
-{
-        struct chance chance = chance_of_seed(seed);
-
-        run(&chance, seed, n_steps);
-}
-
 static void test_who_follows_has_what_the_server_has_whatever_came_before(void **state UNUSED)
 {
-        const char *one = getenv("WARPSHARE_SEED");
         unsigned int n_seen = 0, n_gone = 0, n_trouble = 0;
 
-        if (one) {
-                run_seed(strtoull(one, NULL, 10), N_STEPS);
+        if (chance_run_named(run, N_STEPS))
                 return;
-        }
         for (uint64_t seed = 1; seed <= N_RUNS; seed++) {
-                run_seed(seed, N_STEPS);
+                chance_run_seed(run, seed, N_STEPS);
                 n_seen += world.n_seen;
                 n_gone += world.n_gone;
                 n_trouble += world.n_trouble;

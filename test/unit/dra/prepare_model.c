@@ -262,11 +262,11 @@ static void run(struct chance *chance, size_t n_actions, struct model *model)
 
 #ifdef FUZZING
 
-static void run_bytes(struct chance *chance)
+static void run_bytes(struct chance *chance, uint64_t seed UNUSED, unsigned int n_steps)
 {
         struct model model;
 
-        run(chance, SIZE_MAX, &model);
+        run(chance, n_steps, &model);
 }
 
 FUZZ_MODEL(run_bytes)

@@ -368,19 +368,10 @@ static void test_as_long_as_claims_are_unknown_nothing_made_is_taken_back(void *
 /* Its daemon drains meanwhile, with the client that it has. */
 static void test_no_process_of_a_claim_is_a_stranger_while_its_gpu_is_away(void **state UNUSED)
 {
-        const struct mps_client client = {.pid = 7,
-                .server = 5,
-                .uid = 1000,
-                .unit = "GPU-1",
-                .pod_uid = "uid-train",
-                .container_id = "0123456789ab",
-                .memory = 512 << 20};
         struct ledger_measures measures;
 
         hold("u1", share("c1", 1024, 300));
-        supervisor.clients = &client;
-        supervisor.n_clients = 1;
-        fake_supervisor_report();
+        fake_supervisor_show("GPU-1", "uid-train", 512);
         rig_pass(2 * GRACE_MS);
         supervisor.unit_that_drains = "GPU-1";
         rig_change_gpus(4, 1);

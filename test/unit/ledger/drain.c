@@ -194,20 +194,11 @@ static void test_allocations_of_before_stay_while_their_gpu_is_away(void **state
 /* Its daemon drains meanwhile, with the client that it has. */
 static void test_no_process_is_a_stranger_while_its_gpu_is_away(void **state UNUSED)
 {
-        const struct mps_client client = {.pid = 7,
-                .server = 5,
-                .uid = 1000,
-                .unit = "GPU-1",
-                .pod_uid = "uid-train",
-                .container_id = "0123456789ab",
-                .memory = 512 << 20};
         struct ledger_measures measures;
 
         rig_run("train", "GPU-1::3");
         rig_pass(GRACE_MS);
-        supervisor.clients = &client;
-        supervisor.n_clients = 1;
-        fake_supervisor_report();
+        fake_supervisor_show("GPU-1", "uid-train", 512);
         rig_pass(2 * GRACE_MS);
         supervisor.unit_that_drains = "GPU-1";
         rig_change_gpus(4, 1);

@@ -305,6 +305,22 @@ void fake_supervisor_report(void)
         the_link->options.on_status(&the_link->status, NULL, the_link->options.data);
 }
 
+void fake_supervisor_show(const char *unit, const char *pod_uid, uint64_t mib)
+{
+        static struct mps_client client;
+
+        client = (struct mps_client){.pid = 7,
+                .server = 5,
+                .uid = 1000,
+                .unit = unit,
+                .pod_uid = pod_uid,
+                .container_id = "0123456789ab",
+                .memory = mib << 20};
+        supervisor.clients = &client;
+        supervisor.n_clients = 1;
+        fake_supervisor_report();
+}
+
 void fake_supervisor_vanish(void)
 {
         the_link->options.on_status(NULL, "nobody listens", the_link->options.data);

@@ -56,6 +56,8 @@ extern struct fake_supervisor supervisor;
 
 void fake_supervisor_begin(enum mps_tier tier);
 void fake_supervisor_end(void);
+/* Reports one client: process 7 of the pod, with so much memory on the unit. */
+void fake_supervisor_show(const char *unit, const char *pod_uid, uint64_t mib);
 /* What is asked of it, all in turn. */
 void fake_supervisor_answer(void);
 /* The daemons that are wanted: "GPU-0 GPU-1". Valid until the next call. */

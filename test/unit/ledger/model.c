@@ -467,35 +467,20 @@ static void run(struct chance *chance, uint64_t seed, unsigned int n_steps)
 
 #ifdef FUZZING
 
-static void run_bytes(struct chance *chance)
-{
-        run(chance, 0, UINT_MAX);
-}
-
-FUZZ_MODEL(run_bytes)
+FUZZ_MODEL(run)
 
 #else
 
-static void run_seed(uint64_t seed, unsigned int n_steps)
-{
-        struct chance chance = chance_of_seed(seed);
-
-        run(&chance, seed, n_steps);
-}
-
 static void test_whatever_happens_running_containers_keep_what_was_promised(void **state UNUSED)
 {
-        const char *one = getenv("WARPSHARE_SEED");
         unsigned int n_started = 0;
         unsigned int n_refused = 0;
         unsigned int n_restarts = 0;
 
-        if (one) {
-                run_seed(strtoull(one, NULL, 10), 10 * N_STEPS);
+        if (chance_run_named(run, 10 * N_STEPS))
                 return;
-        }
         for (uint64_t seed = 1; seed <= N_RUNS; seed++) {
-                run_seed(seed, N_STEPS);
+                chance_run_seed(run, seed, N_STEPS);
                 n_started += model.n_started;
                 n_refused += model.n_refused;
                 n_restarts += model.n_restarts;

@@ -6,27 +6,6 @@
 
 #include <unistd.h>
 
-#define MIB ((uint64_t)1024 * 1024)
-
-static struct mps_client client;
-
-/* Of a process of the pod, with so much memory on GPU-0. */
-static void show_process(const char *pod_uid, uint64_t mib)
-{
-        client = (struct mps_client){
-                .pid = 7,
-                .server = 5,
-                .uid = 1000,
-                .unit = "GPU-0",
-                .pod_uid = pod_uid,
-                .container_id = "0123456789ab",
-                .memory = mib * MIB,
-        };
-        supervisor.clients = &client;
-        supervisor.n_clients = 1;
-        fake_supervisor_report();
-}
-
 static void show_none(void)
 {
         supervisor.n_clients = 0;
@@ -45,7 +24,7 @@ static void test_a_process_below_its_limit_is_no_violation(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        show_process("uid-train", 1024);
+        fake_supervisor_show("GPU-0", "uid-train", 1024);
         rig_pass(GRACE_MS);
         assert_int_equal(measure().n_standing, 0);
         assert_int_equal(supervisor.terminated, 0);
@@ -56,7 +35,7 @@ static void test_a_process_with_more_memory_than_promised_is_terminated(void **s
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        show_process("uid-train", 20000);
+        fake_supervisor_show("GPU-0", "uid-train", 20000);
         rig_pass(GRACE_MS);
         assert_int_equal(supervisor.terminated, 7);
         assert_int_equal(measure().n_standing, 1);
@@ -76,7 +55,7 @@ static void test_a_process_counts_only_if_the_supervisor_sees_it_after_its_alloc
 
                 rig_run("train", "GPU-0::0");
                 rig_pass(GRACE_MS);
-                show_process("uid-train", 1024);
+                fake_supervisor_show("GPU-0", "uid-train", 1024);
                 rig_pass(GRACE_MS);
                 supervisor.is_frozen = true;
                 fake_kubelet_end_pod("train");
@@ -99,7 +78,7 @@ static void test_no_process_is_terminated_on_facts_from_before_the_newest_alloca
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        show_process("uid-train", 20000);
+        fake_supervisor_show("GPU-0", "uid-train", 20000);
         kubelet.to = FAKE_IS_SILENT;
         rig_pass(1900);
         rig_run("serve", "GPU-1::0");
@@ -118,7 +97,7 @@ static void test_without_an_answer_of_kubelet_no_process_is_terminated(void **st
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
         kubelet.to = FAKE_REFUSES;
-        show_process("uid-train", 20000);
+        fake_supervisor_show("GPU-0", "uid-train", 20000);
         rig_pass(10 * GRACE_MS);
         assert_int_equal(supervisor.terminated, 0);
 }
@@ -127,7 +106,7 @@ static void test_a_pod_without_devices_of_the_unit_in_kubelets_list_is_external(
 {
         rig_run("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        show_process("uid-thief", 100);
+        fake_supervisor_show("GPU-0", "uid-thief", 100);
         rig_pass(GRACE_MS);
         assert_int_equal(measure().n_standing, 1);
         assert_int_equal(measure().standing[0]->kind, LIMIT_VIOLATION_STRANGER);
@@ -139,7 +118,7 @@ static void test_an_init_container_is_not_external(void **state UNUSED)
 {
         rig_allocate_init("train", "GPU-0::0");
         rig_pass(GRACE_MS);
-        show_process("uid-train", 100);
+        fake_supervisor_show("GPU-0", "uid-train", 100);
         rig_pass(GRACE_MS);
         assert_int_equal(measure().n_standing, 0);
         assert_int_equal(supervisor.terminated, 0);
@@ -154,7 +133,7 @@ static void test_a_new_agent_terminates_no_process_before_it_knows_what_containe
         unlink(rig.file);
         kubelet.to = FAKE_IS_SILENT;
         rig_start();
-        show_process("uid-train", 20000);
+        fake_supervisor_show("GPU-0", "uid-train", 20000);
         rig_pass(GRACE_MS);
         assert_int_equal(supervisor.terminated, 0);
         kubelet.to = FAKE_ANSWERS;

@@ -379,24 +379,18 @@ static void run(struct chance *chance, uint64_t seed, unsigned int n_steps)
 
 #ifdef FUZZING
 
-static void run_bytes(struct chance *chance)
-{
-        run(chance, 0, UINT32_MAX);
-}
-
-FUZZ_MODEL(run_bytes)
+FUZZ_MODEL(run)
 
 #else
 
 static void test_any_configuration_after_any_other_has_a_place_for_all_that_it_wants(void **state UNUSED)
 {
-        const char *one = getenv("WARPSHARE_SEED");
         unsigned int n_fit = 0, n_not = 0;
 
+        if (chance_run_named(run, N_STEPS))
+                return;
         for (uint64_t seed = 1; seed <= N_RUNS; seed++) {
-                struct chance chance = chance_of_seed(one ? strtoull(one, NULL, 10) : seed);
-
-                run(&chance, one ? strtoull(one, NULL, 10) : seed, N_STEPS);
+                chance_run_seed(run, seed, N_STEPS);
                 n_fit += world.n_fit;
                 n_not += world.n_not;
         }

@@ -636,11 +636,11 @@ static void run(struct chance *chance, uint64_t seed, unsigned int n_steps, stru
 
 #ifdef FUZZING
 
-static void run_bytes(struct chance *chance)
+static void run_bytes(struct chance *chance, uint64_t seed, unsigned int n_steps)
 {
         static struct world total;
 
-        run(chance, 0, UINT_MAX, &total);
+        run(chance, seed, n_steps, &total);
 }
 
 FUZZ_MODEL(run_bytes)

@@ -388,9 +388,9 @@ static void run(struct chance *chance, size_t n_steps)
 
 #ifdef FUZZING
 
-static void run_bytes(struct chance *chance)
+static void run_bytes(struct chance *chance, uint64_t seed UNUSED, unsigned int n_steps)
 {
-        run(chance, SIZE_MAX);
+        run(chance, n_steps);
 }
 
 FUZZ_MODEL(run_bytes)
