@@ -65,8 +65,9 @@ static bool has_ended(const struct mps_client *client, const char *system_root)
         if (client->pid <= 0 || client->uid == (uid_t)-1)
                 return false;
         if (process_read(&process, &arena, system_root, client->pid, &err) < 0)
-                return true;
-        return !text_is_same(process.container_id, client->container_id); /* another has its PID now */
+                return err.kind == ERROR_NOT_FOUND; /* what cannot be read is no proof */
+        return process.container_id &&
+               !text_is_same(process.container_id, client->container_id); /* another has its PID */
 }
 
 bool mps_observation_drop_ended(struct mps_observation *observation, const char *system_root)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -529,6 +530,23 @@ static void test_a_look_needs_no_daemon_to_see_which_clients_have_ended(void **s
         rig_wait_for_clients(rig, GPU_A, 1);
 }
 
+static void test_a_look_without_descriptors_takes_no_client_for_ended(void **state)
+{
+        struct rig *rig = *state;
+        struct rlimit before;
+        struct rlimit none;
+
+        rig_start_both(rig);
+        rig_client(rig, GPU_A, NULL);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        getrlimit(RLIMIT_NOFILE, &before);
+        none = (struct rlimit){.rlim_cur = 3, .rlim_max = before.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &none);
+        mps_supervisor_look(rig->supervisor);
+        setrlimit(RLIMIT_NOFILE, &before);
+        assert_int_equal(rig_status(rig, GPU_A)->n_clients, 1);
+}
+
 /* A client that starts in that moment keeps what it finds. */
 static void test_an_adopted_daemon_has_its_limits_all_the_time(void **state)
 {
@@ -786,6 +804,7 @@ int main(void)
                 TEST(test_a_daemon_outlives_the_supervisor_and_is_adopted),
                 TEST(test_without_a_record_a_daemon_is_found_by_its_lock),
                 TEST(test_a_look_needs_no_daemon_to_see_which_clients_have_ended),
+                TEST(test_a_look_without_descriptors_takes_no_client_for_ended),
                 TEST(test_an_adopted_daemon_has_its_limits_all_the_time),
                 TEST(test_what_a_daemon_can_is_on_file_when_it_is_ready),
                 TEST(test_a_daemon_that_died_meanwhile_is_started_again),
