@@ -37,7 +37,6 @@ struct agent_mig {
         unsigned int looks;
         const struct plan *plan; /* in force; NULL: none yet */
         size_t n_gpus;           /* of that plan */
-        size_t most_gpus;        /* of any plan so far */
         bool has_more_gpus;      /* since the configuration was planned */
         uint64_t withdrawn_ms;   /* since when no unit of the handover is in it; 0: one is */
         uint64_t closing_ms;     /* since when NVML is to be closed; 0: it is not */
@@ -395,15 +394,12 @@ void agent_mig_mark(const struct agent_mig *mig, struct inventory *inventory)
                 mig_handover_mark(mig_run_handover(mig->run), inventory);
 }
 
-/*
- * A GPU that comes, or comes back, may be one that the configuration means. One that goes changes nothing: entries name
- * GPUs by their indexes, and others have its index then, so nothing is planned before all are there again.
- */
+/* A GPU that comes, or comes back, may be one that the configuration means. One that goes changes nothing. */
 static void note_gpus(struct agent_mig *mig, size_t n_gpus)
 {
-        mig->has_more_gpus |= mig->plan && n_gpus > mig->n_gpus && n_gpus >= mig->most_gpus;
+        mig->has_more_gpus |= mig->plan && n_gpus > mig->n_gpus;
         mig->n_gpus = n_gpus;
-        mig->most_gpus = MAX(mig->most_gpus, n_gpus);
+        mig_run_note_gpus(mig->run, n_gpus);
 }
 
 void agent_mig_planned(struct agent_mig *mig, const struct plan *plan)

@@ -49,8 +49,9 @@ static void read_stays(struct mig_handover *handover, struct mig_handover_gpu *g
 
 static void read_gpus(struct mig_handover *handover, const json_t *gpus)
 {
-        handover->gpus = ARENA_ARRAY(&handover->arena, struct mig_handover_gpu, json_array_size(gpus));
-        for (size_t i = 0; i < json_array_size(gpus); i++) {
+        handover->n_seen = json_array_size(gpus);
+        handover->gpus = ARENA_ARRAY(&handover->arena, struct mig_handover_gpu, handover->n_seen);
+        for (size_t i = 0; i < handover->n_seen; i++) {
                 const json_t *from = json_array_get(gpus, i);
                 struct mig_handover_gpu *gpu = &handover->gpus[handover->n_gpus];
 

@@ -33,6 +33,7 @@ struct mig_handover {
         const char *reason;            /* why it does not fit; "": not said */
         struct mig_handover_gpu *gpus; /* those that change */
         size_t n_gpus;
+        size_t n_seen; /* GPUs that NVML showed to the plan */
 };
 
 /*

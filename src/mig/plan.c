@@ -465,6 +465,40 @@ void mig_plan_build(
         *ret = plan;
 }
 
+static const struct mig_plan_gpu *find_gpu(const struct mig_plan *plan, const char *uuid, size_t length)
+{
+        for (size_t i = 0; i < plan->n_gpus; i++)
+                if (strlen(plan->gpus[i].gpu->uuid) == length && strncmp(plan->gpus[i].gpu->uuid, uuid, length) == 0)
+                        return &plan->gpus[i];
+        return NULL;
+}
+
+int mig_plan_check_only(const struct mig_plan *plan, const char *gpus, struct error *err)
+{
+        size_t n_changes = 0;
+        size_t n_only = 0;
+        size_t length;
+
+        for (size_t i = 0; i < plan->n_gpus; i++)
+                n_changes += plan->gpus[i].changes;
+        for (const char *uuid = gpus; *uuid; uuid += length + (uuid[length] == ',')) {
+                const struct mig_plan_gpu *gpu;
+
+                length = strcspn(uuid, ",");
+                gpu = find_gpu(plan, uuid, length);
+                if (!gpu)
+                        return error_set(err, ERROR_UNAVAILABLE,
+                                "%.*s, which is to change, is away: nothing changes before it is back", (int)length,
+                                uuid);
+                n_only += gpu->changes;
+        }
+        if (n_changes == n_only)
+                return 0;
+        return error_set(err, ERROR_UNAVAILABLE,
+                "the configuration would change another GPU than %s now: nothing changes before it is planned again",
+                gpus);
+}
+
 const char *mig_plan_reason(const struct mig_plan *plan, struct arena *arena)
 {
         for (size_t i = 0; i < plan->n_gpus; i++)

@@ -55,5 +55,11 @@ const char *mig_plan_label(struct arena *arena, const char *profile, const struc
 /* The compute instances of |instance|; none if it has one of all its slices. */
 struct mig_shape mig_plan_shape(const struct mig_gpu_instance *instance);
 
+/*
+ * Whether all of |gpus|, UUIDs with a comma between two of them, are there, and the plan changes no other one. An index
+ * means another GPU while one before it is away: whoever has withdrawn GPUs changes these, or none.
+ */
+int mig_plan_check_only(const struct mig_plan *plan, const char *gpus, struct error *err) MUST_USE;
+
 /* "GPU 0 (GPU-…): " and the first problem. |plan| does not fit. */
 const char *mig_plan_reason(const struct mig_plan *plan, struct arena *arena);

@@ -25,6 +25,7 @@ struct mig_run {
         struct child *child;
         uv_timer_t timer;
         struct filewatch *filewatch; /* NULL: there is no file, or it cannot be watched */
+        size_t most_gpus;            /* that were ever seen */
         uint64_t steps;              /* so far: a callback may have taken further ones */
         const char *mode_change;     /* of the next apply */
         char why_reboot[MIG_REASON_SIZE];
@@ -97,6 +98,21 @@ static void take_why_reboot(struct mig_run *run, const char *output)
         json_decref(json);
 }
 
+/* Of a plan that was read. */
+static bool has_all_gpus(struct mig_run *run)
+{
+        size_t n_seen = run->next.n_seen;
+
+        mig_run_note_gpus(run, n_seen);
+        if (n_seen == run->most_gpus)
+                return true;
+        snprintf(run->manager.reason, MIG_REASON_SIZE,
+                "NVML shows %zu GPUs, and the node had %zu: an index of the configuration may mean another GPU. It is "
+                "planned again when they are back; if one was taken out for good, restart this pod",
+                n_seen, run->most_gpus);
+        return false;
+}
+
 static void on_planned(const struct child_result *result, void *data)
 {
         struct mig_run *run = data;
@@ -107,7 +123,9 @@ static void on_planned(const struct child_result *result, void *data)
         mig_handover_done(&run->next);
         is_read = mig_handover_read(&run->next, result->output, &err) == 0;
         if (result->status == 0 && is_read && run->next.fits) {
-                run_step(run, run->next.n_gpus ? MIG_EVENT_CHANGES : MIG_EVENT_SAME);
+                run_step(run, !has_all_gpus(run) ? MIG_EVENT_FAILED
+                              : run->next.n_gpus ? MIG_EVENT_CHANGES
+                                                 : MIG_EVENT_SAME);
                 return;
         }
         if (result->status == 0 && !is_read)
@@ -182,8 +200,18 @@ static void begin_child(struct mig_run *run, const char *const *arguments, uint6
                 mig_run_event(run, MIG_EVENT_FAILED, err.text);
 }
 
-static const char *const *name_configuration(const struct mig_run *run, const char **ret, const char *what)
+static const char *name_gpus(const struct mig_run *run, struct arena *arena)
 {
+        const char *text = "";
+
+        for (size_t i = 0; i < run->handover.n_gpus; i++)
+                text = arena_printf(arena, "%s%s%s", text, i ? "," : "", run->handover.gpus[i].uuid);
+        return text;
+}
+
+static const char *const *name_configuration(const struct mig_run *run, struct arena *arena, const char *what)
+{
+        const char **ret = ARENA_ARRAY(arena, const char *, ARGUMENTS_MAX);
         size_t count = 0;
 
         ret[count++] = what;
@@ -196,6 +224,8 @@ static const char *const *name_configuration(const struct mig_run *run, const ch
                 ret[count++] = run->options.file;
         }
         if (strcmp(what, "apply") == 0) {
+                ret[count++] = "--only";
+                ret[count++] = name_gpus(run, arena);
                 ret[count++] = "--mode-change";
                 ret[count++] = run->mode_change;
                 ret[count++] = "--state-directory";
@@ -207,14 +237,14 @@ static const char *const *name_configuration(const struct mig_run *run, const ch
 
 static void begin_apply(struct mig_run *run)
 {
-        const char *arguments[12];
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct error err;
 
         if (write_record(run, &err) < 0) {
                 mig_run_event(run, MIG_EVENT_FAILED, err.text);
                 return;
         }
-        begin_child(run, name_configuration(run, arguments, "apply"), MIG_APPLY_TIMEOUT_MS, on_applied);
+        begin_child(run, name_configuration(run, &arena, "apply"), MIG_APPLY_TIMEOUT_MS, on_applied);
 }
 
 /* ---- phases ---- */
@@ -237,7 +267,7 @@ static void arm(struct mig_run *run)
 
 static void begin_phase(struct mig_run *run)
 {
-        const char *arguments[12];
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *const resume[] = {"apply", "--resume", "--mode-change", run->options.mode_change,
                 "--state-directory", run->options.state_directory, NULL};
 
@@ -246,7 +276,7 @@ static void begin_phase(struct mig_run *run)
                 begin_child(run, resume, MIG_APPLY_TIMEOUT_MS, on_resumed);
                 return;
         case MIG_PLANNING:
-                begin_child(run, name_configuration(run, arguments, "plan"), MIG_PLAN_TIMEOUT_MS, on_planned);
+                begin_child(run, name_configuration(run, &arena, "plan"), MIG_PLAN_TIMEOUT_MS, on_planned);
                 return;
         case MIG_APPLYING:
                 begin_apply(run);
@@ -313,6 +343,11 @@ void mig_run_want(struct mig_run *run, const char *name)
 void mig_run_set_first_state(struct mig_run *run, enum mig_state state)
 {
         run->manager.has_rebooted = state == MIG_STATE_REBOOTING;
+}
+
+void mig_run_note_gpus(struct mig_run *run, size_t n_gpus)
+{
+        run->most_gpus = MAX(run->most_gpus, n_gpus);
 }
 
 void mig_run_event(struct mig_run *run, enum mig_event event, const char *reason)

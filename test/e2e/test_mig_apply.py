@@ -142,6 +142,16 @@ def test_what_can_stay_keeps_its_uuid(h100):
     assert (done.returncode, json.loads(done.stdout)) == (0, {'config': 'mixed', 'result': 'unchanged'})
 
 
+def test_a_change_is_held_to_the_gpus_that_it_was_planned_for(h100):
+    before = h100.devices()
+    done = h100.apply_config('mixed', '--only', 'GPU-other')
+    assert (done.returncode, done.stdout) == (1, '')
+    assert done.stderr == 'warpshare mig apply: GPU-other, which is to change, is away: nothing changes before it is back\n'
+    assert h100.devices() == before and h100.is_settled()
+    assert h100.apply_config('mixed', '--only', 'GPU-h100').returncode == 0
+    assert h100.has('mixed')
+
+
 def test_a_used_device_is_named_with_its_process_before_anything_is_touched(h100):
     before = h100.devices()
     h100.write(gpus=[{**h100.scenario['gpus'][0], 'processes': [{'pid': 4711, 'memory': '1GiB', 'gi': 5, 'ci': 0}]}])
@@ -327,7 +337,7 @@ def test_a_record_that_cannot_be_read_says_the_way_out(h100):
 def test_resume_takes_no_configuration(h100):
     done = h100.apply_config('mixed', '--resume')
     assert (done.returncode, done.stderr.splitlines()[0]) == (
-        2, 'warpshare mig apply: --resume goes without --file and --config: what was wanted is recorded')
+        2, 'warpshare mig apply: --resume goes without --file, --config and --only: what was wanted is recorded')
 
 
 # ---- parts of GPU instances ----

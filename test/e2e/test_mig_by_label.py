@@ -31,7 +31,7 @@ class Site:
             yaml.safe_dump(CONFIGS, file)
 
     def scenario(self, *gpus):
-        self.node.scenario([{**H100, 'uuid': uuid, **gpu} for uuid, gpu in zip(UUIDS, gpus)], driverVersion='580.105.08',
+        self.node.scenario([{**H100, 'uuid': uuid, **gpu} for uuid, gpu in zip(UUIDS, gpus) if gpu is not None], driverVersion='580.105.08',
                            geometryFile=self.node.folder + '/geometry')
 
     def start(self, *arguments, file=True, config=None):
@@ -128,6 +128,31 @@ def test_a_gpu_that_comes_later_gets_the_configuration_too(site):
     site.node.wait_counts(1, resource=LARGE)
     site.node.wait_counts(1, 2)
     site.wait_state('success')
+
+
+def test_while_a_gpu_is_away_an_index_changes_no_other_one(site):
+    site.scenario({}, {})
+    site.start()
+    site.node.wait_counts(2)
+    site.scenario(None, {})
+    site.label('large')  # the first GPU: now it is the second that has its index
+    assert site.wait_state('failed').startswith('NVML shows 1 GPUs, and the node had 2: an index of the configuration may mean another GPU.')
+    site.scenario({}, {})
+    site.node.wait_counts(1, resource=LARGE)
+    site.wait_state('success')
+    assert site.node.kubelet.ids('nvidia.com/gpu', healthy=True) == [UUIDS[1]]
+
+
+def test_a_gpu_that_was_away_for_a_moment_gets_the_configuration_too(site):
+    site.scenario({}, {})
+    site.start()
+    site.node.wait_counts(2)
+    site.scenario({}, None)
+    site.label('second')
+    assert site.wait_state('failed')
+    site.scenario({}, {})  # which the agent may not have noticed
+    site.wait_state('success')
+    site.node.wait_counts(1, resource=LARGE)
 
 
 # ---- a mode that changes by a reset only ----

@@ -110,7 +110,12 @@ class Faults:
                 os.unlink(os.path.join(folder, 'filler'))
 
     def _process(self, which):
-        return self.node.supervisor.pid if which == 'supervisor' else child_of(self.agent.pid)
+        """None: an agent that has not opened NVML yet, which ends where it cannot, as it does on a node without."""
+        if which == 'supervisor':
+            return self.node.supervisor.pid
+        log = self.agent.log()
+        has_gpus = log.rfind('GPUs found') >= log.rfind('warpshare agent version=')  # -1 and -1: both long ago
+        return child_of(self.agent.pid) if has_gpus else None
 
     def _begin_files(self, which):
         self._limit(self._process(which), resource.RLIMIT_NOFILE, lambda pid, most: len(os.listdir('/proc/%d/fd' % pid)) + SPARE_FILES)

@@ -282,9 +282,6 @@ class Scene(Faults, Hits):
         self.is_over.wait(int(milliseconds) / 1000)
 
     def _do_geometry(self, name):
-        """Not while a GPU is away: the one that the configurations mean has another index then (docs/mig.md)."""
-        if any(what == 'absent' for what, _ in self.faults):
-            return
         self._touch('geometry')
         self.geometry = name
         self.cluster.api.patch(NODES, NAME, {'metadata': {'labels': {'nvidia.com/mig.config': name}}})

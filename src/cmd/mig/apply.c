@@ -11,11 +11,17 @@
 
 enum { EXIT_REBOOT = 3 };
 
-enum { NAMED_FILE, CONFIG, MODE_CHANGE, RESUME, STATE_DIRECTORY, OUTPUT };
+enum { NAMED_FILE, CONFIG, ONLY, MODE_CHANGE, RESUME, STATE_DIRECTORY, OUTPUT };
 
 static const struct option own[] = {
         [NAMED_FILE] = MIG_COMMAND_FILE,
         [CONFIG] = MIG_COMMAND_CONFIG,
+        [ONLY] = {.flag = "only",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "GPU,...",
+                .help = "UUIDs of GPUs, all of which have to be there: if the configuration would change another one, "
+                        "nothing is touched; empty: any GPU may change"},
         [MODE_CHANGE] = MIG_COMMAND_MODE_CHANGE,
         [RESUME] = {.flag = "resume",
                 .type = OPTION_BOOL,
@@ -108,7 +114,9 @@ static int make_plan(struct mig_plan *ret, const char **ret_name, const struct a
                 return -1;
         *ret_name = source->config->name;
         mig_plan_build(ret, &source->arena, &source->node, source->wanted);
-        return ret->fits ? 0 : error_set(err, ERROR_INVALID, "%s", mig_plan_reason(ret, &source->arena));
+        if (!ret->fits)
+                return error_set(err, ERROR_INVALID, "%s", mig_plan_reason(ret, &source->arena));
+        return *apply->options->only ? mig_plan_check_only(ret, apply->options->only, err) : 0;
 }
 
 static int apply_wanted(const struct apply *apply, struct mig_under_way *work)
@@ -174,13 +182,14 @@ int mig_command_apply(int argc, char **argv)
                 return status;
         options = (struct mig_apply_options){.file = values[NAMED_FILE],
                 .config = values[CONFIG],
+                .only = values[ONLY],
                 .mode_change = option_position(&own[MODE_CHANGE], values[MODE_CHANGE]),
                 .state_directory = values[STATE_DIRECTORY],
                 .resumes = strcmp(values[RESUME], "true") == 0,
                 .is_json = strcmp(values[OUTPUT], "json") == 0};
-        if (options.resumes && (*options.file || *options.config)) {
-                error_raise(
-                        &err, ERROR_INVALID, "--resume goes without --file and --config: what was wanted is recorded");
+        if (options.resumes && (*options.file || *options.config || *options.only)) {
+                error_raise(&err, ERROR_INVALID,
+                        "--resume goes without --file, --config and --only: what was wanted is recorded");
                 return command_line_refuse(&mig_command_apply_line, &err);
         }
         return mig_apply(&mig_command_apply_line, &set, &options);

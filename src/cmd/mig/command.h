@@ -73,6 +73,7 @@ extern const char *const mig_command_mode_changes[];
 struct mig_apply_options {
         const char *file;
         const char *config;
+        const char *only;       /* mig_plan_check_only(); "": any GPU may change */
         const char *checkpoint; /* of a restore, instead of both; else NULL */
         enum mig_mode_change mode_change;
         const char *state_directory;

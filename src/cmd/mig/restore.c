@@ -51,6 +51,7 @@ int mig_command_restore(int argc, char **argv)
         }
         return mig_apply(&mig_command_restore_line, &set,
                 &(struct mig_apply_options){.checkpoint = values[NAMED_FILE],
+                        .only = "",
                         .mode_change = option_position(&own[MODE_CHANGE], values[MODE_CHANGE]),
                         .state_directory = values[STATE_DIRECTORY],
                         .is_json = strcmp(values[OUTPUT], "json") == 0});

@@ -414,7 +414,9 @@ static void take_answer(struct mps_link *link, const struct mps_answer *message)
                 if (message->error.kind == ERROR_UNSUPPORTED)
                         note_own_plan(link, &message->error);
                 else
-                        log_error("the MPS supervisor refuses the wanted daemons", LOG_ERR(&message->error));
+                        LOG_AT(message->error.kind == ERROR_UNAVAILABLE ? LOG_WARN
+                                                                        : LOG_ERROR, /* it ends, and another comes */
+                                "the MPS supervisor refuses the wanted daemons", LOG_ERR(&message->error));
         } else if (request) {
                 link_finish(request, message);
                 arm_answers(link);

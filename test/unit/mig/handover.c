@@ -43,6 +43,7 @@ static void test_everything_of_a_gpu_that_changes_is_taken_but_what_stays(void *
         assert_true(handover.fits);
         assert_string_equal(handover.config, "big");
         assert_int_equal(handover.n_gpus, 2);
+        assert_int_equal(handover.n_seen, 3);
         assert_true(handover.needs_reset);
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
                 assert_int_equal(mig_handover_takes(&handover, cases[i].gpu, cases[i].unit), cases[i].is_taken);

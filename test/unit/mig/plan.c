@@ -262,6 +262,25 @@ static void test_only_gpus_that_are_named_change_and_each_problem_has_its_gpu(vo
         assert_string_equal(mig_plan_reason(&plan, &arena), "GPU 1 (GPU-t4): it has no MIG");
 }
 
+static void test_a_plan_may_be_held_to_gpus_that_have_to_be_there(void **state UNUSED)
+{
+        static const struct mig_node_gpu gpus[] = {{.uuid = "GPU-a"}, {.uuid = "GPU-b"}, {.uuid = "GPU-c"}};
+        static const struct mig_plan_gpu planned[] = {
+                {.gpu = &gpus[0], .changes = true}, {.gpu = &gpus[1]}, {.gpu = &gpus[2], .changes = true}};
+        const struct mig_plan plan = {.gpus = planned, .n_gpus = ARRAY_SIZE(planned), .fits = true, .changes = true};
+        struct error err;
+
+        assert_ok(mig_plan_check_only(&plan, "GPU-c,GPU-a", &err), &err);
+        assert_ok(mig_plan_check_only(&plan, "GPU-a,GPU-b,GPU-c", &err), &err);
+        assert_fails(mig_plan_check_only(&plan, "GPU-a,GPU-b", &err), &err, ERROR_UNAVAILABLE,
+                "the configuration would change another GPU than GPU-a,GPU-b now: nothing changes before it is planned "
+                "again");
+        assert_fails(mig_plan_check_only(&plan, "GPU-a,GPU-c,GPU-", &err), &err, ERROR_UNAVAILABLE,
+                "GPU-, which is to change, is away: nothing changes before it is back");
+        assert_fails(mig_plan_check_only(&plan, "GPU-a,,GPU-c", &err), &err, ERROR_UNAVAILABLE,
+                ", which is to change, is away: nothing changes before it is back");
+}
+
 #define DIVIDED(at, list)                                                                                              \
         {                                                                                                              \
                 .profile = &h100[P3], .placement = {.start = (at)}, .devices = (list), .n_devices = ARRAY_SIZE(list)   \
@@ -333,6 +352,7 @@ int main(void)
                 cmocka_unit_test(test_parts_share_an_instance_and_what_is_divided_as_wanted_stays),
                 cmocka_unit_test(test_parts_are_divided_by_their_names_while_the_driver_lists_no_profiles),
                 cmocka_unit_test(test_only_gpus_that_are_named_change_and_each_problem_has_its_gpu),
+                cmocka_unit_test(test_a_plan_may_be_held_to_gpus_that_have_to_be_there),
         };
 
         return cmocka_run_group_tests_name("mig/plan", tests, NULL, NULL);
