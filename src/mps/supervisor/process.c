@@ -31,12 +31,14 @@ static int open_process(const char *root, pid_t pid, struct error *err)
         return fd;
 }
 
-/* At most |limit| bytes of the file; empty if it cannot be read. */
-static void read_start(int folder, const char *name, size_t limit, struct strbuf *content)
+/* At most |limit| bytes of the file, or as many as can be read; 0, or errno. */
+static int read_start(int folder, const char *name, size_t limit, struct strbuf *content)
 {
         _close_ int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-        while (fd >= 0 && content->size < limit) {
+        if (fd < 0)
+                return errno;
+        while (content->size < limit) {
                 ssize_t got;
 
                 strbuf_reserve(content, 4096);
@@ -44,10 +46,11 @@ static void read_start(int folder, const char *name, size_t limit, struct strbuf
                 if (got < 0 && errno == EINTR)
                         continue;
                 if (got <= 0)
-                        return;
+                        return got < 0 ? errno : 0;
                 content->size += (size_t)got;
                 content->data[content->size] = '\0';
         }
+        return 0;
 }
 
 /* Fields 3, 4, 5 and 22, counted from the end of the name. */
@@ -60,13 +63,19 @@ bool process_parse_stat(const char *text, struct process_stat *ret)
                        &ret->state, &ret->parent, &ret->group, &ret->start_time) == 4;
 }
 
-static uint64_t read_start_time(int folder)
+/* Files of a process that has ended are not there, or cannot be read with ESRCH. Any other problem is ours. */
+static int read_start_time(struct process *process, int folder, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct process_stat stat;
+        int problem = read_start(folder, "stat", 4096, &text);
 
-        read_start(folder, "stat", 4096, &text);
-        return process_parse_stat(text.data, &stat) ? stat.start_time : 0;
+        if (problem && problem != ENOENT && problem != ESRCH)
+                return error_errno(err, problem, "read '/proc/%d/stat'", (int)process->pid);
+        if (!process_parse_stat(text.data, &stat))
+                return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)process->pid);
+        process->start_time = stat.start_time;
+        return 0;
 }
 
 /*
@@ -146,9 +155,8 @@ int process_read(struct process *ret, struct arena *arena, const char *root, pid
         process.container_id = owner.container_id;
         process.cgroup = owner.folder;
         read_environment(folder, arena, &process);
-        process.start_time = read_start_time(folder); /* last: fails if the process ended meanwhile */
-        if (process.start_time == 0)
-                return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+        if (read_start_time(&process, folder, err) < 0) /* last: fails if the process ended meanwhile */
+                return -1;
         *ret = process;
         return 0;
 }

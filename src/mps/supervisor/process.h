@@ -34,7 +34,8 @@ struct process {
 
 /*
  * Strings live in |arena|. ERROR_NOT_FOUND: the process does not exist (any more), or another process got the PID
- * meanwhile. Anything else that cannot be read is unknown.
+ * meanwhile. Any other error says nothing of it, as without descriptors. What is not its start and cannot be read is
+ * unknown.
  */
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err) MUST_USE;
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,6 +112,29 @@ static void test_a_process_that_is_not_there_is_not_found(void **state)
         make_text(f, "stat", "4711 (train) S 1 2");
         assert_fails(process_read(&process, &f->arena, f->root, 4711, &err), &err, ERROR_NOT_FOUND,
                 "process 4711 has ended");
+}
+
+/* One is enough for its folder, and none is left for what is in it. */
+static void test_a_process_that_cannot_be_read_for_want_of_descriptors_has_not_ended(void **state)
+{
+        struct fixture *f = *state;
+        struct process process;
+        struct rlimit before;
+        struct rlimit limit;
+        int first_free = dup(STDOUT_FILENO);
+        struct error err;
+
+        close(first_free);
+        make_process(f);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        limit = before;
+        for (rlim_t spare = 0; spare < 2; spare++) {
+                limit.rlim_cur = (rlim_t)first_free + spare;
+                assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+                assert_int_equal(process_read(&process, &f->arena, f->root, 4711, &err), -1);
+                assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+                assert_int_not_equal(err.kind, ERROR_NOT_FOUND);
+        }
 }
 
 static void allocation_is(struct fixture *f, const char *content, size_t size, const char *expected)
@@ -230,6 +254,7 @@ int main(void)
                 TEST(test_the_name_of_a_process_cannot_fake_its_start),
                 TEST(test_what_cannot_be_read_is_unknown),
                 TEST(test_a_process_that_is_not_there_is_not_found),
+                TEST(test_a_process_that_cannot_be_read_for_want_of_descriptors_has_not_ended),
                 TEST(test_the_thread_variable_is_read_as_cuda_reads_it),
                 TEST(test_an_allocation_id_has_its_own_form_or_is_none),
                 TEST(test_this_process_is_found_as_it_is),
