@@ -172,3 +172,14 @@ def test_results_of_an_earlier_run_count_for_nothing(project):
     done = subprocess.run(['tools/check', 'plain'], cwd=project.folder, text=True, capture_output=True, timeout=120, check=False,
                           env={**os.environ, 'CI': '', 'PATH': path})
     assert (done.returncode, done.stdout.rstrip().split('\n')[-1]) == (1, '0 passed, 1 failed, 0 skipped')
+
+
+def test_what_comes_later_is_prepared_while_the_tests_run(project):
+    """The test of the first part passes only once the source was read and the fuzz targets were built."""
+    project.add('waits', f'for i in $(seq 600); do [ -e {project.folder}/linted ] && [ -e {project.folder}/fuzz-built ] && exit 0; sleep 0.1; done; exit 1')
+    project.write('tools/lint', '#!/bin/sh\necho read >>linted\necho "  all of it ok"\n')
+    project.write('tools/fuzz', '#!/bin/sh\n[ "$1" = 0 ] && exec touch fuzz-built\necho "  fuzz-a  ok  12 runs"\n')
+    status, last, said = project.check('plain', 'fuzz', 'lint')
+    assert (status, last) == (0, '3 passed, 0 failed, 0 skipped')
+    assert said.index('== lint') < said.index('all of it ok')
+    assert (project.folder / 'linted').read_text(encoding='utf-8') == 'read\n'  # once

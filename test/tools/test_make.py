@@ -37,7 +37,7 @@ def names_of_tests():
 
 def configurations():
     """What tools/check does without arguments."""
-    return set(re.search(r'\$\{@:-([a-z ]+)\}', CHECK).group(1).split())
+    return set(re.search(r'\$\{\*:-([a-z ]+)\}', CHECK).group(1).split())
 
 
 def test_each_target_has_its_place_in_the_check():
