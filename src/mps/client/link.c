@@ -1,7 +1,3 @@
-/*
- * Requests that wait for an answer are in a list, sorted by deadline. A request that failed stays in the list with a
- * deadline of now, so that every answer is delivered from the loop.
- */
 #include "mps/client/link.h"
 
 #include <inttypes.h>
@@ -9,30 +5,19 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "base/list.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "io/lines.h"
 #include "mps/client/external.h"
+#include "mps/client/requests.h"
 #include "mps/wire/message.h"
 
 #define RETRY_MS UINT64_C(1000)
 #define RETRY_FACTOR_MAX UINT64_C(10)
 #define PING_MS UINT64_C(10000)
 #define SILENCE_MS UINT64_C(30000)
-#define ANSWER_MS UINT64_C(30000)
 #define SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)0)->sun_path)
 #define APPLY_ID UINT64_C(1) /* one id for all, so that the stored line can be sent again unchanged */
-
-struct request {
-        struct list in_link;
-        uint64_t id; /* 0: never sent */
-        uint64_t due_ms;
-        struct error error; /* what the deadline means */
-        mps_granted_fn *granted;
-        mps_done_fn *done;
-        void *data;
-};
 
 struct mps_link {
         uv_loop_t *loop;
@@ -44,8 +29,7 @@ struct mps_link {
         uv_timer_t retry;
         uint64_t retry_ms;
         uv_timer_t ping;
-        struct list requests;
-        uv_timer_t answers;
+        struct mps_requests requests;
         char *apply; /* the line sent last; NULL: no wanted daemons yet */
         struct arena wanted_arena;
         struct mps_wanted wanted;
@@ -108,90 +92,6 @@ static void report_to_nobody(struct mps_link *link, const char *reason)
 
 /* ---- requests ---- */
 
-static struct request *first_request(const struct mps_link *link)
-{
-        return list_is_empty(&link->requests) ? NULL : container_of(link->requests.next, struct request, in_link);
-}
-
-static void link_answer(struct request *request, const struct error *err, const struct mps_allocation *allocation)
-{
-        list_remove(&request->in_link);
-        if (request->granted)
-                request->granted(err, allocation, request->data);
-        else if (request->done)
-                request->done(err, request->data);
-        free(request);
-}
-
-static void on_answers_due(uv_timer_t *timer);
-
-static void arm_answers(struct mps_link *link)
-{
-        const struct request *request = first_request(link);
-
-        if (!request)
-                uv_timer_stop(&link->answers);
-        else
-                uv_timer_start(&link->answers, on_answers_due, request->due_ms - MIN(request->due_ms, now_ms(link)), 0);
-}
-
-/* A callback may send a new request: it is due later than now, or is answered in a later turn of the loop. */
-static void on_answers_due(uv_timer_t *timer)
-{
-        struct mps_link *link = container_of(timer, struct mps_link, answers);
-        struct list due = LIST_INIT(due);
-        struct request *request;
-
-        while ((request = first_request(link)) && request->due_ms <= now_ms(link)) {
-                list_remove(&request->in_link);
-                list_append(&due, &request->in_link);
-        }
-        while (!list_is_empty(&due)) {
-                request = container_of(due.next, struct request, in_link);
-                link_answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
-        }
-        arm_answers(link);
-}
-
-static void insert(struct mps_link *link, struct request *request)
-{
-        struct list *after = link->requests.previous;
-
-        while (after != &link->requests && container_of(after, struct request, in_link)->due_ms > request->due_ms)
-                after = after->previous;
-        list_append(after->next, &request->in_link);
-        arm_answers(link);
-}
-
-static void fail_later(struct mps_link *link, struct request *request, const struct error *err)
-{
-        request->id = 0;
-        request->due_ms = 0;
-        request->error = *err;
-        insert(link, request);
-}
-
-static void fail_all(struct mps_link *link, const struct error *err)
-{
-        struct list requests = LIST_INIT(requests);
-
-        while (!list_is_empty(&link->requests)) {
-                struct list *head = link->requests.next;
-
-                list_remove(head);
-                list_append(&requests, head);
-        }
-        while (!list_is_empty(&requests)) {
-                struct request *request = container_of(requests.next, struct request, in_link);
-
-                list_remove(&request->in_link);
-                if (request->id == 0)
-                        insert(link, request);
-                else
-                        fail_later(link, request, err);
-        }
-}
-
 static void send_text(struct mps_link *link, const char *text)
 {
         lines_send(link->lines, text, strlen(text));
@@ -204,19 +104,8 @@ static void send_message(struct mps_link *link, const struct mps_request *messag
         send_text(link, text);
 }
 
-static struct request *new_request(mps_granted_fn *granted, mps_done_fn *done, void *data)
-{
-        struct request *request = xcalloc(1, sizeof(*request));
-
-        list_init(&request->in_link);
-        request->granted = granted;
-        request->done = done;
-        request->data = data;
-        return request;
-}
-
 /* The answer to a request when no supervisor is connected. */
-static void answer_alone(struct mps_link *link, struct request *request, enum mps_request_kind kind)
+static void answer_alone(struct mps_link *link, const struct mps_asker *asker, enum mps_request_kind kind)
 {
         struct error err = {.kind = ERROR_NONE};
 
@@ -229,20 +118,17 @@ static void answer_alone(struct mps_link *link, struct request *request, enum mp
         else if (kind == MPS_REQUEST_TERMINATE)
                 error_raise(&err, ERROR_UNSUPPORTED,
                         "the MPS control daemons here are not Warpshare's; it ends no clients of theirs");
-        fail_later(link, request, &err);
+        mps_requests_answer_later(&link->requests, asker, &err);
 }
 
-static void link_ask(struct mps_link *link, struct request *request, struct mps_request *message)
+static void link_ask(struct mps_link *link, const struct mps_asker *asker, struct mps_request *message)
 {
         if (!link->lines) {
-                answer_alone(link, request, message->kind);
+                answer_alone(link, asker, message->kind);
                 return;
         }
-        message->id = request->id = ++link->last_id;
-        request->due_ms = now_ms(link) + ANSWER_MS;
-        error_raise(&request->error, ERROR_TIMEOUT, "the MPS supervisor did not answer within %" PRIu64 " s",
-                ANSWER_MS / 1000);
-        insert(link, request);
+        message->id = ++link->last_id;
+        mps_requests_await(&link->requests, asker, message->id);
         send_message(link, message);
 }
 
@@ -275,7 +161,7 @@ void mps_link_allocation(
 
         link_forget(link, request->id);
         link_remember(link, request);
-        link_ask(link, new_request(done, NULL, data), &message);
+        link_ask(link, &(struct mps_asker){.granted = done, .data = data}, &message);
 }
 
 void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, void *data)
@@ -283,7 +169,7 @@ void mps_link_release(struct mps_link *link, const char *id, mps_done_fn *done, 
         struct mps_request message = {.kind = MPS_REQUEST_RELEASE, .allocation = {.id = id}};
 
         link_forget(link, id);
-        link_ask(link, new_request(NULL, done, data), &message);
+        link_ask(link, &(struct mps_asker){.done = done, .data = data}, &message);
 }
 
 void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client, const char *container_id,
@@ -292,14 +178,14 @@ void mps_link_terminate(struct mps_link *link, const char *daemon, pid_t client,
         struct mps_request message = {
                 .kind = MPS_REQUEST_TERMINATE, .daemon = daemon, .client = client, .container_id = container_id};
 
-        link_ask(link, new_request(NULL, done, data), &message);
+        link_ask(link, &(struct mps_asker){.done = done, .data = data}, &message);
 }
 
 void mps_link_look(struct mps_link *link, mps_done_fn *done, void *data)
 {
         struct mps_request message = {.kind = MPS_REQUEST_PING, .is_look = true};
 
-        link_ask(link, new_request(NULL, done, data), &message);
+        link_ask(link, &(struct mps_asker){.done = done, .data = data}, &message);
 }
 
 /* ---- other control daemons ---- */
@@ -342,7 +228,7 @@ static void disconnect(struct mps_link *link, const struct error *err)
 {
         link->lines = lines_close(link->lines);
         uv_timer_stop(&link->ping);
-        fail_all(link, err);
+        mps_requests_fail(&link->requests, err);
         link->retry_ms = 0;
         report_to_nobody(link, err->text);
         retry_later(link);
@@ -370,31 +256,6 @@ static void on_ping(uv_timer_t *timer)
         disconnect(link, &err);
 }
 
-static struct request *find_request(const struct mps_link *link, uint64_t id)
-{
-        LIST_FOR_EACH(in_link, &link->requests) {
-                struct request *request = container_of(in_link, struct request, in_link);
-
-                if (id != 0 && request->id == id)
-                        return request;
-        }
-        return NULL;
-}
-
-static void link_finish(struct request *request, const struct mps_answer *message)
-{
-        struct error err;
-
-        if (!message->ok) {
-                link_answer(request, &message->error, NULL);
-        } else if (request->granted && !message->has_allocation) {
-                error_raise(&err, ERROR_INTERNAL, "the MPS supervisor answered without an allocation");
-                link_answer(request, &err, NULL);
-        } else {
-                link_answer(request, NULL, &message->allocation);
-        }
-}
-
 static void note_own_plan(struct mps_link *link, const struct error *err)
 {
         if (!link->has_own_plan)
@@ -408,19 +269,15 @@ static void note_own_plan(struct mps_link *link, const struct error *err)
 
 static void take_answer(struct mps_link *link, const struct mps_answer *message)
 {
-        struct request *request = find_request(link, message->id);
+        enum error_kind kind = message->error.kind;
 
-        if (message->id == APPLY_ID && !message->ok) {
-                if (message->error.kind == ERROR_UNSUPPORTED)
-                        note_own_plan(link, &message->error);
-                else
-                        LOG_AT(message->error.kind == ERROR_UNAVAILABLE ? LOG_WARN
-                                                                        : LOG_ERROR, /* it ends, and another comes */
-                                "the MPS supervisor refuses the wanted daemons", LOG_ERR(&message->error));
-        } else if (request) {
-                link_finish(request, message);
-                arm_answers(link);
-        }
+        if (message->id != APPLY_ID)
+                mps_requests_take(&link->requests, message);
+        else if (!message->ok && kind == ERROR_UNSUPPORTED)
+                note_own_plan(link, &message->error);
+        else if (!message->ok)
+                LOG_AT(kind == ERROR_UNAVAILABLE ? LOG_WARN : LOG_ERROR, /* one that ends says UNAVAILABLE */
+                        "the MPS supervisor refuses the wanted daemons", LOG_ERR(&message->error));
 }
 
 static void on_link_line(const char *line, size_t length, void *data)
@@ -567,16 +424,12 @@ void mps_link_forget(struct mps_link *link)
 static void on_link_handle_closed(uv_handle_t *handle)
 {
         struct mps_link *link = handle->data;
+        struct error err;
 
         if (--link->handles > 0)
                 return;
-        while (!list_is_empty(&link->requests)) {
-                struct request *request = first_request(link);
-
-                if (request->id != 0)
-                        error_raise(&request->error, ERROR_UNAVAILABLE, "the link to the MPS supervisor is closing");
-                link_answer(request, request->error.kind != ERROR_NONE ? &request->error : NULL, NULL);
-        }
+        error_raise(&err, ERROR_UNAVAILABLE, "the link to the MPS supervisor is closing");
+        mps_requests_end(&link->requests, &err);
         if (link->closed)
                 link->closed(link->closed_data);
         mps_status_free(link->reported);
@@ -589,9 +442,8 @@ static void on_link_handle_closed(uv_handle_t *handle)
         free(link);
 }
 
-static void init_timer(struct mps_link *link, uv_timer_t *timer)
+static void own_timer(struct mps_link *link, uv_timer_t *timer)
 {
-        uv_timer_init(link->loop, timer);
         timer->data = link;
         link->handles++;
 }
@@ -616,10 +468,12 @@ int mps_link_new(struct mps_link **ret, const struct mps_link_options *options, 
         link->socket = xasprintf("%s/" MPS_SOCKET, options->directory);
         link->external = mps_external_new(&external);
         link->last_id = APPLY_ID;
-        list_init(&link->requests);
-        init_timer(link, &link->retry);
-        init_timer(link, &link->ping);
-        init_timer(link, &link->answers);
+        uv_timer_init(link->loop, &link->retry);
+        uv_timer_init(link->loop, &link->ping);
+        mps_requests_init(&link->requests, link->loop);
+        own_timer(link, &link->retry);
+        own_timer(link, &link->ping);
+        own_timer(link, &link->requests.timer);
         uv_timer_start(&link->retry, on_link_retry, 0, 0);
         *ret = link;
         return 0;
@@ -634,5 +488,5 @@ void mps_link_close(struct mps_link *link, void (*closed)(void *data), void *dat
         link->lines = lines_close(link->lines);
         uv_close((uv_handle_t *)&link->retry, on_link_handle_closed);
         uv_close((uv_handle_t *)&link->ping, on_link_handle_closed);
-        uv_close((uv_handle_t *)&link->answers, on_link_handle_closed);
+        uv_close((uv_handle_t *)&link->requests.timer, on_link_handle_closed);
 }
