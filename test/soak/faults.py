@@ -114,7 +114,8 @@ class Faults:
         if which == 'supervisor':
             return self.node.supervisor.pid
         log = self.agent.log()
-        has_gpus = log.rfind('GPUs found') >= log.rfind('warpshare agent version=')  # -1 and -1: both long ago
+        at = log.rfind('GPUs found')
+        has_gpus = at > log.rfind('warpshare agent version=') or (at < 0 and self.agent in self._ports and 'version=' not in log)
         return child_of(self.agent.pid) if has_gpus else None
 
     def _begin_files(self, which):
