@@ -9,7 +9,7 @@ IDLE = 2.0  # seconds in which wake-ups are counted
 
 @dataclasses.dataclass
 class Figures:
-    memory: int  # KiB that are resident
+    memory: int  # KiB that are resident, and in no file: pages of programs and libraries come as they are used, and the kernel can drop them
     descriptors: int
     threads: int
     wakeups: float  # a second, of the loop
@@ -45,7 +45,7 @@ def measure(pids):
     for pid, count in before.items():
         try:
             status = '/proc/%d/status' % pid
-            found[pid] = Figures(read_status(status, 'VmRSS'), len(os.listdir('/proc/%d/fd' % pid)), read_status(status, 'Threads'),
+            found[pid] = Figures(read_status(status, 'RssAnon'), len(os.listdir('/proc/%d/fd' % pid)), read_status(status, 'Threads'),
                                  (wakeups(pid) - count) / IDLE)
         except OSError:
             pass
