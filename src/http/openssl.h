@@ -25,6 +25,7 @@
         CALL(SSL_CTX_ctrl)                                                                                             \
         CALL(SSL_CTX_free)                                                                                             \
         CALL(SSL_CTX_new)                                                                                              \
+        CALL(SSL_CTX_set_num_tickets)                                                                                  \
         CALL(SSL_CTX_set_options)                                                                                      \
         CALL(SSL_CTX_use_PrivateKey)                                                                                   \
         CALL(SSL_CTX_use_PrivateKey_file)                                                                              \

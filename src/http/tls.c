@@ -125,6 +125,9 @@ static int make_context(const struct http_tls *tls, SSL_CTX **ret, struct error 
         openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE,
                 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS, NULL);
         openssl.SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
+        /* Nothing of a connection that has ended is kept: neither a session, nor, since TLS 1.3, one for a ticket. */
+        openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
+        openssl.SSL_CTX_set_num_tickets(context, 0);
         result = tls->certificate ? read_certificate(tls, context, err) : make_certificate(context, err);
         if (result < 0)
                 openssl.SSL_CTX_free(context);

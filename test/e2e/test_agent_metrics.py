@@ -213,6 +213,23 @@ def test_old_versions_of_tls_are_refused(node):
         over_tls(node, context=context)
 
 
+@pytest.mark.parametrize('version', [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_connection_that_has_ended_leaves_nothing_in_the_agent(node, version):
+    """OpenSSL keeps a session for each, by default 20,000 of them for two hours: whoever connects often would have its memory."""
+    context = ssl._create_unverified_context()  # pylint: disable=protected-access
+    context.minimum_version = context.maximum_version = version
+    start_tls(node)
+    before = None
+    for _ in range(2):
+        with socket.create_connection(('127.0.0.1', port_of(node)), timeout=10) as plain, \
+                context.wrap_socket(plain, server_hostname='node', session=before) as connection:
+            connection.sendall(b'GET /healthz HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n')
+            while connection.recv(4096):  # tickets come with the answer
+                pass
+            assert not connection.session_reused
+            before = connection.session
+
+
 def test_a_local_client_may_leave_tls_out(node):
     start_tls(node)
     assert get(node.agent, '/metrics')[0] == 200
