@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "kubelet/convert.h"
 
 #define SAVE_MS UINT64_C(100)
@@ -176,64 +177,131 @@ static void on_made_released(const struct error *err UNUSED, void *data UNUSED)
 {
 }
 
-struct sync {
-        struct ledger *ledger;
-        size_t released;
-};
-
 static void on_released(const char *id, void *data)
 {
-        struct sync *sync = data;
+        const struct ledger *ledger = data;
 
-        sync->released++;
-        mps_link_release(sync->ledger->link, id, on_made_released, NULL);
+        mps_link_release(ledger->link, id, on_made_released, NULL);
+}
+
+/* Of that name, the resource whose allocation has the id; NULL: none, or several. */
+static const struct ledger_resource *find_owner(const struct ledger *ledger, const char *name, const char *id)
+{
+        const struct ledger_resource *owner = NULL;
+
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct ledger_resource *shared = &ledger->shared[i];
+
+                if (strcmp(shared->resource->name, name) != 0 || !allocations_of_device(shared->allocations, id))
+                        continue;
+                if (owner)
+                        return NULL;
+                owner = shared;
+        }
+        return owner;
+}
+
+#define UUID_CHARACTERS "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-"
+
+/* The UUID in |texts| that the node does not have now; NULL: none, or they name a unit that it has. */
+static const char *find_away(const struct ledger *ledger, struct arena *arena, const char *texts)
+{
+        const char *away = NULL;
+
+        for (const char *at = texts; *at; at += strcspn(at, UUID_CHARACTERS)) {
+                size_t length = strspn(at, UUID_CHARACTERS);
+                const char *word = arena_strndup(arena, at, length);
+
+                at += length;
+                if (inventory_has(ledger->plan->inventory, word))
+                        return NULL;
+                if (text_starts_with(word, "GPU-") || text_starts_with(word, "MIG-"))
+                        away = word;
+        }
+        return away;
+}
+
+static void read_answer(const struct ledger *ledger, struct arena *arena, struct allocations_held *held)
+{
+        if (!held->answer || held->texts)
+                return;
+        convert_read_answer(held->answer, arena, &held->id, &held->texts);
+        if (held->id && held->texts)
+                held->away = find_away(ledger, arena, held->texts);
+}
+
+/* Of that name, the resource that has the unit that was answered: the first, while it is away; NULL: not known. */
+static const struct ledger_resource *find_by_answer(
+        const struct ledger *ledger, const char *name, const struct allocations_held *held)
+{
+        for (size_t i = 0; held->id && held->texts && i < ledger->n_shared; i++) {
+                const struct resource *resource = ledger->shared[i].resource;
+
+                if (strcmp(resource->name, name) != 0)
+                        continue;
+                if (held->away)
+                        return &ledger->shared[i];
+                for (size_t j = 0; j < resource->n_units; j++)
+                        if (!resource->units[j].is_kept && strstr(held->texts, resource->units[j].uuid))
+                                return &ledger->shared[i];
+        }
+        return NULL;
 }
 
 /*
- * An entry belongs to the resource under whose sharing policy it was made. What is held of a unit that is kept was made
- * under none, unless the unit is away: then the ledger has it still.
+ * An entry belongs to the resource that has its allocation. Where the record of that was lost, what was answered says
+ * it, and else its first id, by the sharing policy under which that is; what is held of a unit that is kept was made
+ * under none then.
  */
-static bool is_of_shared(const struct ledger_resource *shared, const char *id)
+static bool is_of_shared(const struct ledger *ledger, const struct ledger_resource *shared, struct arena *arena,
+        struct allocations_held *held)
 {
-        const struct device *device = map_find(&shared->resource->by_id, id);
+        const struct resource *resource = shared->resource;
+        const char *id = held->devices[0];
+        const struct ledger_resource *owner = find_owner(ledger, resource->name, id);
+        const struct device *device = map_find(&resource->by_id, id);
 
-        if (!shared->is_draining && allocations_of_device(shared->allocations, id))
-                return true;
+        if (!owner) {
+                read_answer(ledger, arena, held);
+                owner = find_by_answer(ledger, resource->name, held);
+        }
+        if (owner)
+                return owner == shared;
         if (shared->is_draining || device)
-                return device && !shared->resource->units[device->unit].is_kept;
-        for (size_t i = 0; i < shared->resource->n_draining; i++)
-                if (map_find(&shared->resource->draining[i].by_id, id))
+                return device && !resource->units[device->unit].is_kept;
+        for (size_t i = 0; i < resource->n_draining; i++)
+                if (map_find(&resource->draining[i].by_id, id))
                         return false;
         return true;
 }
 
-static size_t keep_own(const struct ledger_resource *shared, struct allocations_held *held, size_t n_held)
+static size_t keep_own(const struct ledger *ledger, const struct ledger_resource *shared, struct arena *arena,
+        struct allocations_held *held, size_t n_held)
 {
         size_t kept = 0;
 
         for (size_t i = 0; i < n_held; i++)
-                if (held[i].n_devices && is_of_shared(shared, held[i].devices[0]))
+                if (held[i].n_devices && is_of_shared(ledger, shared, arena, &held[i]))
                         held[kept++] = held[i];
         return kept;
 }
 
 void ledger_sync_allocations(struct ledger *ledger, struct ledger_resource *shared, int64_t as_of)
 {
-        struct sync sync = {.ledger = ledger};
         struct arena scratch = ARENA_INIT;
         struct allocations_held *held;
         size_t n_held = holders_of(ledger->holders, shared->resource->name, &scratch, &held);
-        size_t previous = allocations_count(shared->allocations);
+        bool has_changed;
 
-        n_held = keep_own(shared, held, n_held);
+        n_held = keep_own(ledger, shared, &scratch, held, n_held);
         for (size_t i = 0; i < n_held; i++) {
                 const struct allocation *known = allocations_of_device(shared->allocations, held[i].devices[0]);
 
-                if (held[i].answer && (!known || known->is_read))
-                        convert_read_answer(held[i].answer, &scratch, &held[i].id, &held[i].texts);
+                if (!known || known->is_read)
+                        read_answer(ledger, &scratch, &held[i]);
         }
-        allocations_sync(shared->allocations, held, n_held, as_of, on_released, &sync);
+        has_changed = allocations_sync(shared->allocations, held, n_held, as_of, on_released, ledger);
         arena_done(&scratch);
-        if (sync.released || allocations_count(shared->allocations) != previous)
+        if (has_changed)
                 ledger_note_change(ledger, shared);
 }

@@ -69,14 +69,16 @@ static bool had_name(const struct ledger_resource *previous, size_t n_previous, 
 }
 
 /*
- * The allocations of one name: to the resource that has their unit. |main| is NULL where the name is not shared by MPS
- * any more.
+ * The allocations of one name: to the resource that has their unit; to the first where none has it, as while it is away.
+ * |main| is NULL where the name is not shared by MPS any more.
  */
 static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *main, struct ledger_resource *draining,
         size_t n_draining, struct ledger_resource *previous, size_t n_previous)
 {
-        const char *name = main ? main->resource->name : draining[0].resource->name;
+        struct ledger_resource *first = main ? main : draining;
+        const char *name = first->resource->name;
         struct ledger_resource *old = ledger_find_shared_among(previous, n_previous, name);
+        size_t n_others = n_draining - (first == draining);
 
         for (size_t i = 0; i < n_draining; i++) {
                 draining[i].allocations = allocations_new(draining[i].resource, draining[i].resource->max_per_request);
@@ -90,14 +92,15 @@ static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *m
         } else if (main) {
                 main->allocations = allocations_new(main->resource, main->resource->max_per_request);
         }
-        for (size_t j = 0; main && j < n_previous; j++)
+        for (size_t j = 0; j < n_previous; j++)
                 if (previous[j].allocations && strcmp(previous[j].resource->name, name) == 0)
-                        allocations_move(previous[j].allocations, main->allocations);
-        if (had_name(previous, n_previous, name))
-                return;
-        ledger_load_allocations(ledger, main ? main : draining);
-        for (size_t i = main ? 0 : 1; i < n_draining; i++)
-                allocations_move((main ? main : draining)->allocations, draining[i].allocations);
+                        allocations_move_all(previous[j].allocations, first->allocations);
+        if (!had_name(previous, n_previous, name))
+                ledger_load_allocations(ledger, first);
+        for (size_t i = n_draining - n_others; i < n_draining; i++)
+                allocations_move(first->allocations, draining[i].allocations);
+        for (size_t i = n_draining - n_others; i < n_draining; i++)
+                allocations_move_strays(first->allocations, draining[i].allocations);
 }
 
 /* The ledger of one name. */

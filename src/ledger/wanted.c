@@ -123,12 +123,26 @@ void ledger_name_holders(struct ledger *ledger)
         arena_done(&scratch);
 }
 
+/*
+ * A unit that is held is away. Where nothing else of its resource is shared, its allocations are not on record
+ * meanwhile.
+ */
+static bool has_unit_away(const struct plan *plan)
+{
+        for (size_t i = 0; i < plan->n_resources; i++)
+                for (size_t j = 0; j < plan->resources[i].n_units; j++)
+                        if (plan->resources[i].units[j].is_kept &&
+                                !inventory_has(plan->inventory, plan->resources[i].units[j].uuid))
+                                return true;
+        return false;
+}
+
 void ledger_report_all(struct ledger *ledger)
 {
         struct arena scratch = ARENA_INIT;
         struct mps_allocation_request *requests;
         size_t count = 0;
-        bool is_whole = ledger->plan != NULL;
+        bool is_whole = ledger->plan && !has_unit_away(ledger->plan);
 
         requests = ARENA_ARRAY(&scratch, struct mps_allocation_request, count_allocations(ledger) + 1);
         for (size_t i = 0; is_whole && i < ledger->n_shared; i++)

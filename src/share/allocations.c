@@ -83,6 +83,7 @@ static void hold_device(struct allocations *allocations, struct allocation_entry
         bool *reserved;
 
         use_unit(allocations, unit_used(entry, device), 1);
+        allocations->n_unknown += !device;
         if (!device)
                 return;
         holder = &allocations->holders[device - allocations->resource->devices];
@@ -153,33 +154,66 @@ void allocations_recount(struct allocations *allocations)
                 allocations->places[i].used = allocations->places[i].held = 0;
         for (size_t i = 0; i < allocations->resource->n_devices; i++)
                 allocations->holders[i] = NULL;
+        allocations->n_unknown = 0;
         for (size_t i = 0; i < allocations->n_all; i++)
                 hold(allocations, allocations->all[i]);
         forget_oldest(allocations);
         allocations_reserve(allocations);
 }
 
-/* The unit it is bound to, or, where neither has that, as in a damaged record, the unit of its first id. */
-static bool belongs_to(
-        const struct allocation_entry *entry, const struct resource *resource, const struct resource *other)
+static bool is_on_unit(const struct allocation_entry *entry, const struct resource *resource)
 {
-        if (entry->unit && (resource_find_unit(resource, entry->unit) || resource_find_unit(other, entry->unit)))
-                return resource_find_unit(resource, entry->unit);
-        return map_find(&resource->by_id, entry->devices[0]);
+        return entry->unit && resource_find_unit(resource, entry->unit);
 }
 
-void allocations_move(struct allocations *from, struct allocations *to)
+/* It is bound to a unit of |to|. Where it is bound to none, the unit of its first id counts. */
+static bool moves_along(
+        const struct allocation_entry *entry, const struct resource *from UNUSED, const struct resource *to)
+{
+        if (entry->unit)
+                return is_on_unit(entry, to);
+        return map_find(&to->by_id, entry->devices[0]);
+}
+
+static bool strays(const struct allocation_entry *entry, const struct resource *from, const struct resource *to)
+{
+        return !is_on_unit(entry, from) && map_find(&to->by_id, entry->devices[0]);
+}
+
+static bool goes_anyway(const struct allocation_entry *entry UNUSED, const struct resource *from UNUSED,
+        const struct resource *to UNUSED)
+{
+        return true;
+}
+
+static void move(struct allocations *from, struct allocations *to,
+        bool (*goes)(const struct allocation_entry *entry, const struct resource *from, const struct resource *to))
 {
         size_t left = 0;
 
         for (size_t i = 0; i < from->n_all; i++)
-                if (belongs_to(from->all[i], to->resource, from->resource))
+                if (goes(from->all[i], from->resource, to->resource))
                         allocations_enter(to, from->all[i]);
                 else
                         from->all[left++] = from->all[i];
         from->n_all = left;
         allocations_recount(from);
         allocations_recount(to);
+}
+
+void allocations_move(struct allocations *from, struct allocations *to)
+{
+        move(from, to, moves_along);
+}
+
+void allocations_move_strays(struct allocations *from, struct allocations *to)
+{
+        move(from, to, strays);
+}
+
+void allocations_move_all(struct allocations *from, struct allocations *to)
+{
+        move(from, to, goes_anyway);
 }
 
 /* ---- a request ---- */
@@ -458,7 +492,7 @@ const struct allocation *allocations_of_device(const struct allocations *allocat
                 return holder ? &holder->allocation : NULL;
         }
         /* An id that the plan does not have any more. */
-        for (size_t i = allocations->n_all; i > 0; i--)
+        for (size_t i = allocations->n_unknown ? allocations->n_all : 0; i > 0; i--)
                 if (has_device(&allocations->all[i - 1]->allocation, device))
                         return &allocations->all[i - 1]->allocation;
         return NULL;

@@ -74,6 +74,7 @@ struct allocations_held {
                 answer;
         const char *id;    /* of the allocation, by that answer: then its ids do not count; NULL: not known */
         const char *texts; /* of that answer, in which the UUID of its unit is; NULL: not known */
+        const char *away;  /* the UUID that they name, of a unit that the node does not have now; NULL: none */
 };
 
 /*
@@ -128,8 +129,10 @@ void allocations_renew(struct allocations *allocations, const char *id, int64_t 
  * only that, judges all: INT64_MAX.
  * pod-resources has no init containers, and is empty while kubelet starts: containers that only the checkpoint has
  * (share/checkpoint.h) and whose pod may be alive belong into |held|, too.
+ *
+ * True: something is other than it was.
  */
-void allocations_sync(struct allocations *allocations, const struct allocations_held *held, size_t n_held,
+bool allocations_sync(struct allocations *allocations, const struct allocations_held *held, size_t n_held,
         int64_t as_of, void (*released)(const char *id, void *data), void *data);
 
 /* The unit is healthy or not: ids of one that is not are neither advertised nor counted as room. All are at first. */
@@ -149,6 +152,9 @@ const struct allocation *allocations_of_device(const struct allocations *allocat
 
 /* What is held of the units that |to| has goes over to it; the rest stays. */
 void allocations_move(struct allocations *from, struct allocations *to);
+/* Likewise what is held of no unit that |from| has, by ids of |to|: the record may be damaged, or the unit away. */
+void allocations_move_strays(struct allocations *from, struct allocations *to);
+void allocations_move_all(struct allocations *from, struct allocations *to);
 
 /* The ledger as JSON text, of several resources of one name in one, to survive the agent; the caller frees. */
 char *allocations_write_all(const struct allocations *const *allocations, size_t count);

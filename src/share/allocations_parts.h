@@ -35,6 +35,7 @@ struct allocations {
         struct allocation_entry **all;     /* from the oldest to the newest */
         size_t n_all;
         size_t room;
+        size_t n_unknown; /* ids in |all| that the resource does not have */
 };
 
 /* Copies. |unit| may be NULL. */

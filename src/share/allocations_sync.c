@@ -25,6 +25,7 @@ struct sync {
         struct arena arena;
         struct map by_device; /* id → its allocations (struct mentions *) */
         struct map by_id;     /* ids of allocations → struct allocation_entry * */
+        bool has_changed;
 };
 
 static const struct mention *mentions_of(const struct sync *sync, const char *id)
@@ -127,6 +128,8 @@ static const char *unit_of_answer(const struct sync *sync, const struct allocati
         const struct resource *resource = sync->allocations->resource;
         const char *found = NULL;
 
+        if (held->away)
+                return held->away;
         for (size_t i = 0; held->texts && i < resource->n_units; i++) {
                 if (!strstr(held->texts, resource->units[i].uuid))
                         continue;
@@ -154,6 +157,7 @@ static void enter(struct sync *sync, const struct allocations_held *held)
                 held->n_devices, (struct allocations_moment){.clock = INT64_MIN});
         entry->allocation.is_guess = is_bound && !(own && unit);
         entry->is_alive = entry->is_matched = true;
+        sync->has_changed = true;
         allocations_enter(sync->allocations, entry);
         map_add(&sync->by_id, entry->id, entry);
         mention(sync, entry);
@@ -191,6 +195,7 @@ static void correct(struct sync *sync, const struct allocations_held *held)
         entry->id = wrong.id;
         entry->allocation.id = wrong.id;
         allocation_entry_free(right);
+        sync->has_changed = true;
 }
 
 /* ---- the list ---- */
@@ -221,7 +226,7 @@ static void judge_entry(struct sync *sync, const struct allocations_held *held)
                 enter(sync, held);
 }
 
-void allocations_sync(struct allocations *allocations, const struct allocations_held *held, size_t n_held,
+bool allocations_sync(struct allocations *allocations, const struct allocations_held *held, size_t n_held,
         int64_t as_of, void (*released)(const char *id, void *data), void *data)
 {
         struct sync sync = {.allocations = allocations, .as_of = as_of};
@@ -245,6 +250,7 @@ void allocations_sync(struct allocations *allocations, const struct allocations_
                         allocations->all[left++] = entry;
                         continue;
                 }
+                sync.has_changed = true;
                 released(entry->id, data);
                 allocation_entry_free(entry);
         }
@@ -253,4 +259,5 @@ void allocations_sync(struct allocations *allocations, const struct allocations_
         map_done(&sync.by_device);
         map_done(&sync.by_id);
         arena_done(&sync.arena);
+        return sync.has_changed;
 }

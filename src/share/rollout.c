@@ -369,7 +369,7 @@ static bool is_absent(const struct judgement *judgement, const struct sharing_po
         if (inventory_has(judgement->wanted->inventory, policy->unit))
                 return false;
         for (size_t i = 0; i < judgement->n_holds; i++)
-                if (judgement->holds[i].absent == policy)
+                if (judgement->holds[i].absent == policy || judgement->holds[i].bound == policy)
                         return true;
         return judgement->previous->all_is_held;
 }

@@ -144,6 +144,26 @@ static void test_the_file_of_an_older_version_is_read_until_the_new_one_is_writt
         assert_non_null(strstr(file, containers[1]->allocation));
 }
 
+/* One id of the record is another. Kubelet's record has the right one. */
+static void test_a_record_that_was_mended_is_written(void **state UNUSED)
+{
+        _free_ char *damaged = NULL;
+        _free_ char *mended = NULL;
+
+        rig_run("train", "GPU-0::3");
+        rig_pass(GRACE_MS);
+        end(true);
+        damaged = rig_read_file();
+        *strrchr(damaged, '3') = '2';
+        assert_non_null(strstr(damaged, "GPU-0::2"));
+        rig_write_file(damaged);
+        rig_start();
+        rig_pass(GRACE_MS);
+        assert_string_equal(rig_allocations(), "train GPU-0[3]");
+        mended = rig_read_file();
+        assert_non_null(strstr(mended, "GPU-0::3"));
+}
+
 /* ---- without the file ---- */
 
 static const char *const bad_files[] = {NULL, "", "{\"version\":1,\"grants\":[{\"id\":\"g0123", "[]",
@@ -342,6 +362,7 @@ int main(void)
                 RIG_TEST(test_an_allocation_survives_the_agent_at_each_step),
                 RIG_TEST(test_the_file_is_enough_by_itself),
                 RIG_TEST(test_the_file_of_an_older_version_is_read_until_the_new_one_is_written),
+                RIG_TEST(test_a_record_that_was_mended_is_written),
                 RIG_TEST(test_a_container_that_ended_while_no_agent_ran_is_released),
                 RIG_TEST_WITH(test_a_request_that_waited_for_the_agent_leaves_nothing, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_without_a_whole_file_kubelets_record_is_enough, RIG_NAMESPACES),

@@ -80,6 +80,7 @@ static const struct {
         [RIG_VERIFIED] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
         [RIG_PARTITIONS] = {PROVISIONING_SM, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
         [RIG_NAMESPACES] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
+        [RIG_NAMESPACES_EACH] = {PROVISIONING_WEIGHTED, SCOPE_INDIVIDUAL, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
         [RIG_STRICT] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
         [RIG_CLAIMS] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
         [RIG_CLAIM_NAMESPACES] = {PROVISIONING_WEIGHTED, SCOPE_AGGREGATE, DAEMON_SCOPE_GPU, DEVICE_LIST_ENVVAR},
@@ -95,7 +96,7 @@ static const struct {
 
 static bool has_namespaces(enum rig_shares shares)
 {
-        return shares == RIG_NAMESPACES || shares == RIG_CLAIM_NAMESPACES;
+        return shares == RIG_NAMESPACES || shares == RIG_NAMESPACES_EACH || shares == RIG_CLAIM_NAMESPACES;
 }
 
 static void make_plan(struct node *node, enum rig_shares shares, unsigned int replicas, size_t n_gpus)
@@ -146,13 +147,16 @@ static void judge(void)
         static const struct sharing_policy_list nothing;
         struct sharing_policy_list served;
         struct sharing_policy_list policies;
-        const char *name = rig_resource()->name;
+        size_t n_names = rig.plan->n_resources;
+        const char **names = ARENA_ARRAY(&rig.arena, const char *, n_names);
         const struct rollout_previous previous = {
-                .policies = &policies, .names = &name, .n_names = 1, .is_known = true};
+                .policies = &policies, .names = names, .n_names = n_names, .is_known = true};
         struct rollout *next;
         struct rollout_held *held;
         size_t n_held;
 
+        for (size_t i = 0; i < n_names; i++)
+                names[i] = arena_strdup(&rig.arena, rig.plan->resources[i].name);
         sharing_policy_of(&served, &rig.arena, rig.plan);
         sharing_policy_join(&policies, &rig.arena, &served, rig.rollout ? &rig.rollout->absent : &nothing);
         ledger_held(rig.ledger, &rig.arena, &held, &n_held);

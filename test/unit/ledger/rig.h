@@ -21,6 +21,7 @@ enum rig_shares {
         RIG_VERIFIED,         /* weighted, two GPUs of four replicas; nothing is made for a container */
         RIG_PARTITIONS,       /* the same by SMs */
         RIG_NAMESPACES,       /* the same weighted, on a newer driver */
+        RIG_NAMESPACES_EACH,  /* as before, and each GPU has a resource of its own */
         RIG_STRICT,           /* as the first, and replicas are reserved: of 8, 7 may be in use (share/allocations.h) */
         RIG_CLAIMS,           /* as the first, but GPU-1 belongs to DRA */
         RIG_CLAIM_NAMESPACES, /* the same on a newer driver */
