@@ -1,6 +1,7 @@
 /*
- * The child's output is one pipe, read whenever there is something and once more when the child has ended: what it
- * wrote lies there by then. The struct lives until the child is reaped, which may be later than |on_end|.
+ * The child's output is one pipe, read when the child has ended: what it wrote lies there by then; and, of one that is
+ * still there after CHILD_BRIEF_MS, whenever there is something. The struct lives until the child is reaped, which may
+ * be later than |on_end|.
  */
 #include "io/child.h"
 
@@ -17,7 +18,8 @@
 struct child {
         uv_process_t process;
         uv_poll_t poll;
-        uv_timer_t timer;
+        uv_timer_t timer; /* until its output is read as it comes, then until its deadline */
+        uint64_t timeout_ms;
         unsigned int open_handles;
         int fd; /* our end of its output */
         size_t limit;
@@ -149,6 +151,21 @@ static void on_child_deadline(uv_timer_t *timer)
         give_up(child);
 }
 
+static void arm_deadline(struct child *child, uint64_t passed_ms)
+{
+        if (child->timeout_ms)
+                uv_timer_start(
+                        &child->timer, on_child_deadline, child->timeout_ms - MIN(passed_ms, child->timeout_ms), 0);
+}
+
+static void on_brief_over(uv_timer_t *timer)
+{
+        struct child *child = timer->data;
+
+        uv_poll_start(&child->poll, UV_READABLE, on_child_readable);
+        arm_deadline(child, CHILD_BRIEF_MS);
+}
+
 void child_cancel(struct child *child)
 {
         child->is_reported = true;
@@ -219,9 +236,11 @@ int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *o
                         return error_set(err, ERROR_EXHAUSTED, "run '%s': %s", options->argv[0], uv_strerror(rc));
                 return error_errno(err, -rc, "run '%s'", options->argv[0]);
         }
-        uv_poll_start(&child->poll, UV_READABLE, on_child_readable);
-        if (options->timeout_ms)
-                uv_timer_start(&child->timer, on_child_deadline, options->timeout_ms, 0);
+        child->timeout_ms = options->timeout_ms;
+        if (child->timeout_ms && child->timeout_ms <= CHILD_BRIEF_MS)
+                arm_deadline(child, 0);
+        else
+                uv_timer_start(&child->timer, on_brief_over, CHILD_BRIEF_MS, 0);
         *ret = child;
         return 0;
 }

@@ -2,9 +2,10 @@
  * A child process on the loop: what goes into its standard input, what comes out, how it ends, and by when.
  *
  * Nothing here waits: the input lies in the pipe before the child starts, so it cannot refuse it, and what it has said
- * when it ends is all that counts, so a grandchild that keeps the pipe open delays nothing. The child leads a process
- * group of its own, and what has to be killed is killed with all of that. Descriptors of ours are close-on-exec;
- * uv_spawn closes none.
+ * when it ends is all that counts, so a grandchild that keeps the pipe open delays nothing. One that ends within
+ * CHILD_BRIEF_MS wakes the loop once, by its end: what it says is not read as it comes, which may stop one that says
+ * more than a pipe holds (64 KiB) for that long. The child leads a process group of its own, and what has to be killed
+ * is killed with all of that. Descriptors of ours are close-on-exec; uv_spawn closes none.
  */
 #pragma once
 
@@ -17,6 +18,7 @@
 
 #define CHILD_INPUT_MAX ((size_t)4096) /* what an empty pipe always takes */
 #define CHILD_OUTPUT_MAX ((size_t)64 * 1024)
+#define CHILD_BRIEF_MS UINT64_C(100)
 
 struct child;
 

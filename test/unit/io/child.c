@@ -205,6 +205,36 @@ static void test_the_last_words_of_a_large_output_are_there(void **state)
         assert_string_equal(f->output + 60001, "last\n");
 }
 
+static void count_active_polls(uv_handle_t *handle, void *data)
+{
+        *(unsigned int *)data += handle->type == UV_POLL && uv_is_active(handle);
+}
+
+/* It would be a wake-up for each word. */
+static void test_what_a_brief_one_says_wakes_nobody(void **state)
+{
+        struct fixture *f = *state;
+        const char *const argv[] = {"/bin/sh", "-c", "echo one; echo two", NULL};
+        const struct child_options options = shell(f, argv);
+        unsigned int polls = 0;
+        struct error err;
+
+        assert_ok(start(f, &options, &err), &err);
+        uv_walk(&f->loop, count_active_polls, &polls);
+        assert_int_equal(polls, 0);
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+        assert_string_equal(f->output, "one\ntwo\n");
+}
+
+static void test_one_that_says_more_than_a_pipe_holds_is_heard_to_its_end(void **state)
+{
+        struct fixture *f = *state;
+
+        run(f, "printf %200000d 1; echo; echo last", NULL, 0, 400000);
+        assert_int_equal(f->result.length, 200006);
+        assert_string_equal(f->output + 200001, "last\n");
+}
+
 /* With nobody left who would end it: the pipe stays open for ten minutes. */
 static void test_a_grandchild_that_keeps_the_pipe_open_delays_nothing(void **state)
 {
@@ -352,6 +382,8 @@ int main(void)
                 TEST(test_one_that_says_too_much_is_killed_and_its_output_cut),
                 TEST(test_what_just_fits_is_no_error),
                 TEST(test_the_last_words_of_a_large_output_are_there),
+                TEST(test_what_a_brief_one_says_wakes_nobody),
+                TEST(test_one_that_says_more_than_a_pipe_holds_is_heard_to_its_end),
                 TEST(test_a_grandchild_that_keeps_the_pipe_open_delays_nothing),
                 TEST(test_what_is_killed_goes_with_all_that_it_started),
                 TEST(test_a_cancelled_child_is_killed_without_a_callback),
