@@ -25,7 +25,7 @@
 #define EXHAUSTED_PAUSE_MS UINT64_C(500)
 /*
  * This question always has an answer: a number with one decimal. It is sent after a command that may have no answer,
- * and its own answer proves that the daemon accepted both.
+ * and its own answer proves that the daemon accepted both, and is where the next command's answer begins.
  */
 #define PROOF "get_default_active_thread_percentage"
 #define SHOWN 160 /* bytes of an answer that an error shows */
@@ -34,9 +34,12 @@ struct question {
         struct list link;
         struct arena arena;
         const char *const *arguments; /* the arguments after argv[0]; NULL-terminated */
-        const char *command;          /* NULL: none */
-        bool is_proven;               /* PROOF is sent after it */
-        mps_answer_fn *done;
+        const char *command;          /* the first one; NULL: none */
+        const char *input;            /* all of them, as the front end reads them; NULL: none */
+        bool is_proven;               /* PROOF is sent after each */
+        size_t n_commands;            /* with |all_done| */
+        mps_answers_fn *all_done;
+        mps_answer_fn *done; /* without it */
         void *data;
         uint64_t since; /* when it was first sent, by the loop's clock; 0: not yet */
 };
@@ -222,20 +225,6 @@ static void go_on(struct mps_control *control)
                 uv_timer_start(&control->turn, on_control_turn, 0, 0);
 }
 
-/*
- * Ends a question. It leaves the queue and the next one is scheduled before |done| is called, since |done| may ask
- * again or close the control.
- */
-static void control_finish(struct mps_control *control, const struct error *err, const char *answer)
-{
-        struct question *question = container_of(control->questions.next, struct question, link);
-
-        list_remove(&question->link);
-        go_on(control);
-        question->done(err, answer, question->data);
-        free_question(question);
-}
-
 /* ---- answers ---- */
 
 /* The command that was sent, for error messages. */
@@ -269,6 +258,57 @@ static bool take_proof(char *answer)
         return true;
 }
 
+/* Ends each answer where its proof begins; returns how many there are. */
+static size_t split(char *answer, const char **answers, size_t n_answers)
+{
+        char *start = answer;
+        size_t count = 0;
+
+        for (char *line = answer, *next; line && count < n_answers; line = next) {
+                next = strchr(line, '\n');
+                if (next)
+                        *next++ = '\0';
+                if (is_percentage(line)) {
+                        if (line > start)
+                                line[-1] = '\0';
+                        *line = '\0';
+                        answers[count++] = start;
+                        start = next;
+                } else if (next) {
+                        next[-1] = '\n';
+                }
+        }
+        return count;
+}
+
+/*
+ * Ends a question. It leaves the queue and the next one is scheduled before |done| is called, since |done| may ask
+ * again or close the control.
+ */
+static void control_finish(struct mps_control *control, const struct error *err, char *answer)
+{
+        struct question *question = container_of(control->questions.next, struct question, link);
+        const char *answers[MPS_ASK_MAX] = {NULL};
+        struct error problem;
+        size_t count;
+
+        list_remove(&question->link);
+        go_on(control);
+        if (!question->all_done) {
+                question->done(err, answer, question->data);
+        } else if (err) {
+                question->all_done(err, NULL, question->data);
+        } else if ((count = split(answer, answers, question->n_commands)) < question->n_commands) {
+                error_raise(&problem, ERROR_UNAVAILABLE,
+                        "'%s': the MPS control daemon in '%s' answered %zu of %zu commands, then broke off",
+                        question->command, control->pipe_directory, count, question->n_commands);
+                question->all_done(&problem, NULL, question->data);
+        } else {
+                question->all_done(NULL, answers, question->data);
+        }
+        free_question(question);
+}
+
 /*
  * True if the daemon closed the front end's connection because it serves another front end. The front end then prints
  * an error or nothing, whatever its exit status. If there is an answer but no proof, the daemon did accept the command
@@ -282,6 +322,8 @@ static bool is_refused(const struct question *question, const struct child_resul
                 return strstr(answer, NOT_SENT) || (question->command && !*answer);
         if (result->status || !question->command)
                 return false;
+        if (question->all_done)
+                return !*answer;
         return question->is_proven ? !take_proof(answer) && !*answer
                                    : strcmp(question->command, PROOF) == 0 && !*answer;
 }
@@ -344,13 +386,10 @@ static void on_child_end(const struct child_result *result, void *data)
 
 static int control_start(struct mps_control *control, const struct question *question, struct error *err)
 {
-        _free_ char *input = question->command
-                                     ? xasprintf("%s\n%s", question->command, question->is_proven ? PROOF "\n" : "")
-                                     : NULL;
         struct child_options options = {
                 .environment = control->environment,
-                .input = input,
-                .input_length = input ? strlen(input) : 0,
+                .input = question->input,
+                .input_length = question->input ? strlen(question->input) : 0,
                 .output_limit = MPS_ANSWER_MAX,
                 .timeout_ms = control->timeout_ms,
                 .on_end = on_child_end,
@@ -420,6 +459,27 @@ void mps_control_ask(struct mps_control *control, const char *command, mps_answe
         question->arguments = nothing;
         question->command = arena_strdup(&question->arena, command);
         question->is_proven = strcmp(command, PROOF) != 0 && !text_starts_with(command, "quit");
+        question->input = arena_printf(&question->arena, "%s\n%s", command, question->is_proven ? PROOF "\n" : "");
+        go_on(control);
+}
+
+void mps_control_ask_all(
+        struct mps_control *control, const char *const *commands, size_t n_commands, mps_answers_fn *done, void *data)
+{
+        static const char *const nothing[] = {NULL};
+        _cleanup_(strbuf_done) struct strbuf input = STRBUF_INIT;
+        struct question *question = add_question(control, NULL, data);
+
+        assert(n_commands > 0 && n_commands <= MPS_ASK_MAX);
+        for (size_t i = 0; i < n_commands; i++) {
+                assert(strlen(commands[i]) <= MPS_COMMAND_MAX && !strchr(commands[i], '\n'));
+                strbuf_printf(&input, "%s\n" PROOF "\n", commands[i]);
+        }
+        question->arguments = nothing;
+        question->command = arena_strdup(&question->arena, commands[0]);
+        question->input = arena_strdup(&question->arena, input.data);
+        question->n_commands = n_commands;
+        question->all_done = done;
         go_on(control);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Sends commands to one MPS control daemon through NVIDIA's own front end, nvidia-cuda-mps-control, which reads one
- * command from standard input. The daemon's wire protocol is private, so Warpshare does not implement it.
+ * Sends commands to one MPS control daemon through NVIDIA's own front end, nvidia-cuda-mps-control, which reads
+ * commands from standard input, a line each. The daemon's wire protocol is private, so Warpshare does not implement it.
  *
  * Commands to one daemon run one at a time, in the order in which they were asked. Each has a deadline, after which the
  * front end is killed. What is known about the program (reference: NVIDIA's MPS manual r615; tried with 535 and 550):
@@ -26,6 +26,8 @@
 #define MPS_COMMAND_TIMEOUT_MS UINT64_C(5000)
 #define MPS_SLOW_MS UINT64_C(250)
 #define MPS_ANSWER_MAX ((size_t)256 * 1024)
+#define MPS_ASK_MAX ((size_t)32) /* commands in one question, of at most MPS_COMMAND_MAX bytes each */
+#define MPS_COMMAND_MAX ((size_t)64)
 
 struct mps_control;
 
@@ -74,6 +76,14 @@ typedef void mps_answer_fn(const struct error *err, const char *answer, void *da
  * errors: the front end could not be started.
  */
 void mps_control_ask(struct mps_control *control, const char *command, mps_answer_fn *done, void *data);
+
+/*
+ * The same for several commands, in one front end and with one deadline: all have an answer, or there is an error. Only
+ * for commands whose answers have no line that is a percentage. Copies |commands|.
+ */
+typedef void mps_answers_fn(const struct error *err, const char *const *answers, void *data);
+void mps_control_ask_all(
+        struct mps_control *control, const char *const *commands, size_t n_commands, mps_answers_fn *done, void *data);
 
 /* The same for the v3 interface, whose commands are arguments: |arguments| is NULL-terminated. */
 void mps_control_run(struct mps_control *control, const char *const *arguments, mps_answer_fn *done, void *data);

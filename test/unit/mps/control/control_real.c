@@ -242,6 +242,34 @@ static void test_the_probe_proves_what_the_branch_is_known_for(void **state)
         quit(f);
 }
 
+static void on_three_answers(const struct error *err, const char *const *answers, void *data)
+{
+        struct fixture *f = data;
+
+        free(f->answer);
+        f->answer = err ? xstrdup(err->text) : xasprintf("(%s)(%s)(%s)", answers[0], answers[1], answers[2]);
+        f->answers++;
+}
+
+static void test_several_commands_in_one_front_end_have_their_answers(void **state)
+{
+        static const char *const commands[] = {
+                "get_server_list", "get_default_device_pinned_mem_limit 0", "get_client_list 4711"};
+        struct fixture *f = *state;
+        _free_ char *expected = NULL;
+        unsigned int before;
+
+        start_daemon(f);
+        answers(f, "set_default_device_pinned_mem_limit 0 2G", "");
+        expected = xasprintf("()(2G)(%s)", ask(f, "get_client_list 4711"));
+        before = f->answers;
+        mps_control_ask_all(f->control, commands, ARRAY_SIZE(commands), on_three_answers, f);
+        while (f->answers == before)
+                uv_run(&f->loop, UV_RUN_ONCE);
+        assert_string_equal(f->answer, expected);
+        quit(f);
+}
+
 static void test_no_daemon_answers_before_and_after(void **state)
 {
         struct fixture *f = *state;
@@ -462,6 +490,7 @@ static int test_version(char *fetched)
                 TEST(test_its_answers_are_those_on_record),
                 TEST(test_what_is_set_is_read_back),
                 TEST(test_the_probe_proves_what_the_branch_is_known_for),
+                TEST(test_several_commands_in_one_front_end_have_their_answers),
                 TEST(test_no_daemon_answers_before_and_after),
                 TEST(test_a_killed_daemon_is_known_by_its_silence_and_another_starts_over_its_files),
                 TEST(test_a_daemon_that_does_not_answer_costs_the_deadline),
