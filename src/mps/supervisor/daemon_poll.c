@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "mps/control/dialogue_v3.h"
 #include "mps/supervisor/identity.h"
 
@@ -93,11 +94,12 @@ void run_on_log(void *data)
         run->trimmed_at = MAX(now, 1);
 }
 
-/* Problems to report although the daemon serves. */
-static void note_observation(struct mps_run *run)
+/* Problems to report although the daemon serves. True: it is another one than before, or none any more. */
+static bool note_observation(struct mps_run *run)
 {
         const unsigned int most = run_most_clients(run);
         char *notice = NULL;
+        bool is_new;
 
         if (most && run->started.n_units == 1 && run->seen->n_clients >= most)
                 notice = xasprintf("it has %zu clients, the most that its GPU takes: further ones are refused with "
@@ -109,18 +111,28 @@ static void note_observation(struct mps_run *run)
                 notice = xstrdup(run->drift);
         if (run->drift && run->drift_polls-- == 0)
                 run_set_text(&run->drift, NULL);
-        if (notice && (!run->notice || strcmp(notice, run->notice) != 0))
+        is_new = !text_is_same(notice, run->notice);
+        if (notice && is_new)
                 log_warn("MPS daemon", LOG_STR("name", run->name), LOG_STR("notice", notice));
         run_set_text(&run->notice, notice);
+        return is_new;
+}
+
+/* The same. */
+static bool note_draining(struct mps_run *run)
+{
+        char *reason = xasprintf("it waits for its %zu clients to end, then it %s", run->seen->n_clients,
+                run->machine.wanted ? "restarts with other settings" : "ends");
+        const bool is_new = !text_is_same(reason, run->reason);
+
+        run_set_text(&run->reason, reason);
+        return is_new;
 }
 
 static void judge_observation(struct mps_run *run)
 {
         const struct mps_observation *seen = run->seen;
 
-        if (run->machine.state == MPS_DRAINING)
-                run_set_text(&run->reason, xasprintf("it waits for its %zu clients to end, then it %s", seen->n_clients,
-                                                   run->machine.wanted ? "restarts with other settings" : "ends"));
         if (seen->n_clients == 0)
                 run_report(run, MPS_EVENT_EMPTY, NULL);
         if (!run_is_looking(run))
@@ -156,7 +168,9 @@ static void on_polled(struct mps_observation *observation, const struct error *e
         is_new = !mps_observation_is_same(observation, run->seen);
         mps_observation_free(run->seen);
         run->seen = observation;
-        note_observation(run);
+        is_new |= note_observation(run);
+        if (run->machine.state == MPS_DRAINING)
+                is_new |= note_draining(run);
         run->polls++;
         judge_observation(run);
         if (run->polls % POLLS_BETWEEN_VERIFICATIONS == 0)
@@ -164,7 +178,7 @@ static void on_polled(struct mps_observation *observation, const struct error *e
         if (is_new)
                 run_notify(run, false);
         if (run_is_looking(run) && !run->poll)
-                run_poll_again(run, run->context->poll_ms);
+                run_poll_again(run, mps_run_pause(run->context));
 }
 
 static void run_poll(struct mps_run *run)
@@ -175,6 +189,8 @@ static void run_poll(struct mps_run *run)
                 .daemon_start = run->launch ? mps_launch_start_time(run->launch) : 0,
                 .can = run->can,
                 .is_v3 = run_is_v3(run),
+                .asks_singly = run->misses > 0,
+                .reads_again = run->polls % POLLS_BETWEEN_VERIFICATIONS == 0,
                 .known = run->seen,
                 .unit = run->started.n_units == 1 ? run->started.units[0].uuid : NULL,
                 .system_root = run->context->system_root,

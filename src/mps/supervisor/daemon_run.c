@@ -302,7 +302,7 @@ void run_report(struct mps_run *run, enum mps_event event, const char *format, .
         daemon_run_arm(run, action.timeout_ms);
         note_state(run, before);
         if (run_is_looking(run) && action.command == MPS_DO_NOTHING)
-                run_poll_again(run, before == MPS_CONFIGURING ? 0 : run->context->poll_ms);
+                run_poll_again(run, before == MPS_CONFIGURING ? 0 : mps_run_pause(run->context));
         run_notify(run, was_alive != mps_machine_is_alive(&run->machine));
         carry_out(run, action.command);
 }

@@ -28,7 +28,7 @@ struct mps_run_context {
         const char *const *environment; /* more variables for the daemons, NULL-terminated; or NULL */
         const char *enter_shm; /* mps/supervisor/supervisor.h; NULL: all daemons use the node's shared memory */
         bool sets_compute_mode;
-        uint64_t poll_ms;
+        uint64_t poll_ms;    /* mps_run_pause() */
         uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
         struct nvml_queue *nvml;
         unsigned int unknown_options; /* MPS_CAN_*: options with which the program ended at once */
@@ -46,6 +46,15 @@ struct mps_run_context {
         void (*changed)(struct mps_run *run, bool is_process, void *data);
         void *data;
 };
+
+/*
+ * How long to wait for the next round: all that is looked at every |poll_ms|, of all daemons, is looked at in the same
+ * turn of the loop, so one wake-up serves all.
+ */
+static inline uint64_t mps_run_pause(const struct mps_run_context *context)
+{
+        return context->poll_ms - uv_now(context->loop) % context->poll_ms;
+}
 
 /* |recorded|: the process that it had, or NULL. Nothing starts before mps_run_want() or mps_run_adopt(). */
 int mps_run_new(struct mps_run **ret, struct mps_run_context *context, const char *name,

@@ -10,6 +10,7 @@
 struct known {
         pid_t pid;
         uid_t uid;
+        bool is_listed;  /* the daemon counts it among its clients at this poll */
         bool is_waiting; /* it has no server yet; the log does not say whose server it waits for */
         bool has_limits;
         struct server_log_limits limits;
@@ -62,11 +63,15 @@ static struct known *journal_remember(struct mps_journal *journal, pid_t pid)
         return known;
 }
 
+/* Whom the daemon counts among its clients is left to it. */
 static void forget_the_dead(struct mps_journal *journal)
 {
-        for (size_t i = journal->n_known; i > 0; i--)
-                if (!identity_start_time(journal->known[i - 1].pid))
-                        journal_forget(journal, &journal->known[i - 1]);
+        for (size_t i = journal->n_known; i > 0; i--) {
+                struct known *known = &journal->known[i - 1];
+
+                if (!known->is_listed && !identity_start_time(known->pid))
+                        journal_forget(journal, known);
+        }
 }
 
 /* ---- events ---- */
@@ -153,7 +158,6 @@ void mps_journal_read(struct mps_journal *journal)
 {
         read_one(journal, &journal->control_file, journal->control_path, &journal->control);
         read_one(journal, &journal->server_file, journal->server_path, &journal->server);
-        forget_the_dead(journal);
 }
 
 void mps_journal_skip(struct mps_journal *journal)
@@ -193,17 +197,22 @@ void mps_journal_explain(
         struct mps_journal *journal, struct mps_observation *seen, const struct mps_unit *units, size_t n_units)
 {
         mps_journal_read(journal);
+        for (size_t i = 0; i < journal->n_known; i++)
+                journal->known[i].is_listed = false;
         for (size_t i = 0; i < seen->n_clients; i++) {
                 struct known *known = journal_find(journal, seen->clients[i].pid);
 
-                if (known)
+                if (known) {
+                        known->is_listed = true;
                         known->is_waiting = false;
+                }
                 if (known && known->has_limits && known->limits.server == seen->clients[i].server)
                         add_limits(&seen->clients[i], known, units, n_units);
         }
         for (size_t i = 0; i < seen->n_servers; i++)
                 if (seen->servers[i].uid == (uid_t)-1 && seen->servers[i].pid == journal->server_pid)
                         seen->servers[i].uid = journal->server_uid;
+        forget_the_dead(journal);
         seen->waiting = explain_waiting(journal, seen);
         if (!seen->waiting && seen->n_servers == 0 && journal->problem)
                 seen->waiting = arena_strdup(&seen->arena, journal->problem);

@@ -150,6 +150,11 @@ static void work_usage(struct nvml_job *job, const struct nvml *nvml, const stru
                 mps_usage_read(usage->usage, nvml, &job->reopen);
 }
 
+static int64_t now_ms(void)
+{
+        return (int64_t)(uv_hrtime() / 1000000);
+}
+
 static void report_lost_units(struct mps_supervisor *supervisor)
 {
         const struct mps_usage *usage = supervisor->usage;
@@ -168,6 +173,9 @@ static void on_usage(struct nvml_job *job)
 {
         struct usage_job *usage = container_of(job, struct usage_job, job);
         struct mps_supervisor *supervisor = usage->supervisor;
+        /* Figures that were too old were reported as unknown. */
+        const bool is_new =
+                !mps_usage_is_fresh(supervisor->usage, now_ms()) || !mps_usage_is_same(supervisor->usage, usage->usage);
 
         supervisor->usage_job = NULL;
         mps_usage_free(supervisor->usage);
@@ -175,7 +183,8 @@ static void on_usage(struct nvml_job *job)
         if (usage->has_nvml)
                 report_lost_units(supervisor);
         free(usage);
-        supervisor_note(supervisor, false);
+        if (is_new)
+                supervisor_note(supervisor, false);
         supervisor_check_end(supervisor);
 }
 
@@ -189,12 +198,13 @@ static void add_units(struct mps_usage *usage, const struct mps_daemon_wanted *s
 void supervisor_on_poll(uv_timer_t *timer)
 {
         struct mps_supervisor *supervisor = timer->data;
-        int64_t now = (int64_t)(uv_hrtime() / 1000000);
+        const int64_t now = now_ms();
         struct usage_job *job;
         struct mps_record_daemon process;
         size_t units = 0;
         bool has_clients = false;
 
+        uv_timer_start(timer, supervisor_on_poll, mps_run_pause(&supervisor->context), 0);
         if (supervisor->polls % POLLS_BETWEEN_LIMITS == 0)
                 supervisor_check_limits(supervisor);
         supervisor->polls++;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "gpu/process_list.h"
+#include "base/text.h"
 #include "mps/control/dialogue.h"
 #include "mps/control/dialogue_v3.h"
 #include "mps/supervisor/identity.h"
@@ -20,11 +20,6 @@ struct mps_observation *mps_observation_free(struct mps_observation *observation
                 free(observation);
         }
         return NULL;
-}
-
-static bool text_is_same(const char *a, const char *b)
-{
-        return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
 static bool server_is_same(const struct mps_server *a, const struct mps_server *b)
@@ -92,8 +87,12 @@ void mps_observation_kill_server(const struct mps_observation *observation, size
 struct mps_poll {
         struct mps_poll_options options;
         struct mps_observation *seen;
-        size_t at;       /* the server that the current question is about */
+        size_t at;       /* the server that the current answer is about */
         size_t capacity; /* of seen->clients */
+
+        const pid_t *guessed; /* servers that were asked about before it is known whether they are there */
+        size_t n_guessed;
+        size_t n_asked; /* questions about |seen->servers| that have an answer: questions_of() each */
 
         const char **names; /* v3: names of the servers */
         struct dialogue_v3_client *listed;
@@ -123,8 +122,6 @@ static void observe_end(struct mps_poll *poll, const struct error *err)
         done(seen, err ? &copy : NULL, data);
 }
 
-static void ask_about_next(struct mps_poll *poll);
-
 /* Used if the daemon has several units; with one, the unit is known. */
 static void on_devices(const struct error *err, const char *answer, void *data)
 {
@@ -149,9 +146,62 @@ static void on_devices(const struct error *err, const char *answer, void *data)
         observe_end(poll, NULL);
 }
 
+/* |place|: where it was, unless others have come or gone. */
+static const struct mps_client *find_known(const struct mps_observation *known, pid_t pid, size_t place)
+{
+        for (size_t i = 0; known && i < known->n_clients; i++) {
+                const struct mps_client *client = &known->clients[(place + i) % known->n_clients];
+
+                if (client->pid == pid)
+                        return client;
+        }
+        return NULL;
+}
+
+static const char *keep_text(struct mps_poll *poll, const char *text)
+{
+        return text ? arena_strdup(&poll->seen->arena, text) : NULL;
+}
+
+/* False: they have to be read. */
+static bool keep_facts(struct mps_poll *poll, struct mps_client *client, const struct mps_client *known)
+{
+        if (!known || !known->start_time ||
+                process_start_time(poll->options.system_root, client->pid) != known->start_time)
+                return false;
+        client->start_time = known->start_time;
+        client->uid = known->uid;
+        client->pod_uid = keep_text(poll, known->pod_uid);
+        client->container_id = keep_text(poll, known->container_id);
+        client->cgroup = keep_text(poll, known->cgroup);
+        client->allocation = keep_text(poll, known->allocation);
+        client->has_environment = known->has_environment;
+        client->asked_permille = known->asked_permille;
+        return true;
+}
+
 /* A client that has ended meanwhile gets no facts; the next poll does not list it. */
+static void read_client(struct mps_poll *poll, struct mps_client *client)
+{
+        struct process process;
+        struct error err;
+
+        if (client->pid <= 0 ||
+                process_read(&process, &poll->seen->arena, poll->options.system_root, client->pid, &err) < 0)
+                return;
+        client->start_time = process.start_time;
+        client->uid = process.uid;
+        client->pod_uid = process.pod_uid;
+        client->container_id = process.container_id;
+        client->cgroup = process.cgroup;
+        client->allocation = process.allocation;
+        client->has_environment = process.has_environment;
+        client->asked_permille = process.asked_permille;
+}
+
 static void read_processes(struct mps_poll *poll)
 {
+        const struct mps_observation *known = poll->options.reads_again ? NULL : poll->options.known;
         struct mps_observation *seen = poll->seen;
         struct process process;
         struct error err;
@@ -159,16 +209,8 @@ static void read_processes(struct mps_poll *poll)
         for (size_t i = 0; i < seen->n_clients; i++) {
                 struct mps_client *client = &seen->clients[i];
 
-                if (client->pid <= 0 ||
-                        process_read(&process, &seen->arena, poll->options.system_root, client->pid, &err) < 0)
-                        continue;
-                client->uid = process.uid;
-                client->pod_uid = process.pod_uid;
-                client->container_id = process.container_id;
-                client->cgroup = process.cgroup;
-                client->allocation = process.allocation;
-                client->has_environment = process.has_environment;
-                client->asked_permille = process.asked_permille;
+                if (!keep_facts(poll, client, find_known(known, client->pid, i)))
+                        read_client(poll, client);
         }
         for (size_t i = 0; i < seen->n_servers; i++)
                 if (process_read(&process, &seen->arena, poll->options.system_root, seen->servers[i].pid, &err) == 0)
@@ -213,66 +255,99 @@ static void add_client(struct mps_poll *poll, pid_t pid)
         };
 }
 
-static void on_clients(const struct error *err, const char *answer, void *data)
+/* Of one server: its state, if the daemon can say that, and its clients. */
+static size_t questions_of(const struct mps_poll *poll)
 {
-        struct mps_poll *poll = data;
-        struct error problem;
+        return poll->options.can & MPS_CAN_SERVER_STATUS ? 2 : 1;
+}
+
+static bool is_about_clients(const struct mps_poll *poll, size_t question)
+{
+        return question % questions_of(poll) == questions_of(poll) - 1;
+}
+
+static const char *command_about(struct mps_poll *poll, pid_t server, size_t question)
+{
+        return arena_printf(&poll->seen->arena, "%s %d",
+                is_about_clients(poll, question) ? "get_client_list" : "get_server_status", (int)server);
+}
+
+static int take_clients(struct mps_poll *poll, const char *answer, struct error *err)
+{
         pid_t *pids;
         size_t count;
 
-        if (err) {
-                observe_end(poll, err);
-                return;
-        }
-        if (dialogue_is_not_found(answer)) { /* the server has ended since it was listed */
-                count = 0;
-        } else if (dialogue_read_pids(answer, &poll->seen->arena, &pids, &count, &problem) < 0) {
-                observe_end(poll, &problem);
-                return;
-        }
+        if (dialogue_is_not_found(answer)) /* the server has ended since it was listed */
+                return 0;
+        if (dialogue_read_pids(answer, &poll->seen->arena, &pids, &count, err) < 0)
+                return -1;
         for (size_t i = 0; i < count; i++)
                 add_client(poll, pids[i]);
-        poll->at++;
-        ask_about_next(poll);
+        return 0;
 }
 
-static void ask_for_clients(struct mps_poll *poll)
+static void take_status(struct mps_poll *poll, const char *answer)
 {
-        char command[64];
-
-        snprintf(command, sizeof(command), "get_client_list %d", (int)poll->seen->servers[poll->at].pid);
-        mps_control_ask(poll->options.control, command, on_clients, poll);
-}
-
-static void on_status(const struct error *err, const char *answer, void *data)
-{
-        struct mps_poll *poll = data;
         struct mps_observation *seen = poll->seen;
 
-        if (err) {
-                observe_end(poll, err);
+        if (dialogue_is_not_found(answer))
                 return;
+        seen->servers[poll->at].status = arena_strndup(&seen->arena, answer, strnlen(answer, 32));
+        seen->has_fault |= strcmp(answer, "FAULT") == 0;
+}
+
+/* Answers to the next questions about the servers, in their order. */
+static int take_answers(struct mps_poll *poll, const char *const *answers, size_t n_answers, struct error *err)
+{
+        for (size_t i = 0; i < n_answers; i++) {
+                const size_t question = poll->n_asked++;
+
+                poll->at = question / questions_of(poll);
+                if (!is_about_clients(poll, question))
+                        take_status(poll, answers[i]);
+                else if (take_clients(poll, answers[i], err) < 0)
+                        return -1;
         }
-        if (!dialogue_is_not_found(answer)) {
-                seen->servers[poll->at].status = arena_strndup(&seen->arena, answer, strnlen(answer, 32));
-                seen->has_fault |= strcmp(answer, "FAULT") == 0;
-        }
-        ask_for_clients(poll);
+        return 0;
+}
+
+static void ask_about_next(struct mps_poll *poll);
+
+/* How many questions are asked next. */
+static size_t count_next(const struct mps_poll *poll)
+{
+        const size_t left = poll->seen->n_servers * questions_of(poll) - poll->n_asked;
+
+        return MIN(left, poll->options.asks_singly ? (size_t)1 : MPS_ASK_MAX);
+}
+
+static void on_next(const struct error *err, const char *const *answers, void *data)
+{
+        struct mps_poll *poll = data;
+        struct error problem;
+
+        if (err)
+                observe_end(poll, err);
+        else if (take_answers(poll, answers, count_next(poll), &problem) < 0)
+                observe_end(poll, &problem);
+        else
+                ask_about_next(poll);
 }
 
 static void ask_about_next(struct mps_poll *poll)
 {
-        const struct mps_observation *seen = poll->seen;
-        char command[64];
+        const size_t count = count_next(poll);
+        const char *commands[MPS_ASK_MAX];
 
-        if (poll->at == seen->n_servers) {
-                observe_finish(poll);
-        } else if (poll->options.can & MPS_CAN_SERVER_STATUS) {
-                snprintf(command, sizeof(command), "get_server_status %d", (int)seen->servers[poll->at].pid);
-                mps_control_ask(poll->options.control, command, on_status, poll);
-        } else {
-                ask_for_clients(poll);
+        for (size_t i = 0; i < count; i++) {
+                const size_t question = poll->n_asked + i;
+
+                commands[i] = command_about(poll, poll->seen->servers[question / questions_of(poll)].pid, question);
         }
+        if (count)
+                mps_control_ask_all(poll->options.control, commands, count, on_next, poll);
+        else
+                observe_finish(poll);
 }
 
 static int check_servers(size_t count, struct error *err)
@@ -283,23 +358,14 @@ static int check_servers(size_t count, struct error *err)
                 count, MPS_OBSERVED_SERVERS_MAX);
 }
 
-static void on_servers(const struct error *err, const char *answer, void *data)
+static int take_servers(struct mps_poll *poll, const char *answer, struct error *err)
 {
-        struct mps_poll *poll = data;
         struct mps_observation *seen = poll->seen;
-        struct error problem;
         pid_t *pids;
         size_t count;
 
-        if (err) {
-                observe_end(poll, err);
-                return;
-        }
-        if (dialogue_read_pids(answer, &seen->arena, &pids, &count, &problem) < 0 ||
-                check_servers(count, &problem) < 0) {
-                observe_end(poll, &problem);
-                return;
-        }
+        if (dialogue_read_pids(answer, &seen->arena, &pids, &count, err) < 0 || check_servers(count, err) < 0)
+                return -1;
         seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
         seen->server_fds = ARENA_ARRAY(&seen->arena, int, count);
         seen->n_servers = count;
@@ -307,20 +373,55 @@ static void on_servers(const struct error *err, const char *answer, void *data)
                 seen->servers[i] = (struct mps_server){.pid = pids[i], .uid = (uid_t)-1};
                 seen->server_fds[i] = identity_open_server(pids[i], poll->options.daemon, poll->options.daemon_start);
         }
-        ask_about_next(poll);
+        return 0;
+}
+
+/* The first servers of the list are those that were asked about. */
+static bool has_guessed(const struct mps_poll *poll)
+{
+        size_t i = 0;
+
+        while (i < poll->n_guessed && i < poll->seen->n_servers && poll->seen->servers[i].pid == poll->guessed[i])
+                i++;
+        return i == poll->n_guessed;
+}
+
+static void on_servers(const struct error *err, const char *const *answers, void *data)
+{
+        struct mps_poll *poll = data;
+        struct error problem;
+
+        if (err)
+                observe_end(poll, err);
+        else if (take_servers(poll, answers[0], &problem) < 0 ||
+                 (has_guessed(poll) &&
+                         take_answers(poll, answers + 1, poll->n_guessed * questions_of(poll), &problem) < 0))
+                observe_end(poll, &problem);
+        else
+                ask_about_next(poll);
+}
+
+/* Most polls find the servers of the last one, so those are asked about in the same breath. */
+static void ask_for_servers(struct mps_poll *poll)
+{
+        const struct mps_observation *known = poll->options.asks_singly ? NULL : poll->options.known;
+        const char *commands[MPS_ASK_MAX] = {"get_server_list"};
+        size_t count = 1;
+        pid_t *guessed;
+
+        poll->n_guessed = known ? MIN(known->n_servers, (MPS_ASK_MAX - 1) / questions_of(poll)) : 0;
+        poll->guessed = guessed = ARENA_ARRAY(&poll->seen->arena, pid_t, poll->n_guessed);
+        for (size_t i = 0; i < poll->n_guessed; i++) {
+                guessed[i] = known->servers[i].pid;
+                for (size_t j = 0; j < questions_of(poll); j++)
+                        commands[count++] = command_about(poll, guessed[i], j);
+        }
+        mps_control_ask_all(poll->options.control, commands, count, on_servers, poll);
 }
 
 /* ---- the v3 interface ---- */
 
 static void confirm_next(struct mps_poll *poll);
-
-static const struct mps_client *find_known(const struct mps_observation *known, pid_t pid)
-{
-        for (size_t i = 0; known && i < known->n_clients; i++)
-                if (known->clients[i].pid == pid)
-                        return &known->clients[i];
-        return NULL;
-}
 
 /* |name_space| NULL: the daemon did not say. */
 static void add_confirmed(struct mps_poll *poll, const char *name_space)
@@ -381,7 +482,7 @@ static void confirm_next(struct mps_poll *poll)
 {
         while (poll->n_confirmed < poll->n_listed) {
                 const struct dialogue_v3_client *client = &poll->listed[poll->n_confirmed];
-                const struct mps_client *known = find_known(poll->options.known, client->pid);
+                const struct mps_client *known = find_known(poll->options.known, client->pid, poll->seen->n_clients);
 
                 poll->at = find_server(poll, client->server);
                 if (poll->at == poll->seen->n_servers) {
@@ -465,81 +566,6 @@ struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
         if (options->is_v3)
                 mps_control_run(options->control, dialogue_v3_server_list(&poll->seen->arena), on_listed_servers, poll);
         else
-                mps_control_ask(options->control, "get_server_list", on_servers, poll);
+                ask_for_servers(poll);
         return poll;
-}
-
-/* ---- memory ---- */
-
-#define PROCESSES_MAX 4096U
-
-struct mps_usage *mps_usage_free(struct mps_usage *usage)
-{
-        if (usage) {
-                arena_done(&usage->arena);
-                free(usage);
-        }
-        return NULL;
-}
-
-static bool is_lost(nvmlReturn_t code)
-{
-        return code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_NOT_FOUND || code == NVML_ERROR_GPU_NOT_FOUND;
-}
-
-/* A driver that cannot list processes may still have the GPU, so ask for its memory, which every driver can report. */
-static nvmlReturn_t read_processes_of(
-        const struct nvml *nvml, nvmlDevice_t device, unsigned int *count, struct gpu_listed_process *listed)
-{
-        const nvmlReturn_t code = gpu_process_list(nvml, device, GPU_PROCESS_MPS, listed, count);
-        nvmlMemory_t memory;
-        nvmlReturn_t other;
-
-        if (code == NVML_SUCCESS || is_lost(code))
-                return code;
-        other = NVML_CALL(nvml, device_get_memory, device, &memory);
-        return is_lost(other) ? other : code;
-}
-
-static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, const struct nvml *nvml,
-        struct gpu_listed_process *listed, bool *ret_reopen)
-{
-        nvmlDevice_t device;
-        unsigned int count = PROCESSES_MAX;
-        nvmlReturn_t code;
-        struct error err;
-
-        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, unit->uuid);
-        code = NVML_CALL(nvml, device_get_by_uuid, unit->uuid, &device);
-        if (code == NVML_SUCCESS)
-                code = read_processes_of(nvml, device, &count, listed);
-        if (is_lost(code)) {
-                nvml_fail(nvml, code, "NVML", &err);
-                unit->lost = arena_strdup(&usage->arena, err.text);
-                *ret_reopen = true;
-        }
-        if (code != NVML_SUCCESS)
-                return;
-        unit->processes = ARENA_ARRAY(&usage->arena, struct mps_usage_process, count);
-        for (unsigned int i = 0; i < count; i++)
-                unit->processes[i] = (struct mps_usage_process){(pid_t)listed[i].pid, listed[i].memory};
-        unit->n_processes = count;
-}
-
-void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_reopen)
-{
-        _free_ struct gpu_listed_process *listed = xcalloc(PROCESSES_MAX, sizeof(*listed));
-
-        for (size_t i = 0; i < usage->n_units; i++)
-                read_unit(usage, &usage->units[i], nvml, listed, ret_reopen);
-}
-
-uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, const char *uuid, pid_t pid)
-{
-        for (size_t i = 0; mps_usage_is_fresh(usage, now) && i < usage->n_units; i++)
-                for (size_t j = 0;
-                        (!uuid || strcmp(usage->units[i].uuid, uuid) == 0) && j < usage->units[i].n_processes; j++)
-                        if (usage->units[i].processes[j].pid == pid)
-                                return usage->units[i].processes[j].memory;
-        return UINT64_MAX;
 }

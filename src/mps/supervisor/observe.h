@@ -1,11 +1,11 @@
 /*
- * Collects facts about a daemon. A poll asks the daemon for its servers and their clients, then asks the kernel about
- * each client's process. Memory of processes on units comes from NVML. This module judges nothing.
+ * Collects facts about a daemon. A poll asks the daemon for its servers and their clients, by one front end if the
+ * servers are those of the last poll, then asks the kernel about each client's process: all of it once, later only
+ * whether it is still the same process. This module judges nothing.
  */
 #pragma once
 
 #include "mps/control/control.h"
-#include "gpu/nvml_queue.h"
 #include "mps/wire/status.h"
 
 #define MPS_OBSERVED_CLIENTS_MAX ((size_t)4096)
@@ -46,44 +46,14 @@ struct mps_poll_options {
         uint64_t daemon_start;
         unsigned int can; /* MPS_CAN_SERVER_STATUS */
         bool is_v3;       /* the daemon speaks the v3 interface */
-        const struct mps_observation
-                *known;          /* v3: the clients of the last poll, which are not asked about again; or NULL */
-        const char *unit;        /* the unit of all clients; NULL: the daemon has several */
-        const char *system_root; /* mps/supervisor/process.h */
+        bool asks_singly; /* each question has a front end and a deadline of its own: a slow daemon gets more time */
+        bool reads_again; /* the processes of known clients, too */
+        const struct mps_observation *known; /* the last poll, or NULL; v3: its clients are not asked about again */
+        const char *unit;                    /* the unit of all clients; NULL: the daemon has several */
+        const char *system_root;             /* mps/supervisor/process.h */
         mps_poll_fn *done;
         void *data;
 };
 struct mps_poll *mps_poll_start(const struct mps_poll_options *options);
 /* Stops a poll; |done| is not called. Must also be called after |control| was closed. Accepts NULL, returns NULL. */
 struct mps_poll *mps_poll_cancel(struct mps_poll *poll);
-
-/* ---- memory ---- */
-
-struct mps_usage_process {
-        pid_t pid;
-        uint64_t memory; /* UINT64_MAX: not known */
-};
-struct mps_usage_unit {
-        const char *uuid;
-        const char *lost; /* why the unit does not exist any more, or NULL */
-        struct mps_usage_process *processes;
-        size_t n_processes;
-};
-/* If an NVML call hangs, the last figures stay; older than this they are dropped. */
-#define MPS_USAGE_FRESH_MS INT64_C(10000)
-/* Figures of one moment. */
-struct mps_usage {
-        struct arena arena;
-        int64_t asked_at; /* when NVML was asked, in milliseconds of the monotonic clock */
-        struct mps_usage_unit *units;
-        size_t n_units;
-};
-/* Asks NVML about |units| on its thread; fills |lost| and |processes|. A unit is "lost" only if that is certain. */
-void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_reopen);
-struct mps_usage *mps_usage_free(struct mps_usage *usage); /* accepts NULL, returns NULL */
-static inline bool mps_usage_is_fresh(const struct mps_usage *usage, int64_t now)
-{
-        return usage && now - usage->asked_at <= MPS_USAGE_FRESH_MS;
-}
-/* UINT64_MAX: unknown, or too old. |uuid| NULL: on any unit. */
-uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, const char *uuid, pid_t pid);

@@ -10,6 +10,7 @@
 #include "mps/supervisor/observe.h"
 #include "mps/supervisor/shm_watch.h"
 #include "mps/supervisor/supervisor.h"
+#include "mps/supervisor/usage.h"
 
 struct limits_job;
 struct usage_job;

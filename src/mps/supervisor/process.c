@@ -78,6 +78,16 @@ static int read_start_time(struct process *process, int folder, struct error *er
         return 0;
 }
 
+uint64_t process_start_time(const char *root, pid_t pid)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _free_ char *path = xasprintf("%s/proc/%d/stat", root, (int)pid);
+        struct process_stat stat;
+
+        read_start(AT_FDCWD, path, 4096, &text);
+        return process_parse_stat(text.data, &stat) ? stat.start_time : 0;
+}
+
 /*
  * The second number of "Uid:" (the effective one). The owner of the folder does not count: a process can make it root
  * by being not dumpable.

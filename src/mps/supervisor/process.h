@@ -39,6 +39,9 @@ struct process {
  */
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err) MUST_USE;
 
+/* Only that, of a file instead of five; 0: there is no such process, or it cannot be read. */
+uint64_t process_start_time(const char *root, pid_t pid);
+
 /*
  * Parses the text of a stat file (proc(5)); false if it is malformed. The process name in it may contain any character,
  * also ')' and blanks.

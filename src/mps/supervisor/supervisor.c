@@ -114,12 +114,15 @@ static struct mps_status *make_status(const struct mps_supervisor *supervisor)
 {
         struct mps_status *status = mps_status_new();
         struct mps_daemon_status *daemons = ARENA_ARRAY(&status->arena, struct mps_daemon_status, supervisor->n_runs);
+        size_t *positions = ARENA_ARRAY(&status->arena, size_t, supervisor->n_runs);
         size_t count = 0;
 
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                positions[i] = position_of(supervisor, supervisor->runs[i]);
         /* In the order of the wanted daemons, then those that are ending. */
         for (size_t place = 0; place <= supervisor->wanted.n_daemons; place++)
                 for (size_t i = 0; i < supervisor->n_runs; i++)
-                        if (position_of(supervisor, supervisor->runs[i]) == place) {
+                        if (positions[i] == place) {
                                 mps_run_describe(supervisor->runs[i], &status->arena, &daemons[count]);
                                 supervisor_allocations_describe(supervisor, &status->arena, &daemons[count]);
                                 supervisor_describe_limits(supervisor, &status->arena, &daemons[count]);
@@ -438,7 +441,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         supervisor->soon.data = supervisor->again.data = supervisor->poll.data = supervisor->grace.data = supervisor;
         supervisor->reconcile.data = supervisor;
         supervisor->open = 5;
-        uv_timer_start(&supervisor->poll, supervisor_on_poll, 0, supervisor->context.poll_ms);
+        uv_timer_start(&supervisor->poll, supervisor_on_poll, 0, 0);
         raise_file_limit();
         restore(supervisor);
         renew_status(supervisor);

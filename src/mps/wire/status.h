@@ -44,6 +44,7 @@ enum {
 struct mps_client {
         pid_t pid; /* in the PID namespace of `warpshare mps`; 0: not visible from there */
         pid_t server;
+        uint64_t start_time;         /* of the process, in ticks since boot; 0 unknown; not sent to the agent */
         uid_t uid;                   /* (uid_t)-1 unknown */
         const char *unit;            /* UUID, or NULL: the control daemon does not say */
         const char *pod_uid;         /* of its cgroup, or NULL: not a pod's process */

@@ -1,7 +1,10 @@
 #include "unit.h"
 
+#include <unistd.h>
+
 #include "base/macro.h"
 #include "mps/supervisor/daemon.h"
+#include "mps/supervisor/daemon_run.h"
 
 static const char *const events[MPS_N_EVENTS] = {
         [MPS_EVENT_WANTED] = "WANTED",
@@ -322,6 +325,23 @@ static void test_no_walk_starts_two_processes_or_ends_in_a_corner(void **state U
                 }
 }
 
+static void test_all_that_is_looked_at_at_intervals_is_looked_at_in_the_same_round(void **state UNUSED)
+{
+        uv_loop_t loop;
+        struct mps_run_context context = {.loop = &loop, .poll_ms = 7};
+
+        uv_loop_init(&loop);
+        for (int i = 0; i < 10; i++) {
+                uint64_t pause = mps_run_pause(&context);
+
+                assert_true(pause >= 1 && pause <= 7);
+                assert_int_equal((uv_now(&loop) + pause) % 7, 0);
+                usleep(1000);
+                uv_update_time(&loop);
+        }
+        uv_loop_close(&loop);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -329,6 +349,7 @@ int main(void)
                 cmocka_unit_test(test_what_is_not_drawn_changes_nothing),
                 cmocka_unit_test(test_retries_become_rarer_up_to_a_minute),
                 cmocka_unit_test(test_a_minute_of_ready_makes_up_for_earlier_failures),
+                cmocka_unit_test(test_all_that_is_looked_at_at_intervals_is_looked_at_in_the_same_round),
                 cmocka_unit_test(test_no_walk_starts_two_processes_or_ends_in_a_corner),
         };
 

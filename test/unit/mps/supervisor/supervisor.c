@@ -507,6 +507,11 @@ static void test_without_a_record_a_daemon_is_found_by_its_lock(void **state)
         assert_true(rig_status(rig, GPU_A)->adopted);
 }
 
+static bool has_memory(struct rig *rig, const void *name)
+{
+        return rig_status(rig, name)->clients[0].memory == UINT64_C(500) << 20;
+}
+
 /* It says that both are there still. */
 static void test_a_look_needs_no_daemon_to_see_which_clients_have_ended(void **state)
 {
@@ -528,6 +533,21 @@ static void test_a_look_needs_no_daemon_to_see_which_clients_have_ended(void **s
         kill(pid_of(rig, GPU_A), SIGCONT);
         rig_wait_for_state(rig, GPU_A, MPS_READY);
         rig_wait_for_clients(rig, GPU_A, 1);
+}
+
+static void test_what_stays_as_it_is_is_reported_once(void **state)
+{
+        struct rig *rig = *state;
+        unsigned int changes;
+
+        rig_start_both(rig);
+        rig_client(rig, GPU_A, "--memory=500");
+        rig_wait_for_clients(rig, GPU_A, 1);
+        rig_wait(rig, has_memory, GPU_A, "its memory is known");
+        rig_run_for(rig, 10 * rig->poll_ms); /* what else was begun has ended */
+        changes = rig->changes;
+        rig_run_for(rig, 20 * rig->poll_ms);
+        assert_int_equal(rig->changes, changes);
 }
 
 static void test_a_look_without_descriptors_takes_no_client_for_ended(void **state)
@@ -804,6 +824,7 @@ int main(void)
                 TEST(test_a_daemon_outlives_the_supervisor_and_is_adopted),
                 TEST(test_without_a_record_a_daemon_is_found_by_its_lock),
                 TEST(test_a_look_needs_no_daemon_to_see_which_clients_have_ended),
+                TEST(test_what_stays_as_it_is_is_reported_once),
                 TEST(test_a_look_without_descriptors_takes_no_client_for_ended),
                 TEST(test_an_adopted_daemon_has_its_limits_all_the_time),
                 TEST(test_what_a_daemon_can_is_on_file_when_it_is_ready),
