@@ -39,11 +39,16 @@ static void add_device(struct holders *holders, struct held_devices *held, const
 static struct held_devices *kubelet_holders_find(
         const struct holders *holders, const char *resource, const char *device)
 {
-        struct arena scratch = ARENA_INIT;
-        struct held_devices *held = map_find(&holders->by_device, key_of(&scratch, resource, device));
+        const size_t before = strlen(resource);
+        const size_t after = strlen(device);
+        char usual[256]; /* of every device that is held, each time that something is looked at */
+        _free_ char *long_key = before + 1 + after > sizeof(usual) ? xcalloc(1, before + 1 + after) : NULL;
+        char *key = long_key ? long_key : usual;
 
-        arena_done(&scratch);
-        return held;
+        memcpy(key, resource, before);
+        key[before] = '\n';
+        memcpy(key + before + 1, device, after);
+        return map_find_bytes(&holders->by_device, key, before + 1 + after);
 }
 
 /* ---- the list ---- */

@@ -55,33 +55,47 @@ unsigned int ledger_replicas_of(
         return count;
 }
 
+static void add_monitored_on(const struct ledger *ledger, const struct ledger_resource *shared,
+        const struct allocation *allocation, const struct unit *unit, struct arena *arena,
+        struct limit_monitor_allocation *allocations, size_t *n_allocations)
+{
+        const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
+        const unsigned int replicas = ledger_replicas_of(shared, allocation, unit);
+        struct share share;
+        bool is_guess;
+
+        if (replicas == 0)
+                return;
+        share = ledger_share(ledger, shared, allocation, unit, replicas, &is_guess);
+        allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
+                .id = allocation->id,
+                .unit = unit->uuid,
+                .pod_uid = holder ? holder->pod_uid : NULL,
+                .pod = holder && holder->pod ? arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod) : NULL,
+                .limit_mib = share.memory_mib,
+                .threads_permille = share.threads_permille,
+                .tier = ledger_tier(ledger, shared->resource, unit),
+                .is_guess = is_guess,
+        };
+}
+
+static size_t most_monitored(const struct ledger_resource *shared, const struct allocation *allocation)
+{
+        return allocation->unit ? 1 : MIN(allocation->n_devices, shared->resource->n_units);
+}
+
+/* One that is bound is on its unit alone. */
 static void add_monitored(const struct ledger *ledger, const struct ledger_resource *shared,
         const struct allocation *allocation, struct arena *arena, struct limit_monitor_allocation *allocations,
         size_t *n_allocations)
 {
-        const struct holder *holder = ledger_holder_of(ledger, shared, allocation);
+        const struct unit *unit = allocation->unit ? resource_find_unit(shared->resource, allocation->unit) : NULL;
 
-        for (size_t i = 0; i < shared->resource->n_units; i++) {
-                const struct unit *unit = &shared->resource->units[i];
-                unsigned int replicas = ledger_replicas_of(shared, allocation, unit);
-                struct share share;
-                bool is_guess;
-
-                if (replicas == 0)
-                        continue;
-                share = ledger_share(ledger, shared, allocation, unit, replicas, &is_guess);
-                allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
-                        .id = allocation->id,
-                        .unit = unit->uuid,
-                        .pod_uid = holder ? holder->pod_uid : NULL,
-                        .pod = holder && holder->pod ? arena_printf(arena, "%s/%s", holder->pod_namespace, holder->pod)
-                                                     : NULL,
-                        .limit_mib = share.memory_mib,
-                        .threads_permille = share.threads_permille,
-                        .tier = ledger_tier(ledger, shared->resource, unit),
-                        .is_guess = is_guess,
-                };
-        }
+        if (unit)
+                add_monitored_on(ledger, shared, allocation, unit, arena, allocations, n_allocations);
+        for (size_t i = 0; !allocation->unit && i < shared->resource->n_units; i++)
+                add_monitored_on(
+                        ledger, shared, allocation, &shared->resource->units[i], arena, allocations, n_allocations);
 }
 
 /*
@@ -120,7 +134,8 @@ static size_t collect_monitored(const struct ledger *ledger, struct arena *arena
         for (size_t i = 0; i < n_claims; i++)
                 most += claims[i].claim->n_devices * (claims[i].claim->n_pods + 1);
         for (size_t i = 0; i < ledger->n_shared; i++)
-                most += allocations_count(ledger->shared[i].allocations) * ledger->shared[i].resource->n_units;
+                for (size_t j = 0; j < allocations_count(ledger->shared[i].allocations); j++)
+                        most += most_monitored(&ledger->shared[i], allocations_get(ledger->shared[i].allocations, j));
         *ret = ARENA_ARRAY(arena, struct limit_monitor_allocation, most);
         for (size_t i = 0; i < ledger->n_shared; i++) {
                 const struct ledger_resource *shared = &ledger->shared[i];

@@ -13,9 +13,12 @@ struct share {
         uint64_t seen_ms; /* with a process */
 };
 
-/* What is remembered of a unit from one sample to the next. */
+/* What is remembered of a unit from one sample to the next, longer than any of its shares. */
 struct place {
         char *unit;
+        struct share **shares;
+        size_t n_shares;
+        size_t next; /* where the next process's share is, unless others have come or gone */
         uint64_t at_ms;
         uint64_t energy;      /* GPU_VALUE_UNKNOWN, as the next */
         uint64_t least_power; /* that was ever seen */
@@ -24,8 +27,6 @@ struct place {
 
 struct usage {
         struct gpu_samples *samples;
-        struct share **shares;
-        size_t n_shares;
         struct place *places;
         size_t n_places;
         uint64_t now_ms; /* of the newest sample */
@@ -63,15 +64,20 @@ static void free_share(struct share *share)
         free(share);
 }
 
+static void free_place(struct place *place)
+{
+        for (size_t i = 0; i < place->n_shares; i++)
+                free_share(place->shares[i]);
+        free(place->shares);
+        free(place->unit);
+}
+
 struct usage *usage_free(struct usage *usage)
 {
         if (!usage)
                 return NULL;
-        for (size_t i = 0; i < usage->n_shares; i++)
-                free_share(usage->shares[i]);
         for (size_t i = 0; i < usage->n_places; i++)
-                free(usage->places[i].unit);
-        free(usage->shares);
+                free_place(&usage->places[i]);
         free(usage->places);
         gpu_samples_free(usage->samples);
         free(usage);
@@ -100,7 +106,7 @@ static void forget_places(struct usage *usage)
 
         for (size_t i = 0; i < usage->n_places; i++) {
                 if (usage->now_ms - usage->places[i].at_ms > USAGE_KEEP_MS)
-                        free(usage->places[i].unit);
+                        free_place(&usage->places[i]);
                 else
                         usage->places[kept++] = usage->places[i];
         }
@@ -130,24 +136,27 @@ static double active_energy(const struct place *place, const struct gpu_sample *
 
 /* ---- shares ---- */
 
-static struct share *get_share(struct usage *usage, const char *unit, enum usage_kind kind, const char *pod_uid)
+static struct share *get_share(struct place *place, enum usage_kind kind, const char *pod_uid)
 {
         struct share *share;
 
-        for (size_t i = 0; i < usage->n_shares; i++) {
-                share = usage->shares[i];
-                if (share->share.kind == kind && strcmp(share->share.unit, unit) == 0 &&
-                        text_is_same(share->share.pod_uid, pod_uid))
+        for (size_t i = 0; i < place->n_shares; i++) {
+                const size_t at = (place->next + i) % place->n_shares;
+
+                share = place->shares[at];
+                if (share->share.kind == kind && text_is_same(share->share.pod_uid, pod_uid)) {
+                        place->next = at + 1;
                         return share;
+                }
         }
         share = xcalloc(1, sizeof(*share));
-        share->share.unit = xstrdup(unit);
+        share->share.unit = xstrdup(place->unit);
         share->share.kind = kind;
         share->share.pod_uid = pod_uid ? xstrdup(pod_uid) : NULL;
         share->share.sm_seconds = share->share.energy = -1;
         share->share.past = &share->past;
-        usage->shares = xrealloc(usage->shares, (usage->n_shares + 1) * sizeof(*usage->shares));
-        usage->shares[usage->n_shares++] = share;
+        place->shares = xrealloc(place->shares, (place->n_shares + 1) * sizeof(*place->shares));
+        place->shares[place->n_shares++] = share;
         return share;
 }
 
@@ -233,12 +242,12 @@ static void add_sample(struct usage *usage, const struct gpu_sample *sample, con
                 const enum usage_kind kind = usage_kind_of(&sample->processes[i], servers, n_servers);
                 const struct gpu_process process = doubt(&sample->processes[i], is_mps && kind != USAGE_MPS_SERVER);
 
-                add_process(get_share(usage, sample->uuid, kind, kind == USAGE_POD ? process.pod_uid : NULL), &process);
+                add_process(get_share(place, kind, kind == USAGE_POD ? process.pod_uid : NULL), &process);
                 add_percent(&all_sm_percent, process.sm_percent);
         }
-        for (size_t i = 0; i < usage->n_shares; i++)
-                if (usage->shares[i]->share.n_processes && strcmp(usage->shares[i]->share.unit, sample->uuid) == 0)
-                        count(usage->shares[i], sample->at_ms, seconds, joules, all_sm_percent);
+        for (size_t i = 0; i < place->n_shares; i++)
+                if (place->shares[i]->share.n_processes)
+                        count(place->shares[i], sample->at_ms, seconds, joules, all_sm_percent);
         remember(&place->past, sample->at_ms, sample->values[GPU_BUSY], sample->values[GPU_MEMORY_USED]);
         place->at_ms = sample->at_ms;
         place->energy = sample->values[GPU_ENERGY];
@@ -246,30 +255,32 @@ static void add_sample(struct usage *usage, const struct gpu_sample *sample, con
                 place->least_power = place->least_power == GPU_VALUE_UNKNOWN ? power : MIN(place->least_power, power);
 }
 
-static void forget_shares(struct usage *usage)
+static void forget_shares(struct place *place, uint64_t now_ms)
 {
         size_t kept = 0;
 
-        for (size_t i = 0; i < usage->n_shares; i++) {
-                if (usage->now_ms - usage->shares[i]->seen_ms > USAGE_KEEP_MS)
-                        free_share(usage->shares[i]);
+        for (size_t i = 0; i < place->n_shares; i++) {
+                if (now_ms - place->shares[i]->seen_ms > USAGE_KEEP_MS)
+                        free_share(place->shares[i]);
                 else
-                        usage->shares[kept++] = usage->shares[i];
+                        place->shares[kept++] = place->shares[i];
         }
-        usage->n_shares = kept;
+        place->n_shares = kept;
 }
 
 void usage_add(struct usage *usage, struct gpu_samples *samples, const pid_t *servers, size_t n_servers)
 {
         gpu_samples_free(usage->samples);
         usage->samples = samples;
-        for (size_t i = 0; i < usage->n_shares; i++)
-                clear(usage->shares[i]);
+        for (size_t i = 0; i < usage->n_places; i++)
+                for (size_t j = 0; j < usage->places[i].n_shares; j++)
+                        clear(usage->places[i].shares[j]);
         for (size_t i = 0; i < samples->n_units; i++) {
                 usage->now_ms = MAX(usage->now_ms, samples->units[i].at_ms);
                 add_sample(usage, &samples->units[i], servers, n_servers);
         }
-        forget_shares(usage);
+        for (size_t i = 0; i < usage->n_places; i++)
+                forget_shares(&usage->places[i], usage->now_ms);
         forget_places(usage);
 }
 
@@ -293,14 +304,21 @@ const struct usage_past *usage_past(const struct usage *usage, const char *unit)
 
 size_t usage_shares(const struct usage *usage, struct arena *arena, const struct usage_share **ret)
 {
-        struct usage_share *shares = ARENA_ARRAY(arena, struct usage_share, usage->n_shares);
+        struct usage_share *shares;
+        size_t count = 0;
 
-        for (size_t i = 0; i < usage->n_shares; i++) {
-                shares[i] = usage->shares[i]->share;
-                shares[i].memory_peak = usage_ring_peak(&usage->shares[i]->past.memory_kib, usage_minute(usage)) * KIB;
-        }
-        *ret = shares;
-        return usage->n_shares;
+        for (size_t i = 0; i < usage->n_places; i++)
+                count += usage->places[i].n_shares;
+        *ret = shares = ARENA_ARRAY(arena, struct usage_share, count);
+        for (size_t i = 0; i < usage->n_places; i++)
+                for (size_t j = 0; j < usage->places[i].n_shares; j++) {
+                        const struct share *share = usage->places[i].shares[j];
+
+                        *shares = share->share;
+                        shares->memory_peak = usage_ring_peak(&share->past.memory_kib, usage_minute(usage)) * KIB;
+                        shares++;
+                }
+        return count;
 }
 
 uint64_t usage_unattributed(const struct gpu_sample *sample)

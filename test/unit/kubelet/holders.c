@@ -1,5 +1,7 @@
 #include "unit.h"
 
+#include <string.h>
+
 #include "base/macro.h"
 #include "kubelet/holders.h"
 
@@ -53,6 +55,23 @@ static void test_a_device_leads_to_the_container_and_the_uid_of_its_pod(void **s
         assert_null(holders_find(holders, GPU, "m::0"));
         assert_null(holders_find(holders, GPU, "a::3"));
         holders_free(holders);
+}
+
+static void test_a_device_is_found_however_long_its_name_is(void **state UNUSED)
+{
+        char device[1024];
+        struct pod_container containers[] = {CONTAINER("train", "main", {GPU, device})};
+        struct holders *holders;
+
+        for (size_t length = 235; length < sizeof(device); length = length < 255 ? length + 1 : length * 2) {
+                memset(device, 'd', length);
+                device[length] = '\0';
+                holders = holders_from(containers, 1, NULL, 0);
+                assert_string_equal(holders_find(holders, GPU, device)->pod, "train");
+                device[length - 1] = 'e';
+                assert_null(holders_find(holders, GPU, device));
+                holders_free(holders);
+        }
 }
 
 static void test_containers_are_listed_with_their_devices(void **state UNUSED)
@@ -176,6 +195,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_device_leads_to_the_container_and_the_uid_of_its_pod),
+                cmocka_unit_test(test_a_device_is_found_however_long_its_name_is),
                 cmocka_unit_test(test_containers_are_listed_with_their_devices),
                 cmocka_unit_test(test_an_init_container_counts_while_its_pod_has_another_container),
                 cmocka_unit_test(test_who_is_in_the_record_alone_may_be_an_init_container_that_runs),
