@@ -295,6 +295,7 @@ static int agent_start(struct agent *agent, struct error *err)
                 .on_inventory = agent_on_inventory,
                 .on_unavailable = agent_on_unavailable,
                 .on_health = agent_on_health,
+                .after_health = agent_after_health,
                 .on_unheard = agent_on_unheard,
                 .on_hang = agent_on_hang,
                 /* Nobody reads them elsewhere. */

@@ -114,6 +114,7 @@ void agent_on_change_reported(const struct rollout_pending *pending, bool is_pen
 void agent_on_inventory(struct inventory *inventory, void *data);
 void agent_on_unavailable(const char *reason, void *data);
 void agent_on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
+void agent_after_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
 void agent_on_unheard(const char *reason, void *data);
 void agent_on_hang(const struct gpu_hang *hang, bool has_returned, void *data);
 

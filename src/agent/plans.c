@@ -394,14 +394,23 @@ void agent_on_unavailable(const char *reason, void *data)
         node_report_unavailable(agent->report, reason);
 }
 
-void agent_on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
+void agent_on_health(const char *uuid, bool healthy, const char *reason, uint64_t xid UNUSED, void *data)
+{
+        struct agent *agent = data;
+
+        if (!agent->stopping)
+                set_health(agent, uuid, healthy, reason);
+}
+
+/* kubelet has it before the log. */
+void agent_after_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
 {
         struct agent *agent = data;
 
         if (agent->stopping)
                 return;
+        plugins_flush(agent->plugins);
         report_health(uuid, healthy, reason, xid);
-        set_health(agent, uuid, healthy, reason);
 }
 
 void agent_on_unheard(const char *reason, void *data)

@@ -106,6 +106,12 @@ static void deliver_notes(struct gpu_monitor *monitor, const struct mail *mail, 
                 if (!note->healthy || !only_unhealthy)
                         to->on_health(note->uuid, note->healthy, note->reason, note->xid, to->data);
         }
+        for (size_t i = 0; i < mail->n_notes && to->after_health && !monitor->is_closing; i++) {
+                const struct mail_note *note = &mail->notes[i];
+
+                if (!note->healthy || !only_unhealthy)
+                        to->after_health(note->uuid, note->healthy, note->reason, note->xid, to->data);
+        }
 }
 
 static void monitor_remember(struct gpu_monitor *monitor, const struct mail *mail)

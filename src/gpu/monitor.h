@@ -93,6 +93,8 @@ struct gpu_monitor_options {
          * the Xid that is the reason, or 0.
          */
         void (*on_health)(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
+        /* The same again, after the last of those that have come together: for what may wait. May be NULL. */
+        void (*after_health)(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
 
         /*
          * Waiting for health events fails, and no single GPU is the cause: |reason| says why. |reason| NULL: events

@@ -192,6 +192,8 @@ static int monitor_worker_step(struct worker *worker, uint64_t *ret_sleep_ms, st
         if (watch_listen(&worker->watch, ret_sleep_ms, mail, err) < 0)
                 return -1;
         note_unheard(worker, mail);
+        post(worker, mail); /* the first event waits for no other call */
+        watch_hear_rest(&worker->watch, mail);
         post(worker, mail);
         return watch_do_due(&worker->watch, mail, err);
 }

@@ -435,6 +435,14 @@ int watch_listen(struct watch *watch, uint64_t *ret_sleep_ms, struct mail *mail,
         return 0;
 }
 
+void watch_hear_rest(struct watch *watch, struct mail *mail)
+{
+        if (!watch->has_heard)
+                return;
+        watch_hear(watch);
+        report_news(watch, false, mail);
+}
+
 int watch_do_due(struct watch *watch, struct mail *mail, struct error *err)
 {
         uint64_t now = watch_now_ms();

@@ -63,6 +63,7 @@ struct watch {
                                   * events */
         struct skips skips;      /* GPUs that are not asked, since they hang */
         bool is_heir;            /* not opened yet; its state comes from another watch */
+        bool has_heard;          /* the last wait ended with an event: others may have come with it */
         bool must_sweep;         /* the waits fail: probe all, and leave out the GPU that is the cause */
         uint64_t refresh_at_ms;
         uint64_t sweep_at_ms;      /* earliest time of the next probe of all GPUs because of a failing wait */
@@ -157,4 +158,5 @@ int watch_refresh(struct watch *watch, bool report, struct mail *mail, struct er
  * takes long, so the news of the first part must be delivered before it.
  */
 int watch_listen(struct watch *watch, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err) MUST_USE;
+void watch_hear_rest(struct watch *watch, struct mail *mail);
 int watch_do_due(struct watch *watch, struct mail *mail, struct error *err) MUST_USE;

@@ -353,19 +353,19 @@ static uint64_t handle_wait_error(struct watch *watch, nvmlReturn_t code)
 
 int watch_wait(struct watch *watch, unsigned int timeout_ms, uint64_t *ret_sleep_ms, struct error *err)
 {
-        nvmlReturn_t code = NVML_SUCCESS;
         nvmlEventData_t event;
+        nvmlReturn_t code;
 
         *ret_sleep_ms = 0;
+        watch->has_heard = false;
         if (!watch->ears.set || watch->ears.n_gpus == 0) {
                 *ret_sleep_ms = timeout_ms;
                 return 0;
         }
-        for (unsigned int i = 0; i < DRAIN_MAX && code == NVML_SUCCESS; i++) {
-                code = wait_event(watch, &event, i == 0 ? timeout_ms : 0);
-                if (code == NVML_SUCCESS)
-                        handle_event(watch, &event);
-        }
+        code = wait_event(watch, &event, timeout_ms);
+        watch->has_heard = code == NVML_SUCCESS;
+        if (watch->has_heard)
+                handle_event(watch, &event);
         if (code == NVML_SUCCESS || code == NVML_ERROR_TIMEOUT) {
                 end_unheard(watch);
                 return 0;

@@ -52,5 +52,5 @@ void watch_poll_due(struct watch *watch);
 /* Handles the events that have arrived, without waiting. */
 void watch_hear(struct watch *watch);
 
-/* Waits for events and handles them; see watch_listen(). */
+/* Waits for an event and handles it; see watch_listen(). */
 int watch_wait(struct watch *watch, unsigned int timeout_ms, uint64_t *ret_sleep_ms, struct error *err) MUST_USE;

@@ -384,36 +384,47 @@ bool plugin_repeat(struct plugin *plugin)
         return true;
 }
 
-/* Wraps the health callback to log the units that become unhealthy. */
+/* Wraps the health callback to log the units that become unhealthy, when kubelet has the list. */
 struct question {
         const struct plugin *plugin;
         device_list_health_fn *health;
         void *data;
+        const struct unit **unhealthy;
+        size_t n_unhealthy;
 };
 
 static bool ask_health(const struct unit *unit, void *data)
 {
-        const struct question *question = data;
+        struct question *question = data;
         const struct device_list *list = &question->plugin->list;
         bool healthy = question->health(unit, question->data);
         bool is_own = !healthy && resource_find_unit(list->resource, unit->uuid) == unit; /* otherwise it is draining */
 
-        /* One line per unit, even if it has thousands of replicas. */
         if (is_own && list->healthy[unit - list->resource->units])
-                log_text(LOG_WARN, "'%s' device marked unhealthy: %s", question->plugin->name, unit->uuid);
+                question->unhealthy[question->n_unhealthy++] = unit;
         return healthy;
+}
+
+/* One line per unit, even if it has thousands of replicas. */
+static void log_unhealthy(const struct question *question)
+{
+        for (size_t i = 0; i < question->n_unhealthy; i++)
+                log_text(LOG_WARN, "'%s' device marked unhealthy: %s", question->plugin->name,
+                        question->unhealthy[i]->uuid);
 }
 
 void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const struct resource *resource,
         device_list_health_fn *health, void *data)
 {
-        struct question question = {.plugin = plugin, .health = health, .data = data};
+        _free_ const struct unit **unhealthy = xcalloc(resource->n_units, sizeof(*unhealthy));
+        struct question question = {.plugin = plugin, .health = health, .data = data, .unhealthy = unhealthy};
 
         plugin->asks_at_start = mps_limits_at_start(plan, resource);
         requests_set_resource(&plugin->requests, plan, resource);
         if (device_list_update(
                     &plugin->list, resource, ask_health, &question, requests_unavailable(&plugin->requests, resource)))
                 publish(plugin);
+        log_unhealthy(&question);
 }
 
 bool plugin_is_asked_alike(const struct plugin *plugin, const struct plan *plan, const struct resource *resource)
@@ -428,11 +439,14 @@ void plugin_forget_previous(struct plugin *plugin)
 
 void plugin_refresh(struct plugin *plugin, device_list_health_fn *health, void *data)
 {
-        struct question question = {.plugin = plugin, .health = health, .data = data};
+        const size_t n_units = plugin->list.resource ? plugin->list.resource->n_units : 0;
+        _free_ const struct unit **unhealthy = xcalloc(n_units, sizeof(*unhealthy));
+        struct question question = {.plugin = plugin, .health = health, .data = data, .unhealthy = unhealthy};
 
         if (device_list_refresh(&plugin->list, ask_health, &question,
                     requests_unavailable(&plugin->requests, plugin->list.resource)))
                 publish(plugin);
+        log_unhealthy(&question);
 }
 
 const struct device_list *plugin_list(const struct plugin *plugin)

@@ -211,6 +211,12 @@ void plugins_refresh(struct plugins *plugins)
         uv_idle_start(&plugins->settle, on_settle);
 }
 
+void plugins_flush(struct plugins *plugins)
+{
+        if (uv_is_active((uv_handle_t *)&plugins->settle) && !plugins->plan_is_new)
+                on_settle(&plugins->settle);
+}
+
 bool plugins_repeat(struct plugins *plugins, const char *resource)
 {
         const struct member *member = find_member(&plugins->members, resource);

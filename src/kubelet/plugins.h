@@ -67,6 +67,8 @@ bool plugins_is_serving(const struct plugins *plugins);
 
 /* Other units are healthy than before, or other ids unavailable by the broker: both are read again. */
 void plugins_refresh(struct plugins *plugins);
+/* What plugins_refresh() has to tell is told now, not at the end of the turn. */
+void plugins_flush(struct plugins *plugins);
 
 /*
  * Tells kubelet the list of a resource once more, for no other reason than that kubelet writes its checkpoint after

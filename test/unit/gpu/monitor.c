@@ -51,6 +51,57 @@ static void test_an_xid_is_reported_even_if_a_probe_has_a_newer_result_before_th
         assert_int_equal(expect(fixture, 2, "- " B " the driver asks for a reset of the GPU"), 2);
 }
 
+static void on_hang(const struct gpu_hang *hang UNUSED, bool has_returned UNUSED, void *data)
+{
+        struct fixture *fixture = data;
+
+        snprintf(next_line(fixture), sizeof(fixture->reported[0]), "hangs");
+}
+
+/* It may be long until the driver says that there is no other one: here longer than anybody waits. */
+static void test_an_xid_is_reported_before_the_next_is_asked_for(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+
+        options.wait_ms = 300000;
+        options.hang_ms = 1000;
+        options.on_hang = on_hang;
+        options.refresh_ms = 0;
+        start_with(fixture, TWO_GPUS, &options);
+        expect(fixture, 0, "inventory");
+        run_for(fixture, 500);
+        scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 79}]\ndelays: {nvmlEventSetWait: 600s}\n");
+        assert_int_equal(expect(fixture, 1, "- " B " Xid 79 (GPU has fallen off the bus)"), 1);
+        expect(fixture, 2, "hangs");
+}
+
+static void after_health(const char *uuid, bool healthy, const char *reason UNUSED, uint64_t xid, void *data)
+{
+        struct fixture *fixture = data;
+
+        snprintf(next_line(fixture), sizeof(fixture->reported[0]), healthy ? "after: + %s" : "after: - %s Xid %llu",
+                uuid, (unsigned long long)xid);
+}
+
+static void test_what_may_wait_is_told_after_all_units_that_fell_together(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = quick(fixture);
+
+        options.after_health = after_health;
+        start_with(fixture, MIG_GPU, &options);
+        expect(fixture, 0, "inventory");
+        run_for(fixture, 50);
+        scenario_write(MIG_GPU "events: [{gpu: 0, xid: 79}]\n");
+        assert_int_equal(expect(fixture, 1, "- " A " Xid 79"), 1);
+        assert_int_equal(expect(fixture, 1, "- " MIG_1 " Xid 79"), 2);
+        assert_int_equal(expect(fixture, 1, "- " MIG_2 " Xid 79"), 3);
+        assert_int_equal(expect(fixture, 1, "after: - " A " Xid 79"), 4);
+        assert_int_equal(expect(fixture, 1, "after: - " MIG_1 " Xid 79"), 5);
+        assert_int_equal(expect(fixture, 1, "after: - " MIG_2 " Xid 79"), 6);
+}
+
 static void test_application_faults_and_disabled_xids_change_nothing(void **state)
 {
         struct fixture *fixture = *state;
@@ -458,6 +509,8 @@ int main(void)
                 TEST(test_the_inventory_comes_first_and_all_are_healthy),
                 TEST(test_an_xid_is_reported_at_once_and_ends_with_its_cause),
                 TEST(test_an_xid_is_reported_even_if_a_probe_has_a_newer_result_before_the_loop_turns),
+                TEST(test_an_xid_is_reported_before_the_next_is_asked_for),
+                TEST(test_what_may_wait_is_told_after_all_units_that_fell_together),
                 TEST(test_application_faults_and_disabled_xids_change_nothing),
                 TEST(test_an_xid_of_one_mig_device_spares_the_other),
                 TEST(test_a_lost_gpu_affects_no_other_and_returns),
