@@ -106,6 +106,7 @@ class Run:
         good = 0
         while good < 2:
             self.check()
+            scene.revive()  # it may just have ended
             wrong = self._unwell(is_empty)
             good = 0 if wrong else good + 1
             if time.monotonic() - begun > HEAL:

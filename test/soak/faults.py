@@ -47,6 +47,7 @@ class Faults:
         self._starving = {}  # process → PID that has no memory left: it may abort, once
         self.aborts = 0  # of agents, that may have come of that
         self._aborted = 0.0  # when one may have
+        self._fed = None  # PID of the supervisor that has memory again: it may have aborted just before
         self._disks = []
 
     def _do_fault(self, what, where, call=None):
@@ -154,11 +155,12 @@ class Faults:
         if which == 'agent':
             self.aborts -= lives(pid)
         else:
+            self._fed = pid
             self._touch(*map(uuid_of, GPUS), is_deadly=True)
 
     def may_have_aborted(self, process, status):
         """The supervisor, for want of memory."""
-        return process.pid == self._starving.get('supervisor') and status == -signal.SIGABRT
+        return process.pid in (self._starving.get('supervisor'), self._fed) and status == -signal.SIGABRT
 
     def revive(self):
         """As kubelet does with a container."""
