@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "dra/reconcile.h"
+#include "dra/there.h"
 #include "kube/backoff.h"
 #include "kube/object.h"
 #include "kube/watch.h"
@@ -32,8 +33,8 @@ struct dra_publisher {
         struct arena arena; /* of |layout| */
         const struct dra_layout *layout;
         bool is_layout_old;
-        json_t *wanted;   /* NULL: to be made; only while something is to be done: it is as large as what is there */
-        json_t *there;    /* {name: ResourceSlice} */
+        json_t *wanted; /* NULL: to be made; only while something is to be done: it is as large as what is there */
+        struct dra_there there;
         json_t *accepted; /* only where the server changed something */
         struct kube_watch *watch;
         bool is_synced;
@@ -251,7 +252,7 @@ static void read_back(struct dra_publisher *publisher, json_t *object)
 
         if (!kept) /* no ResourceSlice: the watch will bring it */
                 return;
-        json_object_set(publisher->there, publisher->sent_name, object);
+        json_object_set(dra_there_slices(&publisher->there), publisher->sent_name, object);
         if (dra_slices_are_same(publisher->sent, kept))
                 json_object_del(publisher->accepted, publisher->sent_name);
         else
@@ -273,7 +274,7 @@ static void on_written(const struct kube_answer *answer, void *data)
                 refuse(publisher, answer);
                 return;
         }
-        if (answer->status == 404 && json_object_del(publisher->there, publisher->sent_name) == 0) {
+        if (answer->status == 404 && json_object_del(dra_there_slices(&publisher->there), publisher->sent_name) == 0) {
                 publisher->call = NULL; /* another client deleted it meanwhile */
                 arm(publisher, 0);
                 return;
@@ -295,7 +296,7 @@ static void on_deleted(const struct kube_answer *answer, void *data)
                 put_off(publisher, answer->error, answer->retry_after_ms);
                 return;
         }
-        json_object_del(publisher->there, publisher->sent_name);
+        json_object_del(dra_there_slices(&publisher->there), publisher->sent_name);
         arm(publisher, 0);
 }
 
@@ -303,7 +304,7 @@ static void write_slice(struct dra_publisher *publisher, const struct dra_action
 {
         _free_ char *slices = dra_api_slices(publisher->api);
         _free_ char *path = object_path(slices, action->name);
-        json_t *there = json_object_get(publisher->there, action->name);
+        json_t *there = json_object_get(dra_there_slices(&publisher->there), action->name);
         json_t *object = there ? json_deep_copy(there) : json_object();
         json_t *spec = json_deep_copy(action->spec);
 
@@ -325,7 +326,7 @@ static void delete_slice(struct dra_publisher *publisher, const struct dra_actio
 {
         _free_ char *slices = dra_api_slices(publisher->api);
         _free_ char *path = object_path(slices, action->name);
-        const json_t *there = json_object_get(publisher->there, action->name);
+        const json_t *there = json_object_get(dra_there_slices(&publisher->there), action->name);
         json_t *body = json_pack("{s: s, s: s, s: {s: O, s: O}}", "apiVersion", "v1", "kind", "DeleteOptions",
                 "preconditions", "uid", object_find(there, "metadata", "uid", NULL), "resourceVersion",
                 object_find(there, "metadata", "resourceVersion", NULL));
@@ -343,16 +344,16 @@ static void on_object(enum kube_change what, json_t *object, void *data)
 {
         struct dra_publisher *publisher = data;
         const char *name = object_text(object, "metadata", "name", NULL);
-        const json_t *known = name ? json_object_get(publisher->there, name) : NULL;
+        const json_t *known = name ? json_object_get(dra_there_slices(&publisher->there), name) : NULL;
         uint64_t version = version_of(object);
 
         /* The watch may be behind the answers to our own writes. */
         if (!name || (known && version > 0 && version < version_of(known)) || (what == KUBE_GONE && !known))
                 return;
         if (what == KUBE_PRESENT) {
-                json_object_set(publisher->there, name, object);
+                json_object_set(dra_there_slices(&publisher->there), name, object);
         } else {
-                json_object_del(publisher->there, name);
+                json_object_del(dra_there_slices(&publisher->there), name);
                 free(publisher->owner_uid);
                 publisher->owner_uid = NULL;
         }
@@ -376,7 +377,7 @@ static void forget_watch(struct dra_publisher *publisher)
 {
         publisher->watch = kube_watch_close(publisher->watch);
         publisher->is_synced = false;
-        json_object_clear(publisher->there);
+        dra_there_clear(&publisher->there);
 }
 
 static void on_trouble(const struct error *error, void *data)
@@ -450,7 +451,7 @@ static void make_layout(struct dra_publisher *publisher)
 static void reconcile(struct dra_publisher *publisher)
 {
         const struct dra_pool pool = {.wanted = publisher->wanted,
-                .there = publisher->there,
+                .there = dra_there_slices(&publisher->there),
                 .accepted = publisher->accepted,
                 .owner_uid = publisher->owner_uid};
         struct dra_action action = dra_reconcile(&pool);
@@ -459,6 +460,7 @@ static void reconcile(struct dra_publisher *publisher)
         case DRA_STEP_NONE:
                 publisher->backoff.failures = 0;
                 forget_wanted(publisher);
+                dra_there_rest(&publisher->there);
                 if (!publisher->is_at_rest) {
                         publisher->is_at_rest = true;
                         publisher->options.done(NULL, publisher->options.data);
@@ -507,7 +509,6 @@ struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *opti
         publisher->options = *options;
         publisher->options.node = xstrdup(options->node);
         publisher->options.driver = xstrdup(options->driver);
-        publisher->there = json_object();
         publisher->accepted = json_object();
         publisher->backoff =
                 (struct backoff){options->retry_ms ? options->retry_ms : DRA_RETRY_MS, DRA_RETRY_LIMIT_MS, 0};
@@ -576,7 +577,7 @@ static void on_closed(uv_handle_t *handle)
 
         free_taints(publisher);
         json_decref(publisher->wanted);
-        json_decref(publisher->there);
+        dra_there_clear(&publisher->there);
         json_decref(publisher->accepted);
         json_decref(publisher->sent);
         free(publisher->sent_name);
