@@ -14,6 +14,8 @@
 #include "io/signals.h"
 #include "nodeconfig/folder.h"
 
+#define LARGE 65536 /* bytes: what is larger has pages of its own, which go back to the kernel with it */
+
 const char agent_command_more_help[] =
         "\n"
         "DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment list Xids, or 'all': the first names\n"
@@ -107,6 +109,8 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
         signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
                                    * process */
         mallopt(M_ARENA_MAX, 1);  /* the second thread allocates little; an arena of its own would cost more */
+        mallopt(M_MMAP_THRESHOLD, LARGE); /* pages of metrics, lists of the API server: there for a moment */
+        mallopt(M_TRIM_THRESHOLD, LARGE);
         if (!command_line_read(line, &options, NULL, &arena, argc, argv, &status))
                 return status;
         if (options.print_schema)
