@@ -351,7 +351,7 @@ void supervisor_allocations_reconcile(struct mps_supervisor *supervisor)
         struct list *next;
 
         start_waiting(supervisor);
-        if (supervisor->is_closing)
+        if (supervisor->is_closing || supervisor->is_restoring)
                 return;
         for (struct list *link = supervisor->allocations.next; link != &supervisor->allocations; link = next) {
                 next = link->next; /* this frees no entry except its own, and adds none */

@@ -17,11 +17,6 @@ const char *mps_run_name(const struct mps_run *run)
         return run->name;
 }
 
-bool mps_run_is_wanted(const struct mps_run *run)
-{
-        return run->machine.wanted;
-}
-
 bool mps_run_is_gone(const struct mps_run *run)
 {
         return run->machine.state == MPS_OFF && !run->machine.wanted;

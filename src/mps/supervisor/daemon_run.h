@@ -76,7 +76,6 @@ void mps_run_lose(struct mps_run *run, const char *reason);
 void mps_run_poke(struct mps_run *run);
 
 const char *mps_run_name(const struct mps_run *run);
-bool mps_run_is_wanted(const struct mps_run *run);
 /* Neither wanted nor alive: it can be closed. */
 bool mps_run_is_gone(const struct mps_run *run);
 bool mps_run_is_ready(const struct mps_run *run);

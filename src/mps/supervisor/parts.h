@@ -57,6 +57,7 @@ struct mps_supervisor {
         struct mps_shm_watch shm;  /* of the node */
         struct mps_status *status; /* of the last turn */
 
+        bool is_restoring; /* what runs is being found: what is not yet may be there all the same */
         bool is_closing;
         bool is_leaving;
         bool is_ended;          /* NVML is being closed */

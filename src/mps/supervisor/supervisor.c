@@ -225,7 +225,7 @@ static void on_soon(uv_timer_t *timer)
 void supervisor_note(struct mps_supervisor *supervisor, bool is_record)
 {
         supervisor->has_change = true;
-        supervisor->has_record |= is_record;
+        supervisor->has_record |= is_record && !supervisor->is_leaving; /* else what goes on would be missing there */
         if (supervisor->open)
                 uv_timer_start(&supervisor->soon, on_soon, 0, 0);
 }
@@ -353,6 +353,22 @@ static char **copy_environment(const char *const *environment)
         return copy;
 }
 
+/*
+ * What runs with other settings than are wanted, or is not wanted any more, still has its units: nothing may start on
+ * these before it has ended.
+ */
+static void adopt_what_ends(struct mps_supervisor *supervisor, const struct mps_record *record)
+{
+        for (size_t i = 0; i < record->n_daemons; i++) {
+                const struct mps_daemon_wanted *settings = &record->daemons[i].settings;
+                const struct mps_daemon_wanted *wanted = find_wanted(&record->wanted, settings->name);
+                struct mps_run *run = supervisor_find(supervisor, settings->name);
+
+                if (run && !(wanted && mps_daemon_is_same(settings, wanted)))
+                        mps_run_adopt(run);
+        }
+}
+
 static void restore(struct mps_supervisor *supervisor)
 {
         struct mps_record record;
@@ -366,6 +382,7 @@ static void restore(struct mps_supervisor *supervisor)
         }
         for (size_t i = 0; i < record.n_modes; i++)
                 supervisor_add_mode(supervisor, record.modes[i].uuid, record.modes[i].before);
+        supervisor->is_restoring = true;
         supervisor_allocations_read_record(supervisor, &record);
         mps_memory_limits_restore(&supervisor->limits, record.limits, record.n_limits);
         keep_wanted(supervisor, &record.wanted);
@@ -373,6 +390,7 @@ static void restore(struct mps_supervisor *supervisor)
         for (size_t i = 0; i < record.n_daemons; i++)
                 if (add_run(supervisor, record.daemons[i].settings.name, &record.daemons[i], &run, &err) < 0)
                         log_warn("an MPS daemon on record is not taken over", LOG_ERR(&err));
+        adopt_what_ends(supervisor, &record);
         for (size_t i = 0; i < record.wanted.n_daemons; i++) {
                 const struct mps_daemon_wanted *wanted = &record.wanted.daemons[i];
 
@@ -383,11 +401,10 @@ static void restore(struct mps_supervisor *supervisor)
                         mps_run_want(run, wanted);
         }
         for (size_t i = 0; i < supervisor->n_runs; i++)
-                if (!mps_run_is_wanted(supervisor->runs[i])) {
-                        mps_run_adopt(supervisor->runs[i]);
+                if (!find_wanted(&record.wanted, mps_run_name(supervisor->runs[i])))
                         mps_run_drop(supervisor->runs[i]);
-                }
         mps_record_done(&record);
+        supervisor->is_restoring = false;
         supervisor_note(supervisor, true);
 }
 
@@ -546,6 +563,7 @@ void mps_supervisor_leave(struct mps_supervisor *supervisor, mps_supervisor_clos
         write_record(supervisor);
         while (supervisor->n_runs)
                 close_run(supervisor, supervisor->n_runs - 1);
+        supervisor_note(supervisor, false); /* it ends where there is no daemon, too */
 }
 
 static void on_grace(uv_timer_t *timer)
