@@ -150,7 +150,7 @@ static void start_allocation(struct request *request)
         if (!control)
                 return;
         if (entry)
-                entry->value.is_over = false;
+                entry->value.is_over = request->is_unwanted;
         if (!makes_parts(request->run)) {
                 request->allocation.tier = mps_run_tier(request->run); /* nothing needs to be created */
                 request_end(request, NULL);
@@ -210,18 +210,21 @@ static void allocations_release(
 void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, mps_done_fn *done, void *data)
 {
         struct allocation_entry *entry = find_entry(supervisor, id);
-        struct request *busy = find_request(supervisor, id);
         struct request *request;
 
-        if (entry && !busy) {
+        if (entry && !find_request(supervisor, id)) {
                 allocations_release(supervisor, entry, done, data);
                 return;
         }
         /* If a request is running for it, it is removed when that ends; otherwise there is nothing to remove. */
         if (entry)
                 entry->value.is_over = true;
-        if (busy)
-                busy->is_unwanted = true;
+        LIST_FOR_EACH(link, &supervisor->requests) {
+                struct request *asked = container_of(link, struct request, link);
+
+                if (asked->kind == REQUEST_ALLOCATION && strcmp(asked->wanted.id, id) == 0)
+                        asked->is_unwanted = true;
+        }
         request = request_new(supervisor, REQUEST_RELEASE, data);
         request->done = done;
         request->wanted.id = arena_strdup(&request->arena, id);

@@ -1,6 +1,6 @@
 /*
- * A supervisor starts anew over what is there (model_daemons.h): it ends nothing, and nothing of what was begun is
- * forgotten.
+ * A supervisor starts anew over what is there (model_daemons.h), or is asked anew for what it makes already: nothing of
+ * what was begun is forgotten, and nothing is ended that has a client.
  */
 #include "unit.h"
 
@@ -214,6 +214,30 @@ static void test_who_leaves_has_all_daemons_on_record(void **state UNUSED)
         assert_null(daemon_at("GPU-1"));
 }
 
+/* The agent has lost the answer and asks again, then the container ends. */
+static void test_what_is_released_goes_however_often_it_was_asked_for(void **state UNUSED)
+{
+        const struct mps_allocation_request request = {
+                .id = "g1", .daemon = "GPU-1", .unit = "GPU-1", .threads_permille = 250, .sms = 20};
+
+        apply_each();
+        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
+        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
+        mps_supervisor_release(node.supervisor, "g1", on_released, NULL);
+        own_clock_pass(&node.loop, PATIENCE_MS);
+        assert_int_equal(daemon_at("GPU-1")->n_partitions, 0);
+        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
+        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
+        mps_supervisor_hold(node.supervisor, NULL, 0);
+        own_clock_pass(&node.loop, PATIENCE_MS);
+        assert_int_equal(daemon_at("GPU-1")->n_partitions, 0);
+        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
+        mps_supervisor_release(node.supervisor, "g1", on_released, NULL);
+        mps_supervisor_allocation(node.supervisor, &request, on_granted, NULL);
+        own_clock_pass(&node.loop, PATIENCE_MS);
+        assert_int_equal(daemon_at("GPU-1")->n_partitions, 1);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -222,6 +246,8 @@ int main(void)
                         test_who_restarts_with_other_units_keeps_them_until_then, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_what_is_to_be_removed_is_removed_after_a_restart, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_what_is_released_goes_however_often_it_was_asked_for, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_who_leaves_has_all_daemons_on_record, set_up, tear_down),
         };
 
