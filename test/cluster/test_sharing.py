@@ -212,8 +212,12 @@ def test_kubectl_warpshare_shows_nodes_gpus_and_shares(warpshare, pods, kube):
     pods.run('seen', {'nvidia.com/gpu': 1})
     line = next(line for line in kube.kubectl('warpshare', 'nodes').split('\n') if line.startswith(warpshare.node))
     assert line.split()[1:4] == ['Ready', 'answers', '4'] and 'nvidia.com/gpu' in line, line
-    top = kube.kubectl('warpshare', 'top', warpshare.node)
-    assert f'{NAMESPACE}/seen/main' in top and top.count('V100') == GPUS, top
+
+    def top():
+        shown = kube.kubectl('warpshare', 'top', warpshare.node)
+        return f'{NAMESPACE}/seen/main' in shown and shown.count('V100') == GPUS, shown
+
+    kube.wait('the container has its name', top)  # which the agent has from kubelet, a moment after it was started
     shares = kube.kubectl('warpshare', 'shares', '-n', NAMESPACE)
     assert 'seen' in shares and warpshare.node in shares, shares
     why = kube.kubectl('warpshare', 'why', 'seen', '-n', NAMESPACE)
