@@ -40,6 +40,7 @@ struct model_daemon {
         uint64_t limit_mib[MODEL_UNITS];
         pid_t server; /* 0: none */
         pid_t clients[MODEL_CLIENTS];
+        uint64_t joined[MODEL_CLIENTS]; /* by the loop's clock */
         size_t n_clients;
         bool has_partitions; /* it was started with -S */
         struct model_partition partitions[MODEL_PARTITIONS];
