@@ -1,14 +1,18 @@
 /*
  * A program that makes a file and goes on running, as one that discovers GPUs does: how long until the file is there,
- * what that took of the processor, and what memory it has a moment later. bench/peers compares such programs.
+ * what that took of the processor, and what memory it has a moment later. bench/peers compares such programs. A link
+ * to /dev/null is no file yet: NVIDIA's config manager makes one before it knows the node. What it says goes nowhere.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,10 +26,17 @@
 #define END_US 3000000
 #define STEP_US 10000
 
+static bool is_there(const char *path)
+{
+        struct stat status;
+
+        return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 /* Events of its folder say when to look; whether it is there, the file itself. */
 static int wait_for_file(const char *path, int events, int64_t started, struct error *err)
 {
-        while (access(path, F_OK) < 0) {
+        while (!is_there(path)) {
                 struct pollfd ready = {.fd = events, .events = POLLIN};
                 char ignored[4096];
                 int64_t left = TIMEOUT_MS - (clock_ns() - started) / 1000000;
@@ -74,16 +85,20 @@ static int run(const char *path, char **command, struct error *err)
 {
         _free_ char *folder = file_folder(path);
         _close_ int events = inotify_init1(IN_CLOEXEC);
+        posix_spawn_file_actions_t actions;
         int64_t started;
         pid_t pid;
         int rc;
 
         if (events < 0 || inotify_add_watch(events, folder, IN_CREATE | IN_MOVED_TO) < 0)
                 return error_errno(err, errno, "watch '%s'", folder);
-        if (access(path, F_OK) == 0)
+        if (is_there(path))
                 return error_set(err, ERROR_INVALID, "'%s' is there already", path);
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
         started = clock_ns();
-        rc = posix_spawnp(&pid, command[0], NULL, NULL, command, environ);
+        rc = posix_spawnp(&pid, command[0], &actions, NULL, command, environ);
+        posix_spawn_file_actions_destroy(&actions);
         if (rc != 0)
                 return error_errno(err, rc, "start '%s'", command[0]);
         rc = measure(path, pid, events, started, err);

@@ -292,6 +292,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(404, b'404 page not found\n', 'text/plain')
             return
         self.api.authorize(request)
+        if request.query.get('sendInitialEvents') == 'true':  # as before 1.34; client-go then lists
+            raise Refused(422, 'Invalid', 'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch '
+                          'unless the WatchList feature gate is enabled')
         if request.verb == 'watch':
             self.watch(request)
             return
@@ -711,7 +714,9 @@ class ApiServer:
             token = json.dumps([version, key(found[limit - 1])]).encode()
             metadata.update({'continue': base64.b64encode(token).decode(), 'remainingItemCount': len(found) - limit})
         items = [{k: v for k, v in told(o, request).items() if k not in ('kind', 'apiVersion')} for o in found[:limit]]
-        return {'kind': 'List', 'apiVersion': 'v1', 'metadata': metadata, 'items': items}
+        first = found[0] if found else {}
+        kind, version = first.get('kind') or '', first.get('apiVersion') or 'v1'  # of objects that were put with them: client-go looks at it
+        return {'kind': kind + 'List', 'apiVersion': version, 'metadata': metadata, 'items': items}
 
     def change(self, request):
         """A patch, of either type."""
