@@ -8,7 +8,7 @@
 #include "mps/control/dialogue_v3.h"
 #include "mps/supervisor/identity.h"
 
-#define FIRST_ASK_MS UINT64_C(20)
+#define FIRST_ASK_MS UINT64_C(5)
 #define LAST_ASK_MS UINT64_C(500)
 #define FLOOD_MS INT64_C(60000) /* a log that must be cut twice within this time is being flooded */
 #define POLLS_BETWEEN_VERIFICATIONS 5U

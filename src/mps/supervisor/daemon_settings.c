@@ -70,13 +70,31 @@ static bool has_command(const struct mps_setting_command *command)
         return command->line || command->arguments;
 }
 
+/* A limit is set and read back by one front end; the percentage is what an answer may not look like. */
+static void on_limit(const struct error *err, const char *const *answers, void *data)
+{
+        if (err)
+                on_settings_set(err, NULL, data);
+        else
+                on_settings_get(NULL, answers[1], data);
+}
+
+static bool is_read_back(const struct settings *settings)
+{
+        return has_command(&settings->items[settings->at].get) && (settings->is_first || settings->difference[0]);
+}
+
 static void settings_send(const struct settings *settings, bool sets)
 {
         const struct mps_setting *item = &settings->items[settings->at];
         const struct mps_setting_command *command = sets ? &item->set : &item->get;
         mps_answer_fn *done = sets ? on_settings_set : on_settings_get;
 
-        if (command->arguments)
+        if (sets && item->kind == MPS_SETTING_LIMIT && command->line && is_read_back(settings) &&
+                !settings->run->misses) /* a slow daemon has a front end for each */
+                mps_control_ask_all(settings->run->control, (const char *const[]){command->line, item->get.line}, 2,
+                        on_limit, settings->run);
+        else if (command->arguments)
                 mps_control_run(settings->run->control, command->arguments, done, settings->run);
         else
                 mps_control_ask(settings->run->control, command->line, done, settings->run);
@@ -213,7 +231,7 @@ static void on_settings_set(const struct error *err, const char *answer UNUSED, 
                 return;
         }
         run->misses = 0;
-        if (has_command(&settings->items[settings->at].get) && (settings->is_first || settings->difference[0])) {
+        if (is_read_back(settings)) {
                 settings_send(settings, false);
         } else {
                 settings->at++;

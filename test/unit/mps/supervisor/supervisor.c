@@ -84,6 +84,23 @@ static void test_wanted_daemons_become_ready_with_their_limits(void **state)
         assert_string_equal(rig_ask(rig, GPU_A, "get_server_list"), "Cannot find MPS control daemon process\n");
 }
 
+static void test_a_limit_is_set_and_read_back_by_one_front_end(void **state)
+{
+        struct rig *rig = *state;
+        const char *log;
+        const char *set;
+        const char *read;
+        const char *next;
+
+        rig_start_both(rig);
+        log = rig_read(rig, rig_path(rig, "%s/" GPU_A "/log/control.log", rig->mps));
+        set = strstr(log, "Cmd:set_default_device_pinned_mem_limit 0");
+        assert_non_null(set);
+        read = strstr(set, "Cmd:get_default_device_pinned_mem_limit 0");
+        next = strstr(set, "NEW UI");
+        assert_true(read && (!next || read < next));
+}
+
 static void test_folders_can_be_walked_by_any_user_whatever_the_umask(void **state)
 {
         struct rig *rig = *state;
@@ -801,6 +818,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(test_wanted_daemons_become_ready_with_their_limits),
+                TEST(test_a_limit_is_set_and_read_back_by_one_front_end),
                 TEST(test_folders_can_be_walked_by_any_user_whatever_the_umask),
                 TEST(test_what_cannot_be_is_refused_and_changes_nothing),
                 TEST(test_a_daemon_that_is_no_longer_wanted_ends_with_its_last_client),
