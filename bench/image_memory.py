@@ -16,6 +16,7 @@ import yaml
 
 sys.path[:0] = [os.path.join(os.environ['WARPSHARE_SOURCE'], 'test', folder) for folder in ('image', 'e2e')]
 
+from image import ROOTFS  # noqa: E402
 from node import GPU  # noqa: E402
 from operator_node import OperatorNode  # noqa: E402
 
@@ -60,16 +61,27 @@ def read_metrics(container):
         return len(answer.read())
 
 
-def measure(node, environment):
-    """(PSS, of that in no file) of the process, and the same by mapping."""
+def drop_pages():
+    """As on a node that has just started. In what sizes the kernel keeps a file depends on who wrote or read it before, and it maps whole ones."""
+    for folder, _, names in os.walk(ROOTFS):
+        for path in (os.path.join(folder, name) for name in names):
+            if not os.path.islink(path):
+                with open(path, 'rb') as file:
+                    os.fsync(file.fileno())
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(node, environment, before=(), also=None, settled=SETTLED):
+    """(PSS, of that in no file) of the process, and the same by mapping. |before|: words before the agent's command; |also|: mounts."""
     of_dra = [{'model': 'A100-40GB', 'mig': {'enabled': True}}] if environment is EVERYTHING else []
     node.write('simulation/gpus.yaml', yaml.safe_dump({
         'driverVersion': '550.163.01', 'cudaVersion': '12.4', 'gpus': [{'model': 'A100-40GB', 'count': SHARED}, *of_dra]}))
     mounts, credentials = node.cluster()
-    container = node.start_as(['warpshare', 'agent'], {
+    drop_pages()
+    container = node.start_as([*before, 'warpshare', 'agent'], {
         'CONFIG_FILE': '/available-configs/shared', 'WARPSHARE_METRICS_ADDRESS': '127.0.0.1:0',
         **({**credentials, 'NODE_NAME': 'n1', **environment} if environment else {})}, {
-            **mounts, '/available-configs': node.at('configs'), '/var/lib/kubelet/device-plugins': node.at('plugins'),
+            **mounts, **(also or {}), '/available-configs': node.at('configs'), '/var/lib/kubelet/device-plugins': node.at('plugins'),
             '/mps': node.at('mps'), '/var/run/cdi': node.at('cdi'), '/var/lib/kubelet/pod-resources': node.at('pod-resources'),
             '/var/lib/kubelet/plugins': node.at('dra'), '/var/lib/kubelet/plugins_registry': node.at('registry'),
             '/var/lib/warpshare/mig': node.at('mig'), '/driver-root': node.at('driver')})
@@ -77,9 +89,9 @@ def measure(node, environment):
     if environment is EVERYTHING:
         node.wait(lambda: node.api.all(SLICES), 'DRA offers its GPU')
         for _ in range(2):
-            time.sleep(SETTLED / 2)
+            time.sleep(settled / 2)
             read_metrics(container)
-    time.sleep(SETTLED)
+    time.sleep(settled)
     pid = container.target()
     found = memory(pid), by_mapping(pid)
     assert container.stop() == 0
