@@ -14,9 +14,8 @@ struct kube_client {
         uv_loop_t *loop;
         struct kube_credentials credentials;
         struct transport *transport;
-        bool is_equipped;     /* it has credentials */
-        bool is_ready;        /* libcurl is loaded; until then calls wait in the list, as without credentials */
-        struct error failure; /* why it can never be ready; kind ERROR_NONE: none */
+        bool is_equipped; /* it has credentials */
+        bool is_ready;    /* libcurl is loaded; until then calls wait in the list, as without credentials */
         struct list calls;
         unsigned int n_open; /* timers of calls and the transport that are not closed yet */
         void (*closed)(void *data);
@@ -162,6 +161,12 @@ static void on_client_end(const struct transfer_end *end, void *data)
         reply_done(&reply);
 }
 
+static void fail_soon(struct kube_call *call)
+{
+        error_prefix(&call->failure, "%s %.200s", methods[call->method].name, call->path);
+        uv_timer_start(&call->timer, on_wait_over, 0, 0);
+}
+
 static void send_now(struct kube_call *call)
 {
         const struct transfer_request request = {
@@ -175,20 +180,12 @@ static void send_now(struct kube_call *call)
                 .on_end = on_client_end,
                 .data = call,
         };
-        int rc = 0;
 
-        if (call->client->failure.kind != ERROR_NONE) {
-                call->failure = call->client->failure;
-                rc = -1;
-        } else if (!call->client->is_ready) {
-                if (call->client->is_equipped)
-                        transport_load(call->client->transport); /* sent in on_ready() */
-        } else {
-                rc = transfer_start(&call->transfer, call->client->transport, &request, &call->failure);
-        }
-        if (rc < 0) {
-                error_prefix(&call->failure, "%s %.200s", request.method, request.path);
-                uv_timer_start(&call->timer, on_wait_over, 0, 0);
+        if (call->client->is_ready) {
+                if (transfer_start(&call->transfer, call->client->transport, &request, &call->failure) < 0)
+                        fail_soon(call);
+        } else if (call->client->is_equipped) {
+                transport_load(call->client->transport); /* sent in on_ready() */
         }
 }
 
@@ -266,15 +263,21 @@ struct kube_call *kube_call_cancel(struct kube_call *call)
 
 /* ---- the client ---- */
 
+/* Calls that wait are sent, or fail; neither calls |done|. The next call after a failure loads it again. */
 static void on_ready(const struct error *error, void *data)
 {
         struct kube_client *client = data;
 
-        client->is_ready = true;
-        if (error)
-                client->failure = *error;
+        client->is_ready = !error;
         LIST_FOR_EACH(link, &client->calls) {
-                send_now(container_of(link, struct kube_call, link)); /* which never calls |done| */
+                struct kube_call *call = container_of(link, struct kube_call, link);
+
+                if (!error) {
+                        send_now(call);
+                } else if (call->failure.kind == ERROR_NONE) {
+                        call->failure = *error;
+                        fail_soon(call);
+                }
         }
 }
 

@@ -511,10 +511,11 @@ static int transport_start(struct transport *transport)
 static void on_loaded(uv_work_t *work, int status UNUSED)
 {
         struct transport *transport = container_of(work, struct transport, work);
+        bool is_good = !transport->is_closing && transport_start(transport) == 0;
 
+        transport->is_loading = is_good; /* else it may be loaded again */
         if (!transport->is_closing)
-                transport->options.on_ready(
-                        transport_start(transport) < 0 ? &transport->failure : NULL, transport->options.data);
+                transport->options.on_ready(is_good ? NULL : &transport->failure, transport->options.data);
         transport_release(transport);
 }
 

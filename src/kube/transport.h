@@ -53,8 +53,8 @@ struct transfer_request {
 struct transport_options {
         uv_loop_t *loop;
         /*
-         * Called once, after transport_load(). Do not start a transfer before it, nor after it came with an error: then
-         * there is no libcurl.
+         * The answer to transport_load(). Do not start a transfer before it has come without an error: until then there
+         * is no libcurl.
          */
         void (*on_ready)(const struct error *error, void *data);
         void *data;
@@ -69,7 +69,10 @@ struct transport *transport_new(const struct transport_options *options);
 int transport_equip(
         struct transport *transport, const struct kube_credentials *credentials, struct error *err) MUST_USE;
 
-/* Loads libcurl in a thread, since that takes longer than the rest of a start. Further calls do nothing. */
+/*
+ * Loads libcurl in a thread, since that takes longer than the rest of a start. While it is loaded or being loaded a
+ * further call does nothing; after a failure, as for want of descriptors, it tries again.
+ */
 void transport_load(struct transport *transport);
 
 /*

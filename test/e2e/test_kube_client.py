@@ -4,6 +4,7 @@ import json
 import os
 import queue
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -104,6 +105,22 @@ def make_drive(api):
 @pytest.fixture(name='driver')
 def make_driver(drive):
     return drive()
+
+
+# ---- libcurl ----
+
+def test_a_library_that_cannot_be_loaded_now_may_be_later(api, driver):
+    """For want of descriptors, or of memory. What was asked meanwhile is answered with the reason."""
+    api.put(NODES, node('a'))
+    driver.cancel(0)  # it has begun
+    pid = driver.process.pid
+    _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir('/proc/%d/fd' % pid)), most))
+    for _ in range(2):
+        answer = driver.send('GET', NODES + '/a')
+        assert 'Too many open files' in answer['error'], answer
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+    assert driver.send('GET', NODES + '/a')['status'] == 200
 
 
 # ---- requests ----
