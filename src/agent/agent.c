@@ -78,6 +78,7 @@ void agent_stop(struct agent *agent, int status)
         uv_close((uv_handle_t *)&agent->cdi_retry, NULL);
         uv_close((uv_handle_t *)&agent->restart, NULL);
         uv_close((uv_handle_t *)&agent->tidy, NULL);
+        uv_close((uv_handle_t *)&agent->metrics_retry, NULL);
         agent->configs = agent_config_close(agent->configs);
         agent->metrics = metrics_http_close(agent->metrics);
         agent->access = agent_access_close(agent->access);
@@ -373,6 +374,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         init_timer(&agent, &agent.cdi_retry);
         init_timer(&agent, &agent.restart);
         init_timer(&agent, &agent.tidy);
+        init_timer(&agent, &agent.metrics_retry);
         /* Signals come first: an early SIGHUP waits until the agent can handle it, instead of ending the process. */
         if (signals_listen(&agent.signals, &agent.loop, on_agent_signal, &agent, &err) < 0 ||
                 agent_config_new(&agent.configs, &configs, &err) < 0)

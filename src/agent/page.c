@@ -154,7 +154,21 @@ static void on_tls_trouble(const struct error *error, void *data UNUSED)
         log_warn("the new certificate for metrics cannot be used, the one before is", LOG_ERR(error));
 }
 
-/* If metrics cannot be served, the agent serves GPUs without them. */
+static void on_metrics_retry(uv_timer_t *timer)
+{
+        agent_serve_metrics(timer->data);
+}
+
+/* Meanwhile the agent serves GPUs without them: its certificate may come later, or the port become free. */
+static void serve_metrics_later(struct agent *agent, const struct error *err)
+{
+        LOG_AT(agent->metrics_retry_ms ? LOG_DEBUG : LOG_ERROR, "metrics cannot be served, will try again",
+                LOG_ERR(err));
+        agent->metrics_retry_ms =
+                agent->metrics_retry_ms ? MIN(agent->metrics_retry_ms * 2, AGENT_RETRY_MAX_MS) : AGENT_RETRY_MS;
+        uv_timer_start(&agent->metrics_retry, on_metrics_retry, agent->metrics_retry_ms, 0);
+}
+
 void agent_serve_metrics(struct agent *agent)
 {
         const struct config *config = agent->settings->config;
@@ -178,10 +192,10 @@ void agent_serve_metrics(struct agent *agent)
 
         if (!*options.address)
                 return;
-        if (config->metrics_authorization)
+        if (config->metrics_authorization && !agent->access)
                 agent->access = agent_access_new(agent_api_client(agent->api));
         if (metrics_http_new(&agent->metrics, &options, &err) < 0)
-                log_error("metrics cannot be served", LOG_ERR(&err));
+                serve_metrics_later(agent, &err);
         else
                 log_info("metrics", LOG_STR("address", options.address),
                         LOG_UINT("port", metrics_http_port(agent->metrics)));

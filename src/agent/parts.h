@@ -82,6 +82,8 @@ struct agent {
         struct restart restarts; /* so far */
         uv_timer_t restart;
         uv_timer_t tidy;
+        uv_timer_t metrics_retry; /* runs while metrics are wanted and cannot be served */
+        uint64_t metrics_retry_ms;
         struct complaint bad_restart;
         struct complaint bad_events;
         uint64_t hangs_total;

@@ -263,6 +263,16 @@ def test_silent_and_slow_clients_of_tls_keep_nobody_out(node):
         one.close()
 
 
+def test_a_certificate_that_comes_later_is_waited_for(node):
+    """As that of cert-manager, whose Secret may be mounted before it has one. Meanwhile GPUs are served."""
+    names = [os.path.join(node.folder, name) for name in ('tls.crt', 'tls.key')]
+    start_tls(node, '--metrics-tls-certificate', names[0], '--metrics-tls-key', names[1])
+    assert node.agent.count('metrics cannot be served, will try again.*tls.crt') == 1
+    shown = write_certificate(node.folder, 'node')
+    assert over_tls(node)[2] == shown
+    assert node.agent.count('metrics cannot be served') == 1
+
+
 def test_a_certificate_that_is_not_there_is_named(node):
     node.config(sharing('timeSlicing', 20))
     node.kubelet.start()
