@@ -235,6 +235,16 @@ const char *mps_claimed_daemon_name(struct arena *arena, const struct resource *
         return mps_daemon_name(arena, with_scope(arena, claimable, scope), unit);
 }
 
+/*
+ * What cannot be read now, and was not before: which limits a daemon on it would have is not known. One that runs drains
+ * meanwhile, and is wanted again with the limits that it has; with others, its clients would keep the right one from
+ * starting.
+ */
+static bool is_unread(const struct unit *unit)
+{
+        return !unit->memory && (unit->gpu->failure || (unit->mig && unit->mig->failure));
+}
+
 /* Those of |units| that have no daemon yet: one for each of them, or one for all. */
 static void add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
         const struct unit *const *units, size_t n_units, enum daemon_scope scope)
@@ -247,7 +257,7 @@ static void add_claimed(struct mps_wanted *wanted, struct arena *arena, const st
         if (wanted->n_daemons)
                 memcpy(daemons, wanted->daemons, wanted->n_daemons * sizeof(*daemons));
         for (size_t i = 0; i < n_units; i++)
-                if (!has_unit(wanted, units[i]->uuid))
+                if (!has_unit(wanted, units[i]->uuid) && !is_unread(units[i]))
                         served[count++] = (struct served){resource, units[i]};
         wanted->daemons = daemons;
         for (size_t i = 0; scope == DAEMON_SCOPE_GPU && i < count; i++)

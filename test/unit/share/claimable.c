@@ -87,6 +87,24 @@ static void test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all(vo
         node_done(&node);
 }
 
+static void test_a_unit_that_could_not_be_read_yet_has_no_daemon(void **state UNUSED)
+{
+        struct node node = dra_node(2);
+        struct mps_wanted wanted;
+        const struct unit *units[2];
+
+        node.inventory.gpus[0].memory = 0;
+        node.inventory.gpus[0].failure = node.inventory.gpus[1].failure = "nvmlDeviceGetMemoryInfo: Unknown Error";
+        assert_ok(node_plan(&node), &node.err);
+        units[0] = &node.plan->claimable->units[0];
+        units[1] = &node.plan->claimable->units[1];
+        mps_wanted_of(&wanted, &node.arena, node.plan);
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, units, 2);
+        assert_int_equal(wanted.n_daemons, 1);
+        assert_string_equal(wanted.daemons[0].name, "GPU-1"); /* its memory was read before */
+        node_done(&node);
+}
+
 /* Neither MIG devices nor what MPS holds no limits on is one of all GPUs. */
 static void test_one_daemon_for_all_gpus_leaves_mig_devices_their_own(void **state UNUSED)
 {
@@ -128,6 +146,7 @@ int main(void)
                 cmocka_unit_test(test_they_are_those_that_are_for_dra),
                 cmocka_unit_test(test_a_gpu_in_mig_mode_has_its_mig_devices_instead),
                 cmocka_unit_test(test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all),
+                cmocka_unit_test(test_a_unit_that_could_not_be_read_yet_has_no_daemon),
                 cmocka_unit_test(test_one_daemon_for_all_gpus_leaves_mig_devices_their_own),
         };
 
