@@ -86,7 +86,7 @@ class Run:
                 self._log.write('%d %s' % (process.pid, line))
             if process in (node.agents[-1:] + [node.supervisor]) and process.process.poll() is not None:
                 self.scene.ended(process)
-        if self.scene.restarts > self.scene.kills + self.scene.aborts:
+        if self.scene.restarts > self.scene.kills + min(self.scene.exhausted, self.scene.starved):
             self.scene.wrong('crash', 'an agent crashed: its parents have started %d again, and %d were killed' % (
                 self.scene.restarts, self.scene.kills))
 

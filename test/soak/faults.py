@@ -23,13 +23,6 @@ def child_of(pid):
     return None
 
 
-def lives(pid):
-    with contextlib.suppress(OSError):
-        with open('/proc/%d/stat' % pid, encoding='utf-8', errors='replace') as file:
-            return file.read().rpartition(')')[2].split()[0] not in 'ZX'
-    return False
-
-
 def address_space(pid):
     """None: it has ended."""
     with contextlib.suppress(OSError):
@@ -45,7 +38,8 @@ class Faults:
     def __init__(self):
         self.faults = {}  # (what, where) → call or None
         self._starving = {}  # process → PID that has no memory left: it may abort, once
-        self.aborts = 0  # of agents, that may have come of that
+        self.starved = 0  # agents so far
+        self.exhausted = 0  # of these, that have said so and ended
         self._aborted = 0.0  # when one may have
         self._fed = None  # PID of the supervisor that has memory again: it may have aborted just before
         self._disks = []
@@ -140,7 +134,7 @@ class Faults:
             return
         self._starving[which] = pid
         if which == 'agent':
-            self.aborts += 1
+            self.starved += 1
         else:
             self._touch(*map(uuid_of, GPUS), is_deadly=True)  # what it starts has no more than it
         self._limit(pid, resource.RLIMIT_AS, lambda pid, most: size + SPARE_MEMORY)
@@ -152,9 +146,7 @@ class Faults:
         self._aborted = time.monotonic()
         for one in [pid, *(self.node.programs.processes() if which == 'supervisor' else [])]:
             self._limit(one, resource.RLIMIT_AS, lambda pid, most: most)
-        if which == 'agent':
-            self.aborts -= lives(pid)
-        else:
+        if which == 'supervisor':
             self._fed = pid
             self._touch(*map(uuid_of, GPUS), is_deadly=True)
 

@@ -322,6 +322,7 @@ class Scene(Faults, Hits):
         """The lines that are new. What only a soak makes long does not stay in memory."""
         lines = process.take_lines(REMEMBERED_LINES)
         self.restarts += sum('event=AgentRestarted' in line for line in lines)
+        self.exhausted += sum(line == 'out of memory\n' for line in lines if process in self.node.agents)
         for line in lines:
             port = re.search(r'metrics.* port=(\d+)', line)
             if port:
