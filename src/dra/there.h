@@ -12,7 +12,7 @@ struct dra_there {
         char *text;
 };
 
-/* {name: ResourceSlice}, to be read and changed until the next call of dra_there_rest(). Of a zeroed struct it is empty. */
+/* {name: ResourceSlice}, to be read and changed until the next dra_there_rest(). Of a zeroed struct it is empty. */
 json_t *dra_there_slices(struct dra_there *there);
 
 /* To be called when they were looked at and are as they should be. */

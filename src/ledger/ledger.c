@@ -69,8 +69,8 @@ static bool had_name(const struct ledger_resource *previous, size_t n_previous, 
 }
 
 /*
- * The allocations of one name: to the resource that has their unit; to the first where none has it, as while it is away.
- * |main| is NULL where the name is not shared by MPS any more.
+ * The allocations of one name: to the resource that has their unit; to the first where none has it, as while it is
+ * away. |main| is NULL where the name is not shared by MPS any more.
  */
 static void hand_allocations_on(struct ledger *ledger, struct ledger_resource *main, struct ledger_resource *draining,
         size_t n_draining, struct ledger_resource *previous, size_t n_previous)

@@ -236,9 +236,9 @@ const char *mps_claimed_daemon_name(struct arena *arena, const struct resource *
 }
 
 /*
- * What cannot be read now, and was not before: which limits a daemon on it would have is not known. One that runs drains
- * meanwhile, and is wanted again with the limits that it has; with others, its clients would keep the right one from
- * starting.
+ * What cannot be read now, and was not before: which limits a daemon on it would have is not known. One that runs
+ * drains meanwhile, and is wanted again with the limits that it has; with others, its clients would keep the right one
+ * from starting.
  */
 static bool is_unread(const struct unit *unit)
 {

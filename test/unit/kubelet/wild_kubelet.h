@@ -42,7 +42,8 @@ struct wild_kubelet {
         const char *folder;
         struct rpc_server *server; /* NULL: it does not run */
         enum wild_manner manner;
-        bool is_old; /* up to 1.36: the end of an old stream disconnects who has the name now (kubelet/registration.h) */
+        /* Up to 1.36: the end of an old stream disconnects who has the name now (kubelet/registration.h). */
+        bool is_old;
         struct wild_endpoint endpoints[WILD_ENDPOINTS];
         size_t n_endpoints;
         unsigned int n_registers; /* requests that have come */
