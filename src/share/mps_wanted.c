@@ -146,6 +146,16 @@ static void add_daemon(struct collecting *collecting, const struct served *serve
                         daemon_of(collecting->arena, collecting->plan, served, count);
 }
 
+/*
+ * What cannot be read now, and was not before: which limits a daemon on it would have is not known. One that runs
+ * drains meanwhile, and is wanted again with the limits that it has; with others, its clients would keep the right one
+ * from starting.
+ */
+static bool is_unread(const struct unit *unit)
+{
+        return !unit->memory && (unit->gpu->failure || (unit->mig && unit->mig->failure));
+}
+
 static void add_resource(struct collecting *collecting, const struct resource *resource)
 {
         size_t count = 0;
@@ -156,7 +166,7 @@ static void add_resource(struct collecting *collecting, const struct resource *r
                 if (!served.unit->shared)
                         continue;
                 if (mps_has_own_daemon(resource->daemon_scope, served.unit->uuid))
-                        add_daemon(collecting, &served, 1);
+                        add_daemon(collecting, &served, !is_unread(served.unit));
                 else if (resource->daemon_scope == DAEMON_SCOPE_NODE)
                         collecting->node[collecting->n_node++] = served;
                 else
@@ -233,16 +243,6 @@ const char *mps_claimed_daemon_name(struct arena *arena, const struct resource *
         enum daemon_scope scope = mps_claimed_is_of_all(unit) ? claimable->daemon_scope : DAEMON_SCOPE_GPU;
 
         return mps_daemon_name(arena, with_scope(arena, claimable, scope), unit);
-}
-
-/*
- * What cannot be read now, and was not before: which limits a daemon on it would have is not known. One that runs
- * drains meanwhile, and is wanted again with the limits that it has; with others, its clients would keep the right one
- * from starting.
- */
-static bool is_unread(const struct unit *unit)
-{
-        return !unit->memory && (unit->gpu->failure || (unit->mig && unit->mig->failure));
 }
 
 /* Those of |units| that have no daemon yet: one for each of them, or one for all. */

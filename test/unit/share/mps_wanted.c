@@ -65,6 +65,17 @@ static void test_each_shared_unit_has_a_daemon_with_the_most_that_a_container_ma
         }
 }
 
+static void test_a_unit_that_could_not_be_read_yet_has_no_daemon_of_its_own(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(2);
+
+        node.inventory.gpus[0].memory = 0;
+        node.inventory.gpus[0].failure = node.inventory.gpus[1].failure = "nvmlDeviceGetMemoryInfo: Unknown Error";
+        share(&node, PROVISIONING_WEIGHTED, 20);
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(describe(&node), "GPU-1 nvidia.com/gpu 500 GPU-1/12288\n"); /* it was read before */
+}
+
 static void test_a_daemon_of_a_resource_has_nvidias_defaults(void **state UNUSED)
 {
         static const struct {
@@ -246,6 +257,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each_shared_unit_has_a_daemon_with_the_most_that_a_container_may_get),
+                cmocka_unit_test(test_a_unit_that_could_not_be_read_yet_has_no_daemon_of_its_own),
                 cmocka_unit_test(test_a_daemon_of_a_resource_has_nvidias_defaults),
                 cmocka_unit_test(test_a_daemon_of_the_node_has_the_gpus_of_all_resources_by_index),
                 cmocka_unit_test(test_beside_a_daemon_of_the_node_mig_devices_have_their_own),
