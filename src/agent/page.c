@@ -164,8 +164,7 @@ static void serve_metrics_later(struct agent *agent, const struct error *err)
 {
         LOG_AT(agent->metrics_retry_ms ? LOG_DEBUG : LOG_ERROR, "metrics cannot be served, will try again",
                 LOG_ERR(err));
-        agent->metrics_retry_ms =
-                agent->metrics_retry_ms ? MIN(agent->metrics_retry_ms * 2, AGENT_RETRY_MAX_MS) : AGENT_RETRY_MS;
+        agent->metrics_retry_ms = agent_next_pause(agent->metrics_retry_ms);
         uv_timer_start(&agent->metrics_retry, on_metrics_retry, agent->metrics_retry_ms, 0);
 }
 

@@ -31,10 +31,15 @@
 #include "nodeconfig/nodeconfig.h"
 
 /*
- * The pause until a refused plan is tried again: the disk may have room by then, or a missing device node may be there.
+ * The pause until what was refused is tried again: the disk may have room by then, or a file that was missing may be
+ * there. |last_ms| is the pause before, 0 at first.
  */
 #define AGENT_RETRY_MS UINT64_C(1000)
 #define AGENT_RETRY_MAX_MS UINT64_C(60000)
+static inline uint64_t agent_next_pause(uint64_t last_ms)
+{
+        return last_ms ? MIN(last_ms * 2, AGENT_RETRY_MAX_MS) : AGENT_RETRY_MS;
+}
 
 /* After a plan came into force: by then it is written and told everywhere. */
 #define AGENT_TIDY_MS UINT64_C(10000)

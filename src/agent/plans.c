@@ -155,7 +155,7 @@ void agent_check_cdi(struct agent *agent)
                 uv_timer_stop(&agent->cdi_retry);
                 return;
         }
-        agent->cdi_retry_ms = agent->cdi_retry_ms ? MIN(agent->cdi_retry_ms * 2, AGENT_RETRY_MAX_MS) : AGENT_RETRY_MS;
+        agent->cdi_retry_ms = agent_next_pause(agent->cdi_retry_ms);
         uv_timer_start(&agent->cdi_retry, on_cdi_retry, agent->cdi_retry_ms, 0);
 }
 
@@ -232,7 +232,7 @@ static void agent_refuse(struct agent *agent, struct inventory *inventory, const
         agent_labels_apply(agent->labels, agent->settings->config, inventory, NULL);
         if (agent->current)
                 keep_current(agent, inventory);
-        agent->retry_ms = agent->retry_ms ? MIN(agent->retry_ms * 2, AGENT_RETRY_MAX_MS) : AGENT_RETRY_MS;
+        agent->retry_ms = agent_next_pause(agent->retry_ms);
         uv_timer_start(&agent->retry, agent_on_retry, agent->retry_ms, 0);
 }
 

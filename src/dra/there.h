@@ -1,7 +1,7 @@
 /*
- * The ResourceSlices that the API server has, as its answers and its watch have brought them. While nobody looks at
- * them they are one text, a tenth as large as the tree: a GPU in MIG mode, with each of its possible devices, has
- * 250 KiB of it.
+ * The agent's copy of the ResourceSlices that are on the API server, from its answers and the watch. While it is not
+ * used it is kept as JSON text, a tenth of the size of the parsed objects: 250 KiB for a GPU in MIG mode, whose slices
+ * have each MIG device that could be made.
  */
 #pragma once
 

@@ -150,12 +150,13 @@ void watch_set_policy(struct watch *watch, const struct health_policy *policy);
 int watch_refresh(struct watch *watch, bool report, struct mail *mail, struct error *err) MUST_USE;
 
 /*
- * A step of the watch has two parts; each puts its news into |mail|. After an error, close the watch.
+ * A step of the watch has three parts; each puts its news into |mail|. After an error, close the watch.
  *
- * The first part waits for events, for at most |wait_ms|, and makes no call about a GPU, so its news can be reported
+ * The first part waits for an event, for at most |wait_ms|, and makes no call about a GPU, so its news can be reported
  * even if a GPU hangs. |ret_sleep_ms| is how long the caller must sleep before the next step, if NVML does not support
- * events or returns errors at once. The second part makes the probes and readings that are due. With a faulty GPU this
- * takes long, so the news of the first part must be delivered before it.
+ * events or returns errors at once. The second part takes the events that came with that one, without waiting; NVML may
+ * be slow to say that there are none. The third makes the probes and readings that are due. With a faulty GPU this
+ * takes long, so the news of each part must be delivered before the next.
  */
 int watch_listen(struct watch *watch, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err) MUST_USE;
 void watch_hear_rest(struct watch *watch, struct mail *mail);

@@ -67,7 +67,7 @@ bool plugins_is_serving(const struct plugins *plugins);
 
 /* Other units are healthy than before, or other ids unavailable by the broker: both are read again. */
 void plugins_refresh(struct plugins *plugins);
-/* What plugins_refresh() has to tell is told now, not at the end of the turn. */
+/* Sends kubelet now what plugins_refresh() would send at the end of the loop's turn. */
 void plugins_flush(struct plugins *plugins);
 
 /*

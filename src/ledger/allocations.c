@@ -184,7 +184,7 @@ static void on_released(const char *id, void *data)
         mps_link_release(ledger->link, id, on_made_released, NULL);
 }
 
-/* Of that name, the resource whose allocation has the id; NULL: none, or several. */
+/* The resource |name| that has an allocation with the device id |id|; NULL: none has, or several. */
 static const struct ledger_resource *find_owner(const struct ledger *ledger, const char *name, const char *id)
 {
         const struct ledger_resource *owner = NULL;
@@ -230,7 +230,7 @@ static void read_answer(const struct ledger *ledger, struct arena *arena, struct
                 held->away = find_away(ledger, arena, held->texts);
 }
 
-/* Of that name, the resource that has the unit that was answered: the first, while it is away; NULL: not known. */
+/* The resource |name| that has the unit in the answer: the first one, while it is away; NULL: not known. */
 static const struct ledger_resource *find_by_answer(
         const struct ledger *ledger, const char *name, const struct allocations_held *held)
 {
