@@ -1,6 +1,7 @@
 """A node whose GPUs are shared by MPS, the whole path: kubelet, the agent, `warpshare mps`, simulated control daemons, and
 clients that run with what the agent's answer gave their container.
 """
+import contextlib
 import os
 import queue
 import re
@@ -96,7 +97,8 @@ class Client:
             self.process.kill()
         self.process.wait()
         self._reader.join(DEADLINE)
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # an order that it did not live to read
+            self.process.stdin.close()
         self.process.stdout.close()
 
 
