@@ -64,7 +64,8 @@ class AgentHandler(http.server.BaseHTTPRequestHandler):
         with self.fleet.lock:
             self.fleet.now += 1
             self.fleet.peak = max(self.fleet.peak, self.fleet.now)
-        self.fleet.closing.wait(self.fleet.delay)
+        while not self.fleet.closing.wait(self.fleet.delay) and self.fleet.peak < self.fleet.crowd:
+            pass
         with self.fleet.lock:
             self.fleet.now -= 1
         code, body = answer if isinstance(answer, tuple) else (200, answer) if answer is not None else (404, '404 page not found\n')
@@ -87,6 +88,7 @@ class Fleet:
         self.api, self.pages, self.others, self.ports, self.servers = api, {}, {}, {}, []
         self.asked = []  # paths
         self.delay, self.now, self.peak = 0, 0, 0  # seconds before each answer; questions that wait for one; the most at a time
+        self.crowd = 0  # no answer before so many questions wait at a time
         self.lock, self.closing = threading.Lock(), threading.Event()
 
     def add_node(self, name, capacity=None, allocatable=None, labels=None, agent=True, taints=(), ready='True', conditions=(),

@@ -294,6 +294,7 @@ struct fixture {
         bool holds;
         enum rpc_status status; /* of its answers */
         size_t n_devices;       /* in them */
+        int digits;             /* of the number in a device's id, at least */
         unsigned int answers;   /* that the asker had */
         enum error_kind kind;   /* of the last */
         char text[512];         /* what is wrong with it, or the list */
@@ -314,8 +315,8 @@ static void answer(struct fixture *f, struct rpc_call *call)
         container->devices = ARENA_ARRAY(&arena, V1__ContainerDevices *, f->n_devices);
         for (container->n_devices = 0; container->n_devices < f->n_devices; container->n_devices++)
                 container->devices[container->n_devices] = make_devices(
-                        &arena, arena_printf(&arena, "nvidia.com/gpu=GPU-12345678-1234-1234-1234-123456780001::%zu",
-                                        container->n_devices));
+                        &arena, arena_printf(&arena, "nvidia.com/gpu=GPU-12345678-1234-1234-1234-123456780001::%0*zu",
+                                        f->digits, container->n_devices));
         response.n_pod_resources = 1;
         response.pod_resources = &pod;
         message = rpc_message_new(v1__list_pod_resources_response__get_packed_size(&response));
@@ -472,7 +473,8 @@ static void test_an_answer_beyond_16_mib_is_an_error(void **state)
 {
         struct fixture *f = *state;
 
-        f->n_devices = 250000;
+        f->n_devices = 17;
+        f->digits = 1024 * 1024;
         start_kubelet(f);
         ask(f);
         wait_answers(f, 1);
