@@ -445,6 +445,33 @@ def test_uninstall_unmounts_what_daemons_had(mps):
     assert not os.path.exists(mps.path(UUIDS[0]))
 
 
+# ---- the record is lost ----
+
+@pytest.mark.parametrize('record', [None, '', '{"generation": tr'], ids=['gone', 'empty', 'cut off'])
+def test_a_daemon_that_is_neither_wanted_nor_on_record_ends_with_its_last_client(mps, record):
+    """What is wanted on its GPU waits for it; the other daemon goes on."""
+    supervisor = mps.start()
+    peer = mps.connect().watch()
+    peer.apply(daemon(0), daemon(1))
+    pids = [peer.wait_ready(uuid)['pid'] for uuid in UUIDS[:2]]
+    client = mps.client(UUIDS[0])
+    supervisor.kill()
+    os.unlink(mps.path('state.json'))
+    if record is not None:
+        with open(mps.path('state.json'), 'w', encoding='ascii') as file:
+            file.write(record)
+    mps.start()
+    peer = mps.connect().watch()
+    peer.apply(daemon(0, name='nvidia.com/gpu'), daemon(1))
+    found = peer.wait_daemon(UUIDS[0], lambda one: one['state'] == 'draining' and len(one.get('clients', [])) == 1, 'drains')
+    assert found['pid'] == pids[0] and client.poll() is None
+    peer.wait_daemon('nvidia.com/gpu', lambda one: "it waits for the daemon '%s' to end" % UUIDS[0] in (one.get('reason') or ''), 'waits')
+    assert peer.wait_ready(UUIDS[1])['pid'] == pids[1]
+    client.communicate('leave\n', timeout=mps_module.DEADLINE)
+    peer.wait_ready('nvidia.com/gpu')
+    assert pids[0] not in mps.processes()
+
+
 # ---- uninstall ----
 
 def test_uninstall_ends_what_a_killed_supervisor_left_and_removes_its_files(mps):

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from mps import BIN, mps, wait  # noqa: F401 -- a fixture
+from mps import BIN, daemon, mps, wait  # noqa: F401 -- a fixture
 from served import FIRST, bystander, expect_service, mounted, served, served_by_each, wait_for_another  # noqa: F401 -- fixtures
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
@@ -101,6 +101,29 @@ while True:
         served.agent.wait_daemon(FIRST, lambda one, before=before: one['pid'] != before, 'another process')
         assert os.readlink('/proc/%d/ns/pid' % served.agent.wait_ready(FIRST)['pid']) == os.readlink('/proc/self/ns/pid')
     expect_service(served)
+
+
+@pytest.mark.parametrize('uid', [ROOT, USER])
+def test_a_daemon_of_a_tenant_is_not_ended_as_one_that_the_supervisor_has_forgotten(served, tenants, uid):  # noqa: F811
+    """The record is lost, and the tenant's has the same program, the same argument, and a directory of the node's."""
+    pipe = served.path('left', 'pipe')
+    os.makedirs(pipe)
+    os.chmod(pipe, 0o777)
+    program = os.path.join(served.programs, 'nvidia-cuda-mps-control')
+    tenant = tenants.start(uid, 'os.execv(sys.argv[1], [sys.argv[1], "-f"])', program, environment={
+        **served.environment, 'CUDA_MPS_PIPE_DIRECTORY': pipe, 'CUDA_MPS_LOG_DIRECTORY': pipe, 'CUDA_VISIBLE_DEVICES': FIRST},
+        prefix=['unshare', '--pid', '--fork', '--kill-child'] if uid == ROOT else ())
+    wait(lambda: os.path.exists(os.path.join(pipe, 'control')), 'the tenant has a daemon')
+    served.supervisor.kill()
+    os.unlink(served.path('state.json'))
+    served.supervisor = served.start()
+    agent = served.connect().watch()
+    agent.apply(daemon(0, threadsPermille=50))
+    agent.wait_ready(FIRST)
+    agent.apply()
+    agent.wait_status(lambda status: not status['daemons'], 'the only one has ended')
+    assert tenant.poll() is None and served.supervisor.count('adopted name=left') == 0
+    assert served.supervisor.count('adopted name=%s' % FIRST) == 1
 
 
 @pytest.mark.parametrize('door', ['control', 'control_privileged', 'control_lock'])

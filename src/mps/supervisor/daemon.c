@@ -109,6 +109,8 @@ static struct mps_action step_off(struct mps_machine *machine, enum mps_event ev
         case MPS_EVENT_ADOPTED:
                 machine->wanted = true;
                 return configure(machine);
+        case MPS_EVENT_LEFT:
+                return drain(machine);
         default:
                 return ignore();
         }
@@ -120,6 +122,8 @@ static struct mps_action step_starting(struct mps_machine *machine, enum mps_eve
         case MPS_EVENT_ANSWERED:
         case MPS_EVENT_ADOPTED: /* instead of a start: a process existed already */
                 return configure(machine);
+        case MPS_EVENT_LEFT: /* the same */
+                return drain(machine);
         case MPS_EVENT_EXITED:
                 return daemon_fail(machine, now_ms);
         case MPS_EVENT_LOST:

@@ -8,7 +8,7 @@
  *    │                 ▼                      ▼                          ▼                    ready
  *    │◄──UNWANTED─── fault ◄──────────────────┴──────────────────────────┘
  *    │                 └──TIMEOUT (1 s, doubled each time to 60 s; back to 1 s after 60 s of ready)──► starting
- *    └──EXITED── draining ◄──UNWANTED, CHANGED── starting, configuring, ready, fault
+ *    └──EXITED── draining ◄──UNWANTED, CHANGED── starting, configuring, ready, fault; LEFT── off, starting
  *                  └──EXITED, while it is wanted (with other settings)──► starting
  *
  * Not drawn: before a new process starts, the old one is killed, and fault and draining last until it has EXITED; so
@@ -33,6 +33,7 @@ enum mps_event {
         MPS_EVENT_UNWANTED,
         MPS_EVENT_CHANGED,    /* wanted, but with other settings than its process has */
         MPS_EVENT_ADOPTED,    /* a running process answers: configure it without a start */
+        MPS_EVENT_LEFT,       /* a running process, but not as it is wanted, or not wanted: drain it */
         MPS_EVENT_ANSWERED,   /* the first answer */
         MPS_EVENT_CONFIGURED, /* every setting reads back as it was set */
         MPS_EVENT_REFUSED,    /* a setting does not */

@@ -124,6 +124,8 @@ enum run_found {
 };
 /* Adopts a process that is already running. */
 enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *err);
+/* Whether its process has the wanted settings. If these can only be guessed and do not contradict, they are its own. */
+bool run_suits(struct mps_run *run);
 void run_stop_preparing(struct mps_run *run);
 /* NVML has not answered in time. */
 void run_prepare_is_late(struct mps_run *run);

@@ -309,7 +309,7 @@ void run_report(struct mps_run *run, enum mps_event event, const char *format, .
 
 /* ---- requests from outside ---- */
 
-void mps_run_want(struct mps_run *run, const struct mps_daemon_wanted *wanted)
+static void keep_wanted(struct mps_run *run, const struct mps_daemon_wanted *wanted)
 {
         struct arena old = run->wanted_arena;
 
@@ -317,7 +317,12 @@ void mps_run_want(struct mps_run *run, const struct mps_daemon_wanted *wanted)
         mps_daemon_wanted_copy(&run->wanted, &run->wanted_arena, wanted);
         run->has_wanted = true;
         arena_done(&old);
-        if (run->launch && !mps_daemon_is_same(&run->started, &run->wanted))
+}
+
+void mps_run_want(struct mps_run *run, const struct mps_daemon_wanted *wanted)
+{
+        keep_wanted(run, wanted);
+        if (run->launch && !run_suits(run))
                 run_report(run, MPS_EVENT_CHANGED, "it has new settings");
         else
                 run_report(run, MPS_EVENT_WANTED, NULL);
@@ -328,13 +333,15 @@ void mps_run_drop(struct mps_run *run)
         run_report(run, MPS_EVENT_UNWANTED, "it is no longer wanted");
 }
 
-void mps_run_adopt(struct mps_run *run)
+void mps_run_adopt(struct mps_run *run, const struct mps_daemon_wanted *wanted)
 {
         struct error err;
         bool is_same;
 
+        if (wanted)
+                keep_wanted(run, wanted);
         if (run_take_over(run, &is_same, &err) == RUN_TAKEN_OVER)
-                run_report(run, MPS_EVENT_ADOPTED, NULL);
+                run_report(run, wanted && is_same ? MPS_EVENT_ADOPTED : MPS_EVENT_LEFT, NULL);
 }
 
 void mps_run_hurry(struct mps_run *run)

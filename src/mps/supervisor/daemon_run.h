@@ -3,8 +3,8 @@
  * knows no other daemon: it asks about other daemons, and records what must survive this process, through the functions
  * of its context.
  *
- * A running process is adopted instead of starting a new one: the process on record, or the one that holds the lock in
- * the pipe directory. So one directory never has two.
+ * A running process is adopted instead of starting a new one: the process on record or found without one, or the one
+ * that holds the lock in the pipe directory. So one directory never has two.
  */
 #pragma once
 
@@ -56,7 +56,10 @@ static inline uint64_t mps_run_pause(const struct mps_run_context *context)
         return context->poll_ms - uv_now(context->loop) % context->poll_ms;
 }
 
-/* |recorded|: the process that it had, or NULL. Nothing starts before mps_run_want() or mps_run_adopt(). */
+/*
+ * |recorded|: the process that it had, or that was found (mps/supervisor/guess.h); or NULL. Nothing starts before
+ * mps_run_want().
+ */
 int mps_run_new(struct mps_run **ret, struct mps_run_context *context, const char *name,
         const struct mps_record_daemon *recorded, struct error *err) MUST_USE;
 
@@ -66,8 +69,11 @@ int mps_run_check_name(const struct mps_run_context *context, const char *name, 
 /* Sets the settings; copied. */
 void mps_run_want(struct mps_run *run, const struct mps_daemon_wanted *wanted);
 void mps_run_drop(struct mps_run *run);
-/* Adopts the process on record, if it runs, so that it can be drained. */
-void mps_run_adopt(struct mps_run *run);
+/*
+ * Adopts the process on record, if it runs, and starts none. |wanted|: the settings that it is to have; NULL: it is not
+ * wanted, and drains.
+ */
+void mps_run_adopt(struct mps_run *run, const struct mps_daemon_wanted *wanted);
 /* The time for its clients is over. */
 void mps_run_hurry(struct mps_run *run);
 /* One of its units is lost. */

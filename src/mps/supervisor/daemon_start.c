@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "mps/control/dialogue.h"
 #include "mps/supervisor/compute_mode.h"
+#include "mps/supervisor/guess.h"
 #include "mps/supervisor/identity.h"
 #include "mps/supervisor/shm_mount.h"
 
@@ -28,17 +29,6 @@ static void put_units(struct strbuf *text, const struct mps_daemon_wanted *setti
                 strbuf_printf(text, "%s%s", i ? "," : "", settings->units[i].uuid);
 }
 
-static bool has_units(pid_t pid, const struct mps_daemon_wanted *settings)
-{
-        struct strbuf units = STRBUF_INIT;
-        bool is_same;
-
-        put_units(&units, settings);
-        is_same = identity_has_variable(pid, "CUDA_VISIBLE_DEVICES", units.data);
-        strbuf_done(&units);
-        return is_same;
-}
-
 static void remember_settings(struct mps_run *run, const struct mps_daemon_wanted *settings)
 {
         struct arena arena = ARENA_INIT;
@@ -50,6 +40,17 @@ static void remember_settings(struct mps_run *run, const struct mps_daemon_wante
         run->started = copy;
 }
 
+/* A poll in progress, and what was seen, point into the arena. */
+bool run_suits(struct mps_run *run)
+{
+        if (!mps_guess_is(&run->started))
+                return mps_daemon_is_same(&run->started, &run->wanted);
+        if (!mps_guess_fits(&run->started, &run->wanted))
+                return false;
+        mps_daemon_wanted_copy(&run->started, &run->started_arena, &run->wanted);
+        return true;
+}
+
 static void on_process_exit(int status, int signal, void *data);
 
 /* Whether it uses the v3 interface; no other option can be seen from outside. */
@@ -58,26 +59,24 @@ static unsigned int options_of(pid_t pid)
         return identity_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
 }
 
-/* The settings are those on record. Without a record they can only be guessed from the units that the process sees. */
-static bool adopt(struct mps_run *run, pid_t pid, uint64_t start_time, bool is_recorded, bool *ret_same)
+static bool adopt(struct mps_run *run, const struct mps_record_daemon *process, bool *ret_same)
 {
-        /* A daemon that is no longer wanted has only the settings on record. */
-        const struct mps_daemon_wanted *wanted = run->wanted.name ? &run->wanted : &run->recorded.settings;
+        const pid_t pid = process->pid;
+        const bool is_known = process->settings.name != NULL;
         struct error err;
 
-        if (mps_launch_adopt(&run->launch, run->context->loop, pid, start_time, on_process_exit, run, &err) < 0) {
+        if (mps_launch_adopt(&run->launch, run->context->loop, pid, process->start_time, on_process_exit, run, &err) <
+                0) {
                 log_warn("MPS daemon", LOG_STR("name", run->name), LOG_ERR(&err));
                 return false;
         }
-        remember_settings(run, is_recorded ? &run->recorded.settings : wanted);
-        run->options = is_recorded ? run->recorded.options : options_of(pid);
-        run->can = is_recorded ? run->recorded.can : 0;
-        if (!run->has_wanted)
-                *ret_same = true;
-        else if (is_recorded)
-                *ret_same = mps_daemon_is_same(&run->started, &run->wanted);
+        if (is_known)
+                remember_settings(run, &process->settings);
         else
-                *ret_same = has_units(pid, &run->wanted);
+                remember_settings(run, run->has_wanted ? &run->wanted : &run->recorded.settings);
+        run->options = is_known && !mps_guess_is(&process->settings) ? process->options : options_of(pid);
+        run->can = process->can;
+        *ret_same = !run->has_wanted || (is_known && run_suits(run));
         run_find_shm(run);
         run->log_start = mps_folder_log_size(&run->folder);
         mps_folder_note_doors(&run->folder, pid);
@@ -105,56 +104,59 @@ static void note_stranger(struct mps_run *run, const struct error *err)
 }
 
 /*
- * The PID that holds the lock, if it is a control daemon of this node; 0: nobody, or a process whose lock does not
- * count, since the file is created anew before the start. |*ret_blocked|: it is a privileged process, perhaps NVIDIA's
- * daemon; only the admin may end it.
+ * The process that holds the lock, if it is a control daemon of this node, with settings that are guessed, or without a
+ * name where they cannot be; PID 0: nobody, or a process whose lock does not count, since the file is created anew
+ * before the start. |*ret_blocked|: it is a privileged process, perhaps NVIDIA's daemon; only the admin may end it.
  */
-static pid_t find_by_lock(struct mps_run *run, uint64_t *ret_start_time, bool *ret_blocked, struct error *err)
+static void find_by_lock(
+        struct mps_run *run, struct arena *arena, struct mps_record_daemon *ret, bool *ret_blocked, struct error *err)
 {
         const struct mps_run_context *context = run->context;
         const pid_t pid = identity_of_lock(run->folder.pipe);
         _free_ char *program = NULL;
+        _free_ char *units = NULL;
 
+        *ret = (struct mps_record_daemon){0};
         if (!pid || mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
-                return 0;
-        switch (identity_judge_daemon(pid, program, ret_start_time, err)) {
+                return;
+        switch (identity_judge_daemon(pid, program, &ret->start_time, err)) {
         case IDENTITY_DAEMON:
-                return pid;
+                ret->pid = pid;
+                units = identity_variable(pid, "CUDA_VISIBLE_DEVICES");
+                if (!mps_guess(&ret->settings, arena, run->name, units))
+                        ret->settings.name = NULL;
+                return;
         case IDENTITY_PRIVILEGED:
                 *ret_blocked = true;
-                return 0;
+                return;
         case IDENTITY_STRANGER:
                 note_stranger(run, err);
-                return 0;
+                return;
         case IDENTITY_GONE:
-                return 0;
+                return;
         }
-        return 0;
 }
 
 enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *err)
 {
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct mps_record_daemon recorded = run->recorded;
-        uint64_t start_time = recorded.start_time;
+        struct mps_record_daemon process = recorded;
         bool is_blocked = false;
-        pid_t pid;
 
         run->recorded.pid = 0;
         if (recorded.pid)
                 end_orphans(run, &recorded);
-        if (recorded.pid && identity_is_alive(recorded.pid, recorded.start_time) &&
-                identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", run->folder.pipe))
-                pid = recorded.pid;
-        else
-                pid = find_by_lock(run, &start_time, &is_blocked, err);
+        if (!recorded.pid || !identity_is_alive(recorded.pid, recorded.start_time) ||
+                !identity_has_variable(recorded.pid, "CUDA_MPS_PIPE_DIRECTORY", run->folder.pipe))
+                find_by_lock(run, &arena, &process, &is_blocked, err);
         if (is_blocked)
                 return RUN_BLOCKED;
-        if (!pid || mps_folder_make(&run->folder, run->context->root, err) < 0 || run_renew_control(run, err) < 0)
+        if (!process.pid || mps_folder_make(&run->folder, run->context->root, err) < 0 ||
+                run_renew_control(run, err) < 0 || !adopt(run, &process, ret_same))
                 return RUN_NONE;
-        if (!adopt(run, pid, start_time, pid == recorded.pid, ret_same))
-                return RUN_NONE;
-        if (pid == recorded.pid && recorded.inode)
-                run->folder.inode = recorded.inode; /* the next poll compares it */
+        if (process.inode)
+                run->folder.inode = process.inode; /* the next poll compares it */
         run_notify(run, true);
         return RUN_TAKEN_OVER;
 }
@@ -546,9 +548,10 @@ static void begin_with_other(struct mps_run *run, bool is_same)
                         run->folder.pipe);
                 return;
         }
-        run_report(run, MPS_EVENT_ADOPTED, NULL);
-        if (!is_same)
-                run_report(run, MPS_EVENT_CHANGED, "it was started with other settings");
+        if (is_same)
+                run_report(run, MPS_EVENT_ADOPTED, NULL);
+        else
+                run_report(run, MPS_EVENT_LEFT, "it was started with other settings");
 }
 
 void run_start(struct mps_run *run)

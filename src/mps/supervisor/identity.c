@@ -78,20 +78,24 @@ pid_t identity_of_lock(const char *pipe_directory)
         return lock.l_pid;
 }
 
-bool identity_has_variable(pid_t pid, const char *variable, const char *value)
+/* The first of several counts, as with getenv(). */
+char *identity_variable(pid_t pid, const char *variable)
 {
-        struct strbuf content = STRBUF_INIT;
-        size_t length = strlen(variable);
-        bool is_same = false;
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+        const size_t length = strlen(variable);
 
         if (read_proc(pid, "environ", PROCESS_ENVIRONMENT_MAX, &content))
                 for (const char *at = content.data; at < content.data + content.size; at += strlen(at) + 1)
-                        if (strncmp(at, variable, length) == 0 && at[length] == '=') {
-                                is_same = strcmp(at + length + 1, value) == 0;
-                                break;
-                        }
-        strbuf_done(&content);
-        return is_same;
+                        if (strncmp(at, variable, length) == 0 && at[length] == '=')
+                                return xstrdup(at + length + 1);
+        return xstrdup("");
+}
+
+bool identity_has_variable(pid_t pid, const char *variable, const char *value)
+{
+        _free_ char *its = identity_variable(pid, variable);
+
+        return strcmp(its, value) == 0;
 }
 
 void identity_children(pid_t pid, void (*found)(pid_t child, void *data), void *data)
@@ -216,6 +220,71 @@ enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint6
                 "process %d (user %d, %s%s) holds the lock of its pipe directory and is no control daemon of this node",
                 (int)pid, (int)its.uid, its.pod_uid ? "pod " : "of no pod", its.pod_uid ? its.pod_uid : "");
         return is_privileged ? IDENTITY_PRIVILEGED : IDENTITY_STRANGER;
+}
+
+/* ---- all daemons of a root ---- */
+
+/* It has the same folder there, and not another one of that name in another mount namespace. */
+static bool has_root(pid_t pid, const char *root)
+{
+        _free_ char *path = xasprintf("/proc/%d/root%s", (int)pid, root);
+        struct stat its;
+        struct stat ours;
+
+        return stat(path, &its) == 0 && stat(root, &ours) == 0 && its.st_dev == ours.st_dev &&
+               its.st_ino == ours.st_ino;
+}
+
+/* Its first argument is -f, which makes the program a daemon. */
+static bool is_started_as_daemon(pid_t pid)
+{
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+        const char *first;
+
+        if (!read_proc(pid, "cmdline", STAT_MAX, &content))
+                return false;
+        first = content.data + strlen(content.data) + 1;
+        return first < content.data + content.size && strcmp(first, "-f") == 0;
+}
+
+/* NULL: |pipe| is no <root>/<name>/pipe. */
+static char *name_of_pipe(const char *root, const char *pipe)
+{
+        const size_t before = strlen(root) + 1;
+        const size_t length = strlen(pipe);
+
+        if (!text_starts_with(pipe, root) || length <= before + strlen("/pipe") || pipe[before - 1] != '/' ||
+                strcmp(pipe + length - strlen("/pipe"), "/pipe") != 0)
+                return NULL;
+        return xasprintf("%.*s", (int)(length - before - strlen("/pipe")), pipe + before);
+}
+
+void identity_find_daemons(const char *root, const char *program,
+        void (*found)(const struct identity_found *found, void *data), void *data)
+{
+        DIR *processes = opendir("/proc");
+        const struct dirent *entry;
+        struct error err;
+
+        while (processes && (entry = readdir(processes))) {
+                struct identity_found daemon = {.pid = (pid_t)strtol(entry->d_name, NULL, 10)};
+                _free_ char *pipe = NULL;
+                _free_ char *name = NULL;
+                _free_ char *units = NULL;
+
+                if (daemon.pid <= 0 || !has_executable(daemon.pid, program) || !is_started_as_daemon(daemon.pid) ||
+                        identity_judge_daemon(daemon.pid, program, &daemon.start_time, &err) != IDENTITY_DAEMON)
+                        continue;
+                pipe = identity_variable(daemon.pid, "CUDA_MPS_PIPE_DIRECTORY");
+                name = name_of_pipe(root, pipe);
+                units = identity_variable(daemon.pid, "CUDA_VISIBLE_DEVICES");
+                daemon.name = name;
+                daemon.units = units;
+                if (name && has_root(daemon.pid, root) && identity_is_alive(daemon.pid, daemon.start_time))
+                        found(&daemon, data);
+        }
+        if (processes)
+                closedir(processes);
 }
 
 /* ---- servers that a daemon left ---- */

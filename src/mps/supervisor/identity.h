@@ -39,6 +39,24 @@ enum identity_daemon {
 enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint64_t *ret_start_time, struct error *err);
 
 /*
+ * A control daemon that runs with a pipe directory below |root|. Texts are of its environment: who started it has
+ * said so.
+ */
+struct identity_found {
+        pid_t pid;
+        uint64_t start_time;
+        const char *name;  /* its pipe directory is <root>/<name>/pipe */
+        const char *units; /* CUDA_VISIBLE_DEVICES; "": it has none */
+};
+/*
+ * Calls |found| for each control daemon of this node, as identity_judge_daemon() says, that was started with -f (a
+ * front end is the same program) and with such a directory, and has |root|, an absolute path, where we have it. Files
+ * in the directory do not count: tenants may write there.
+ */
+void identity_find_daemons(const char *root, const char *program,
+        void (*found)(const struct identity_found *found, void *data), void *data);
+
+/*
  * A pidfd of |pid| if it is proven to be a server of the control daemon |daemon|, which started at |start_time|: a
  * child of it, or a member of the process group that it leads, and in its cgroups. -1: it is not, or nothing proves it,
  * or it has ended. The answer of a daemon's socket is no proof: a tenant could answer there.
@@ -49,6 +67,8 @@ void identity_kill(int pidfd);
 
 /* True if |pid| was started with |variable| set to |value|. False also if its environment cannot be read. */
 bool identity_has_variable(pid_t pid, const char *variable, const char *value);
+/* "": it was started without, or its environment cannot be read. The caller frees. */
+char *identity_variable(pid_t pid, const char *variable);
 
 /*
  * Kills the servers that a killed control daemon left, since they would block the GPU. These are the processes of the

@@ -1,7 +1,7 @@
 /*
- * Private to the supervisor. supervisor.c has the daemons and the record, nvml.c compute modes
- * and memory, memory_limit.c the memory limits of containers, shm.c the shared memory, allocations.c what is to be made
- * for containers, request_make.c how, requests.c what somebody asks for.
+ * Private to the supervisor. supervisor.c has the daemons and the record, restore.c what runs already, nvml.c compute
+ * modes and memory, memory_limit.c the memory limits of containers, shm.c the shared memory, allocations.c what is to
+ * be made for containers, request_make.c how, requests.c what somebody asks for.
  */
 #pragma once
 
@@ -71,6 +71,11 @@ struct mps_supervisor {
 };
 
 struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const char *name);
+/* As mps_run_new(). */
+int supervisor_add_run(struct mps_supervisor *supervisor, const char *name, const struct mps_record_daemon *recorded,
+        struct mps_run **ret, struct error *err) MUST_USE;
+const struct mps_daemon_wanted *supervisor_find_wanted(const struct mps_wanted *wanted, const char *name);
+void supervisor_keep_wanted(struct mps_supervisor *supervisor, const struct mps_wanted *wanted);
 /* The status has changed; with |is_record| the record, too. */
 void supervisor_note(struct mps_supervisor *supervisor, bool is_record);
 
@@ -81,6 +86,15 @@ void supervisor_note(struct mps_supervisor *supervisor, bool is_record);
 int supervisor_write_record(struct mps_supervisor *supervisor, struct error *err) MUST_USE;
 /* Ends the supervisor if nothing is left to wait for. */
 void supervisor_check_end(struct mps_supervisor *supervisor);
+
+/* restore.c */
+/* At the start: goes on with what is on record. */
+void supervisor_restore(struct mps_supervisor *supervisor);
+/*
+ * Adopts daemons that run and that no run has, since the record was lost or could not be written. They keep their units
+ * until they have ended, so this comes before anything starts. Those that are not in |wanted| drain.
+ */
+void supervisor_adopt_left(struct mps_supervisor *supervisor, const struct mps_wanted *wanted);
 
 /* nvml.c */
 void supervisor_add_mode(struct mps_supervisor *supervisor, const char *uuid, nvmlComputeMode_t before);

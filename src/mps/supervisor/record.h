@@ -3,7 +3,7 @@
  * decides with them.
  *
  * A record lives in one arena; to change it, build a new one. It is written as a whole, by rename. A record that cannot
- * be read counts as empty: daemons are then found by the lock in their pipe directory.
+ * be read counts as empty: daemons are then found as processes (mps/supervisor/guess.h).
  */
 #pragma once
 

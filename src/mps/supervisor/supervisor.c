@@ -240,7 +240,7 @@ static void on_run_changed(struct mps_run *run, bool is_process, void *data)
 
 /* ---- the wanted daemons ---- */
 
-static int add_run(struct mps_supervisor *supervisor, const char *name, const struct mps_record_daemon *recorded,
+int supervisor_add_run(struct mps_supervisor *supervisor, const char *name, const struct mps_record_daemon *recorded,
         struct mps_run **ret, struct error *err)
 {
         struct mps_run *run;
@@ -253,7 +253,7 @@ static int add_run(struct mps_supervisor *supervisor, const char *name, const st
         return 0;
 }
 
-static const struct mps_daemon_wanted *find_wanted(const struct mps_wanted *wanted, const char *name)
+const struct mps_daemon_wanted *supervisor_find_wanted(const struct mps_wanted *wanted, const char *name)
 {
         for (size_t i = 0; i < wanted->n_daemons; i++)
                 if (strcmp(wanted->daemons[i].name, name) == 0)
@@ -266,7 +266,7 @@ static int check_wanted(const struct mps_supervisor *supervisor, const struct mp
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
 
-                if (find_wanted(wanted, daemon->name) != daemon)
+                if (supervisor_find_wanted(wanted, daemon->name) != daemon)
                         return error_set(err, ERROR_INVALID, "MPS daemon '%s' is wanted twice", daemon->name);
                 if (daemon->n_units == 0)
                         return error_set(err, ERROR_INVALID, "MPS daemon '%s' has no unit", daemon->name);
@@ -276,7 +276,7 @@ static int check_wanted(const struct mps_supervisor *supervisor, const struct mp
         return 0;
 }
 
-static void keep_wanted(struct mps_supervisor *supervisor, const struct mps_wanted *wanted)
+void supervisor_keep_wanted(struct mps_supervisor *supervisor, const struct mps_wanted *wanted)
 {
         struct arena arena = ARENA_INIT;
         struct mps_daemon_wanted *daemons = ARENA_ARRAY(&arena, struct mps_daemon_wanted, wanted->n_daemons);
@@ -295,16 +295,17 @@ int mps_supervisor_apply(
                 return error_set(err, ERROR_UNAVAILABLE, "the MPS supervisor is ending");
         if (check_wanted(supervisor, wanted, err) < 0)
                 return -1;
-        keep_wanted(supervisor, wanted);
+        supervisor_keep_wanted(supervisor, wanted);
         supervisor->generation = generation;
         wanted = &supervisor->wanted;
         for (size_t i = 0; i < supervisor->n_runs; i++) /* end the others first, so that their units become free */
-                if (!find_wanted(wanted, mps_run_name(supervisor->runs[i])))
+                if (!supervisor_find_wanted(wanted, mps_run_name(supervisor->runs[i])))
                         mps_run_drop(supervisor->runs[i]);
+        supervisor_adopt_left(supervisor, wanted);
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 struct mps_run *run = supervisor_find(supervisor, wanted->daemons[i].name);
 
-                if (!run && add_run(supervisor, wanted->daemons[i].name, NULL, &run, err) < 0)
+                if (!run && supervisor_add_run(supervisor, wanted->daemons[i].name, NULL, &run, err) < 0)
                         return -1; /* cannot happen: its name was checked */
                 mps_run_want(run, &wanted->daemons[i]);
         }
@@ -351,61 +352,6 @@ static char **copy_environment(const char *const *environment)
         for (size_t i = 0; i < count; i++)
                 copy[i] = xstrdup(environment[i]);
         return copy;
-}
-
-/*
- * What runs with other settings than are wanted, or is not wanted any more, still has its units: nothing may start on
- * these before it has ended.
- */
-static void adopt_what_ends(struct mps_supervisor *supervisor, const struct mps_record *record)
-{
-        for (size_t i = 0; i < record->n_daemons; i++) {
-                const struct mps_daemon_wanted *settings = &record->daemons[i].settings;
-                const struct mps_daemon_wanted *wanted = find_wanted(&record->wanted, settings->name);
-                struct mps_run *run = supervisor_find(supervisor, settings->name);
-
-                if (run && !(wanted && mps_daemon_is_same(settings, wanted)))
-                        mps_run_adopt(run);
-        }
-}
-
-static void restore(struct mps_supervisor *supervisor)
-{
-        struct mps_record record;
-        struct mps_run *run;
-        struct error err;
-
-        if (mps_record_read(&record, supervisor->record_path, &err) < 0) {
-                log_warn("the record of MPS daemons cannot be read: those that run are found by their locks",
-                        LOG_ERR(&err));
-                return;
-        }
-        for (size_t i = 0; i < record.n_modes; i++)
-                supervisor_add_mode(supervisor, record.modes[i].uuid, record.modes[i].before);
-        supervisor->is_restoring = true;
-        supervisor_allocations_read_record(supervisor, &record);
-        mps_memory_limits_restore(&supervisor->limits, record.limits, record.n_limits);
-        keep_wanted(supervisor, &record.wanted);
-        supervisor->generation = record.generation;
-        for (size_t i = 0; i < record.n_daemons; i++)
-                if (add_run(supervisor, record.daemons[i].settings.name, &record.daemons[i], &run, &err) < 0)
-                        log_warn("an MPS daemon on record is not taken over", LOG_ERR(&err));
-        adopt_what_ends(supervisor, &record);
-        for (size_t i = 0; i < record.wanted.n_daemons; i++) {
-                const struct mps_daemon_wanted *wanted = &record.wanted.daemons[i];
-
-                run = supervisor_find(supervisor, wanted->name);
-                if (!run && add_run(supervisor, wanted->name, NULL, &run, &err) < 0)
-                        log_warn("an MPS daemon on record is not taken over", LOG_ERR(&err));
-                else
-                        mps_run_want(run, wanted);
-        }
-        for (size_t i = 0; i < supervisor->n_runs; i++)
-                if (!find_wanted(&record.wanted, mps_run_name(supervisor->runs[i])))
-                        mps_run_drop(supervisor->runs[i]);
-        mps_record_done(&record);
-        supervisor->is_restoring = false;
-        supervisor_note(supervisor, true);
 }
 
 int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_options *options, struct error *err)
@@ -460,7 +406,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         supervisor->open = 5;
         uv_timer_start(&supervisor->poll, supervisor_on_poll, 0, 0);
         raise_file_limit();
-        restore(supervisor);
+        supervisor_restore(supervisor);
         renew_status(supervisor);
         *ret = supervisor;
         return 0;
@@ -578,6 +524,7 @@ void mps_supervisor_close(
         struct mps_supervisor *supervisor, uint64_t grace_ms, mps_supervisor_closed_fn *closed, void *data)
 {
         begin_end(supervisor, closed, data);
+        supervisor_adopt_left(supervisor, &(struct mps_wanted){NULL, 0});
         for (size_t i = 0; i < supervisor->n_runs; i++)
                 mps_run_drop(supervisor->runs[i]);
         uv_timer_start(&supervisor->grace, on_grace, grace_ms, 0);

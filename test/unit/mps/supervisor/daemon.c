@@ -11,6 +11,7 @@ static const char *const events[MPS_N_EVENTS] = {
         [MPS_EVENT_UNWANTED] = "UNWANTED",
         [MPS_EVENT_CHANGED] = "CHANGED",
         [MPS_EVENT_ADOPTED] = "ADOPTED",
+        [MPS_EVENT_LEFT] = "LEFT",
         [MPS_EVENT_ANSWERED] = "ANSWERED",
         [MPS_EVENT_CONFIGURED] = "CONFIGURED",
         [MPS_EVENT_REFUSED] = "REFUSED",
@@ -58,9 +59,11 @@ static const struct arrow arrows[] = {
         {MPS_OFF, PLAIN, false, MPS_EVENT_WANTED, MPS_STARTING, PLAIN, START},
         {MPS_OFF, PLAIN, false, MPS_EVENT_CHANGED, MPS_STARTING, PLAIN, START},
         {MPS_OFF, PLAIN, false, MPS_EVENT_ADOPTED, MPS_CONFIGURING, PLAIN, CONFIGURE},
+        {MPS_OFF, PLAIN, false, MPS_EVENT_LEFT, MPS_DRAINING, PLAIN, DRAIN},
 
         {MPS_STARTING, PLAIN, true, MPS_EVENT_ANSWERED, MPS_CONFIGURING, PLAIN, CONFIGURE},
         {MPS_STARTING, PLAIN, true, MPS_EVENT_ADOPTED, MPS_CONFIGURING, PLAIN, CONFIGURE},
+        {MPS_STARTING, PLAIN, true, MPS_EVENT_LEFT, MPS_DRAINING, PLAIN, DRAIN},
         {MPS_STARTING, PLAIN, true, MPS_EVENT_EXITED, MPS_FAULT, PLAIN, RETRY},
         {MPS_STARTING, PLAIN, true, MPS_EVENT_LOST, MPS_FAULT, KILLING, KILL},
         {MPS_STARTING, PLAIN, true, MPS_EVENT_SILENT, MPS_FAULT, KILLING, KILL},
@@ -224,8 +227,8 @@ static void apply(struct world *world, enum mps_event event)
 
         if (event == MPS_EVENT_TIMEOUT)
                 world->armed = false;
-        if (event == MPS_EVENT_EXITED || event == MPS_EVENT_ADOPTED)
-                world->process = event == MPS_EVENT_ADOPTED;
+        if (event == MPS_EVENT_EXITED || event == MPS_EVENT_ADOPTED || event == MPS_EVENT_LEFT)
+                world->process = event != MPS_EVENT_EXITED;
         action = mps_step(&world->machine, event, 0);
         if (action.timeout_ms != MPS_TIMER_KEEP)
                 world->armed = action.timeout_ms != 0;
@@ -253,6 +256,7 @@ static bool is_possible(const struct world *world, enum mps_event event)
         case MPS_EVENT_TIMEOUT:
                 return world->armed;
         case MPS_EVENT_ADOPTED:
+        case MPS_EVENT_LEFT:
                 return world->machine.state == MPS_OFF;
         default:
                 return world->process;
@@ -297,7 +301,7 @@ static void test_no_walk_starts_two_processes_or_ends_in_a_corner(void **state U
 {
         bool seen[MPS_FAULT + 1][SRV_SHUT + 1] = {0};
 
-        for (uint32_t walk = 0; walk < 500; walk++) {
+        for (uint32_t walk = 0; walk < 1000; walk++) {
                 uint32_t seed = walk;
                 struct world world = {0};
 

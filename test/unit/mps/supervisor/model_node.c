@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/list.h"
 #include "gpu/nvml_queue.h"
 #include "mps/supervisor/identity.h"
@@ -53,11 +54,29 @@ void identity_kill(int pidfd UNUSED)
 {
 }
 
+char *identity_variable(pid_t pid UNUSED, const char *variable)
+{
+        return xstrdup(strcmp(variable, "CUDA_VISIBLE_DEVICES") == 0 && of_lock ? of_lock->units : "");
+}
+
+void identity_find_daemons(const char *root, const char *program UNUSED,
+        void (*found)(const struct identity_found *found, void *data), void *data)
+{
+        for (size_t i = 0; i < daemons.n_all; i++) {
+                const struct model_daemon *daemon = &daemons.all[i];
+                char name[96];
+
+                if (!daemon->is_alive)
+                        continue;
+                snprintf(name, sizeof(name), "%s", daemon->pipe + strlen(root) + 1);
+                *strrchr(name, '/') = '\0';
+                found(&(struct identity_found){getpid(), daemon->start_time, name, daemon->units}, data);
+        }
+}
+
 bool identity_has_variable(pid_t pid UNUSED, const char *variable, const char *value)
 {
-        if (strcmp(variable, "CUDA_MPS_PIPE_DIRECTORY") == 0)
-                return model_daemon_at(value);
-        return strcmp(variable, "CUDA_VISIBLE_DEVICES") == 0 && of_lock && strcmp(of_lock->units, value) == 0;
+        return strcmp(variable, "CUDA_MPS_PIPE_DIRECTORY") == 0 && model_daemon_at(value);
 }
 
 unsigned int identity_end_orphans(pid_t daemon UNUSED, uint64_t start_time UNUSED, const char *pipe_directory UNUSED)
