@@ -495,6 +495,20 @@ def test_uninstall_ends_what_a_killed_supervisor_left_and_removes_its_files(mps)
     assert (again.returncode, again.stdout) == (0, "nothing of MPS is left below '%s'\n" % mps.root)
 
 
+def test_uninstall_ends_daemons_whose_record_is_lost(mps):
+    supervisor = mps.start()
+    peer = mps.connect().watch()
+    peer.apply(daemon(0), daemon(1, name='nvidia.com/gpu'))
+    peer.wait_ready(UUIDS[0])
+    peer.wait_ready('nvidia.com/gpu')
+    supervisor.kill()
+    os.unlink(mps.path('state.json'))
+    done = mps.run('mps', 'uninstall')
+    assert done.returncode == 0, done
+    assert 'MPS daemons: 0 on record, 2 not on record, 0 compute modes restored\n' in done.stdout
+    assert not mps.processes() and not os.listdir(mps.root)
+
+
 def test_uninstall_takes_memory_limits_of_containers_away(mps, tmp_path):
     """The record of a supervisor that was killed; its path leads out of the kernel's cgroups, which take no such file."""
     mps._write(os.path.join(mps.folder, 'gpus.yaml'),  # pylint: disable=protected-access

@@ -14,6 +14,8 @@
 #include "base/mountinfo.h"
 #include "base/text.h"
 #include "io/lock.h"
+#include "mps/control/control.h"
+#include "mps/supervisor/identity.h"
 #include "mps/supervisor/memory_limit.h"
 #include "mps/supervisor/record.h"
 #include "mps/supervisor/shm_mount.h"
@@ -65,23 +67,58 @@ static void on_mps_closed(bool leaves_thread, void *data)
         ((struct removals *)data)->leaves_thread = leaves_thread;
 }
 
+struct existing {
+        struct mps_record record;
+        bool has_record; /* there is a file */
+        size_t n_others; /* daemons that run and are not on record */
+};
+
+static void count_other(const struct identity_found *found, void *data)
+{
+        struct existing *existing = data;
+
+        for (size_t i = 0; i < existing->record.n_daemons; i++)
+                if (existing->record.daemons[i].pid == found->pid)
+                        return;
+        existing->n_others++;
+}
+
+/* Without the program there is no daemon to be seen, and none that could be asked to end. */
+static void count_others(struct existing *existing, const struct mps_removal_options *options)
+{
+        _free_ char *program = NULL;
+        struct error err;
+
+        if (mps_control_find(&program, options->control, NULL, options->driver_root, &err) == 0)
+                identity_find_daemons(options->root, program, count_other, existing);
+}
+
 /* First removes the wanted daemons from the record, since the supervisor would start them. */
 static int want_nothing(struct removals *removals, const struct mps_removal_options *options, const char *path,
-        size_t *ret_daemons, size_t *ret_modes, struct error *err)
+        struct existing *existing, struct error *err)
 {
-        struct mps_record record;
-        int rc = mps_record_read(&record, path, err);
+        struct mps_record *record = &existing->record;
 
-        if (rc == 0) {
-                *ret_daemons = record.n_daemons;
-                *ret_modes = record.n_modes;
-                clear_limits(removals, options, &record);
-                record.wanted = (struct mps_wanted){NULL, 0};
-                record.n_limits = 0;
-                rc = removals->is_dry ? 0 : mps_record_write(&record, path, err);
-        }
-        mps_record_done(&record);
-        return rc;
+        if (mps_record_read(record, path, err) < 0)
+                return -1;
+        count_others(existing, options);
+        clear_limits(removals, options, record);
+        record->wanted = (struct mps_wanted){NULL, 0};
+        record->n_limits = 0;
+        return removals->is_dry || !existing->has_record ? 0 : mps_record_write(record, path, err);
+}
+
+static void report_daemons(struct removals *removals, const struct existing *existing, const char *path)
+{
+        const struct mps_record *record = &existing->record;
+
+        if (existing->n_others)
+                removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_DAEMONS, path,
+                        "%zu on record, %zu not on record, %zu compute modes restored", record->n_daemons,
+                        existing->n_others, record->n_modes);
+        else if (existing->has_record)
+                removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_DAEMONS, path,
+                        "%zu on record, %zu compute modes restored", record->n_daemons, record->n_modes);
 }
 
 static int close_supervisor(struct removals *removals, const struct mps_removal_options *removal, struct error *err)
@@ -114,18 +151,15 @@ static int close_supervisor(struct removals *removals, const struct mps_removal_
 static int end_daemons(struct removals *removals, const struct mps_removal_options *options, struct error *err)
 {
         _free_ char *path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
-        size_t n_daemons = 0;
-        size_t n_modes = 0;
+        struct existing existing = {.has_record = access(path, F_OK) == 0};
+        int rc = want_nothing(removals, options, path, &existing, err);
 
-        if (access(path, F_OK) < 0)
-                return 0;
-        if (want_nothing(removals, options, path, &n_daemons, &n_modes, err) < 0)
-                return -1;
-        if (!removals->is_dry && close_supervisor(removals, options, err) < 0)
-                return -1;
-        removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_DAEMONS, path, "%zu on record, %zu compute modes restored",
-                n_daemons, n_modes);
-        return 0;
+        if (rc == 0 && !removals->is_dry && (existing.has_record || existing.n_others))
+                rc = close_supervisor(removals, options, err);
+        if (rc == 0)
+                report_daemons(removals, &existing, path);
+        mps_record_done(&existing.record);
+        return rc;
 }
 
 /* ---- files ---- */

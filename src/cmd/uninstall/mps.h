@@ -1,7 +1,7 @@
 /*
  * Removes what MPS left on a node: daemons of an ended supervisor, compute modes, memory limits of containers, files
  * and folders below the MPS root, and shared memory. A supervisor without wanted daemons does this for daemons and
- * modes: it adopts what is on record, then closes. May be run again.
+ * modes: it adopts what is on record, or runs and is not, then closes. May be run again.
  */
 #pragma once
 
