@@ -189,24 +189,27 @@ static bool runs_only_wanted(void)
         return count == 0;
 }
 
-/* Of what is on record nothing is left, perhaps. */
+/* Of what is on record nothing is left, perhaps, or what was on record before: the disk was full since. */
 static void restart_supervisor(void)
 {
         const bool loses_record = happens(4);
         _free_ char *record = xasprintf("%s/state.json", world.root);
+        _free_ char *before = xasprintf("%s/before.json", world.root);
 
         mps_supervisor_leave(world.supervisor, on_closed, NULL);
         pass(0);
         check(!world.supervisor);
         for (size_t i = 0; loses_record && i < daemons.n_all; i++)
                 daemons.all[i].has_unknown = daemons.all[i].n_partitions > 0;
-        if (loses_record)
-                unlink(record);
-        if (happens(3) && daemons.n_all)
-                for (size_t i = 0; i < daemons.n_all; i++)
-                        if (daemons.all[i].is_alive && happens(2))
-                                model_daemon_die(&daemons.all[i]);
+        unlink(loses_record ? record : before); /* each is another file: it is written by rename */
+        if (!loses_record || happens(2))
+                link(loses_record ? before : record, loses_record ? record : before);
+        for (size_t i = happens(3) ? 0 : daemons.n_all; i < daemons.n_all; i++)
+                if (daemons.all[i].is_alive && happens(2))
+                        model_daemon_die(&daemons.all[i]);
         start_supervisor();
+        if (happens(2))
+                pass(draw(5000)); /* the agent comes later */
         if (loses_record || happens(2))
                 apply();
         world.n_restarts++;
