@@ -88,6 +88,38 @@ static void test_who_is_not_wanted_drains_though_the_record_cannot_be_read(void 
         check_drains(*state, "{\"generation\": tr");
 }
 
+/* It is asked by interface 3, since it was started so. */
+static void test_who_has_namespaces_drains_as_well(void **state)
+{
+        struct rig *rig = *state;
+        struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 8192);
+        pid_t client;
+        pid_t first;
+
+        daemon.provisioning = PROVISIONING_HALF;
+        rig_drive(rig, "615.10.01", "", "");
+        rig_behave(rig, "version: 615\n");
+        rig_start(rig);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_NAMESPACE);
+        first = rig_status(rig, GPU_A)->pid;
+        client = rig_client(rig, GPU_A, NULL);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        restart_with(rig, NULL);
+        rig_apply(rig, NULL, 0);
+        rig_wait_for_state(rig, GPU_A, MPS_DRAINING);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        assert_int_equal(rig_status(rig, GPU_A)->tier, MPS_TIER_NAMESPACE);
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_int_equal(rig_status(rig, GPU_A)->pid, first);
+        rig_apply(rig, NULL, 0);
+        rig_wait_for_state(rig, GPU_A, MPS_DRAINING);
+        rig_end_client(rig, client, SIGTERM);
+        rig_wait(rig, has_ended, &first, "its process has ended");
+}
+
 static void test_its_unit_waits_for_it(void **state)
 {
         struct rig *rig = *state;
@@ -332,6 +364,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(test_who_is_not_wanted_drains_though_the_record_is_gone),
                 TEST(test_who_is_not_wanted_drains_though_the_record_cannot_be_read),
+                TEST(test_who_has_namespaces_drains_as_well),
                 TEST(test_its_unit_waits_for_it),
                 TEST(test_who_is_wanted_after_all_goes_on),
                 TEST(test_until_it_is_known_what_is_wanted_all_go_on),
