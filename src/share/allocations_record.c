@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "config/json_fields.h"
 #include "share/allocations_parts.h"
 
@@ -32,23 +33,31 @@ static const struct json_field allocation_fields[] = {
 };
 static const struct json_shape allocation_shape = JSON_SHAPE(struct allocation, allocation_fields);
 
+static int append(const char *bytes, size_t size, void *data)
+{
+        strbuf_append(data, bytes, size);
+        return 0;
+}
+
+/* One object exists at a time: those of all allocations would be ten times as large as the text. */
 char *allocations_write_all(const struct allocations *const *allocations, size_t count)
 {
-        json_t *list = json_array();
-        json_t *root;
-        char *text;
+        struct strbuf text = STRBUF_INIT;
+        const char *separator = "";
 
+        strbuf_puts(&text, "{\"version\":1,\"grants\":[");
         for (size_t i = 0; i < count; i++)
                 for (size_t j = 0; j < allocations[i]->n_all; j++) {
                         json_t *json = json_object();
 
                         json_fields_put(json, &allocation_shape, &allocations[i]->all[j]->allocation);
-                        json_array_append_new(list, json);
+                        strbuf_puts(&text, separator);
+                        (void)json_dump_callback(json, append, &text, JSON_COMPACT);
+                        json_decref(json);
+                        separator = ",";
                 }
-        root = json_pack("{s:i, s:o}", "version", 1, "grants", list);
-        text = json_dumps(root, JSON_COMPACT);
-        json_decref(root);
-        return text;
+        strbuf_puts(&text, "]}");
+        return strbuf_take(&text);
 }
 
 /* ---- back ---- */

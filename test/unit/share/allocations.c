@@ -1,6 +1,8 @@
 #include "rig.h"
 
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "share/allocations.h"
 
@@ -606,6 +608,54 @@ static void test_the_ledger_survive_as_text(void **state UNUSED)
         assert_string_equal(ask(&fixture, "B::1 B::2"), "B");
 }
 
+static size_t json_size;
+static size_t json_peak;
+
+static void *count_json(size_t size)
+{
+        size_t *block = xmalloc(sizeof(max_align_t) + size);
+
+        *block = size;
+        json_size += size;
+        json_peak = MAX(json_peak, json_size);
+        return (char *)block + sizeof(max_align_t);
+}
+
+static void uncount_json(void *bytes)
+{
+        char *block = bytes ? (char *)bytes - sizeof(max_align_t) : NULL;
+
+        json_size -= block ? *(size_t *)block : 0;
+        free(block);
+}
+
+/* How much of JSON there is at once while |count| allocations are written. */
+static size_t peak_of_writing(unsigned int count)
+{
+        _cleanup_(fixture_done) struct fixture fixture;
+        _free_ char *text = NULL;
+
+        fixture_init(&fixture, "A*200", 1);
+        for (unsigned int i = 0; i < count; i++) {
+                _free_ char *id = xasprintf("A::%u", i);
+
+                assert_string_equal(ask(&fixture, id), "A");
+        }
+        json_peak = json_size = 0;
+        json_set_alloc_funcs(count_json, uncount_json);
+        text = allocations_write_all(&(const struct allocations *){fixture.allocations}, 1);
+        json_set_alloc_funcs(malloc, free);
+        assert_int_equal(json_size, 0);
+        assert_true(strlen(text) > (size_t)40 * count);
+        return json_peak;
+}
+
+/* What the record takes for a moment stays with the process where other things were put behind it. */
+static void test_writing_many_allocations_takes_no_more_json_at_once_than_one(void **state UNUSED)
+{
+        assert_in_range(peak_of_writing(150), 1, peak_of_writing(10) + 64);
+}
+
 /* A byte of the file is another: what kubelet's record says of the same allocation is right. */
 static void test_what_was_answered_counts_for_more_than_the_record(void **state UNUSED)
 {
@@ -774,6 +824,7 @@ int main(void)
                 cmocka_unit_test(test_allocations_and_health_survive_another_plan),
                 cmocka_unit_test(test_allocations_of_a_unit_that_is_gone_do_not_count),
                 cmocka_unit_test(test_the_ledger_survive_as_text),
+                cmocka_unit_test(test_writing_many_allocations_takes_no_more_json_at_once_than_one),
                 cmocka_unit_test(test_what_was_answered_counts_for_more_than_the_record),
                 cmocka_unit_test(test_what_is_malformed_in_the_record_is_left_out),
                 cmocka_unit_test(test_what_is_no_record_changes_nothing),
