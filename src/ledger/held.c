@@ -33,6 +33,21 @@ static bool is_old(const struct ledger *ledger, const struct recent *recent)
         return recent->since < ledger_clock(ledger) - LIST_GRACE_MS;
 }
 
+static bool is_request_for(const struct recent *recent, const char *resource, const char *device)
+{
+        return strcmp(recent->device, device) == 0 && strcmp(recent->resource, resource) == 0;
+}
+
+/* It is asked for again, so the request before is over: its container has ended, or is an init container of this pod. */
+static void forget_previous(struct ledger *ledger, const char *resource, const char *device)
+{
+        for (size_t i = 0; i < ledger->n_recent; i++)
+                if (is_request_for(&ledger->recent[i], resource, device)) {
+                        held_forget(ledger, i);
+                        return;
+                }
+}
+
 static void mark_recorded(const struct ledger *ledger, struct recent *recent)
 {
         if (!recent->is_recorded)
@@ -53,6 +68,7 @@ void ledger_note_request(struct ledger *ledger, const struct resource *resource,
         if (!ledger->recent)
                 ledger->recent = xcalloc(MAX_RECENT, sizeof(*ledger->recent));
         for (size_t i = 0; i < n_ids; i++) {
+                forget_previous(ledger, resource->name, ids[i]);
                 if (ledger->n_recent == MAX_RECENT)
                         held_forget(ledger, 0);
                 ledger->recent[ledger->n_recent++] =
@@ -113,8 +129,7 @@ static const char *key_of(struct arena *arena, const struct checkpoint_entry *en
 static bool is_recent(const struct ledger *ledger, const char *resource, const char *device)
 {
         for (size_t i = 0; i < ledger->n_recent; i++)
-                if (!is_old(ledger, &ledger->recent[i]) && strcmp(ledger->recent[i].device, device) == 0 &&
-                        strcmp(ledger->recent[i].resource, resource) == 0)
+                if (!is_old(ledger, &ledger->recent[i]) && is_request_for(&ledger->recent[i], resource, device))
                         return true;
         return false;
 }

@@ -129,6 +129,27 @@ static void test_a_list_that_is_older_than_the_checkpoint_hides_no_container(voi
         assert_string_equal(rig.held, "told: GPU-0::1");
 }
 
+static void on_bound(const struct error *err, const struct allocate_binding *binding UNUSED, void *context UNUSED)
+{
+        assert_null(err);
+}
+
+static void test_a_device_that_is_asked_for_often_pushes_out_no_other_request(void **state UNUSED)
+{
+        const struct broker *broker = ledger_broker(rig.ledger);
+        const char *const often = "GPU-0::1";
+
+        lose_record();
+        kubelet.records_late = true;
+        rig_run("train", "GPU-0::0");
+        kubelet.to = FAKE_IS_SILENT;
+        ledger_ask(rig.ledger);
+        for (size_t i = 0; i < 2000; i++)
+                broker->bind(rig_resource(), &often, 1, on_bound, NULL, broker->data);
+        fake_kubelet_answer_as_asked();
+        assert_string_equal(rig.held, "told: GPU-0::0 GPU-0::1");
+}
+
 static void test_a_request_that_came_to_nothing_is_forgotten(void **state UNUSED)
 {
         kubelet.records_late = true;
@@ -205,6 +226,7 @@ int main(void)
                 RIG_TEST(test_in_the_list_of_a_kubelet_that_has_run_for_a_while_missing_containers_have_ended),
                 RIG_TEST(test_what_was_asked_for_is_held_before_kubelet_has_it),
                 RIG_TEST(test_a_list_that_is_older_than_the_checkpoint_hides_no_container),
+                RIG_TEST(test_a_device_that_is_asked_for_often_pushes_out_no_other_request),
                 RIG_TEST(test_a_request_that_came_to_nothing_is_forgotten),
                 RIG_TEST(test_a_container_that_was_missing_in_a_list_has_ended_whatever_the_checkpoint_says),
                 RIG_TEST(test_what_is_over_stays_so_for_its_container_only),
