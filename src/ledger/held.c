@@ -33,6 +33,12 @@ static bool is_old(const struct ledger *ledger, const struct recent *recent)
         return recent->since < ledger_clock(ledger) - LIST_GRACE_MS;
 }
 
+void ledger_forget_old_requests(struct ledger *ledger)
+{
+        while (ledger->n_recent && is_old(ledger, &ledger->recent[0]))
+                held_forget(ledger, 0);
+}
+
 static bool is_request_for(const struct recent *recent, const char *resource, const char *device)
 {
         return strcmp(recent->device, device) == 0 && strcmp(recent->resource, resource) == 0;
@@ -63,8 +69,7 @@ void ledger_note_request(struct ledger *ledger, const struct resource *resource,
         /* kubelet admits pods one by one, so its earlier requests are in its record. */
         for (size_t i = 0; i < ledger->n_recent; i++)
                 mark_recorded(ledger, &ledger->recent[i]);
-        while (ledger->n_recent && is_old(ledger, &ledger->recent[0]))
-                held_forget(ledger, 0);
+        ledger_forget_old_requests(ledger);
         if (!ledger->recent)
                 ledger->recent = xcalloc(MAX_RECENT, sizeof(*ledger->recent));
         for (size_t i = 0; i < n_ids; i++) {

@@ -91,6 +91,7 @@ static void kubelet_take(struct ledger *ledger, const struct pod_list *list, con
         ledger->has_record = ledger_read_checkpoint(ledger, &scratch, &checkpoint);
         if (ledger->has_record)
                 ledger_note_recorded(ledger, &checkpoint);
+        ledger_forget_old_requests(ledger);
         holders = holders_new(list, ledger->has_record ? &checkpoint : NULL, previous, !is_young(ledger));
         holders_free(ledger->holders);
         ledger->holders = holders;

@@ -195,6 +195,8 @@ bool ledger_read_checkpoint(const struct ledger *ledger, struct arena *arena, st
 void ledger_note_request(struct ledger *ledger, const struct resource *resource, const char *const *ids, size_t n_ids);
 /* What is in kubelet's record is in its record. */
 void ledger_note_recorded(struct ledger *ledger, const struct checkpoint *checkpoint);
+/* Not only with the next request: they lie between what has ended, and its memory does not go back before they do. */
+void ledger_forget_old_requests(struct ledger *ledger);
 void ledger_forget_requests(struct ledger *ledger);
 
 /* ---- requests.c: from ids to a binding ---- */

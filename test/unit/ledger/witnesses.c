@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+#include "ledger/parts.h"
+
 static void lose_record(void)
 {
         kubelet.writes_record = false;
@@ -160,6 +162,16 @@ static void test_a_request_that_came_to_nothing_is_forgotten(void **state UNUSED
         assert_string_equal(rig_held(), "told:");
 }
 
+static void test_a_list_forgets_requests_that_are_old(void **state UNUSED)
+{
+        rig_run("train", "GPU-0::0");
+        rig_pass(1000);
+        assert_int_equal(rig.ledger->n_recent, 1);
+        rig_pass(2 * GRACE_MS);
+        assert_int_equal(rig.ledger->n_recent, 0);
+        assert_string_equal(rig_held(), "told: GPU-0::0");
+}
+
 /* kubelet's record keeps it until something else makes kubelet write. */
 static void test_a_container_that_was_missing_in_a_list_has_ended_whatever_the_checkpoint_says(void **state UNUSED)
 {
@@ -228,6 +240,7 @@ int main(void)
                 RIG_TEST(test_a_list_that_is_older_than_the_checkpoint_hides_no_container),
                 RIG_TEST(test_a_device_that_is_asked_for_often_pushes_out_no_other_request),
                 RIG_TEST(test_a_request_that_came_to_nothing_is_forgotten),
+                RIG_TEST(test_a_list_forgets_requests_that_are_old),
                 RIG_TEST(test_a_container_that_was_missing_in_a_list_has_ended_whatever_the_checkpoint_says),
                 RIG_TEST(test_what_is_over_stays_so_for_its_container_only),
                 RIG_TEST(test_after_a_minute_without_an_answer_what_the_checkpoint_says_is_stale),
