@@ -114,6 +114,7 @@ static int print_memory(struct bench *bench, const char *when)
         _free_ char *pss = xasprintf("pss_%s", when);
         _free_ char *rss = xasprintf("rss_%s", when);
         _free_ char *private = xasprintf("private_%s", when);
+        _free_ char *anonymous = xasprintf("anonymous_%s", when);
         _free_ char *simulator = xasprintf("simulator_%s", when);
         _free_ char *real = realpath(bench->options.library, NULL); /* as the kernel names it */
         struct process_memory memory;
@@ -127,6 +128,7 @@ static int print_memory(struct bench *bench, const char *when)
         figure_print_one(pss, "KiB", memory.pss_kib);
         figure_print_one(rss, "KiB", memory.rss_kib);
         figure_print_one(private, "KiB", memory.private_kib);
+        figure_print_one(anonymous, "KiB", memory.anonymous_kib);
         figure_print_one(simulator, "KiB", library.pss_kib);
         return 0;
 }

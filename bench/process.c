@@ -35,6 +35,8 @@ int process_memory(pid_t pid, const char *mapping, struct process_memory *ret, s
                         memory.rss_kib += kib;
                 else if (strcmp(name, "Private_Clean") == 0 || strcmp(name, "Private_Dirty") == 0)
                         memory.private_kib += kib;
+                else if (strcmp(name, "Anonymous") == 0)
+                        memory.anonymous_kib += kib;
         }
         fclose(file);
         *ret = memory;

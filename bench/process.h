@@ -11,7 +11,8 @@
 struct process_memory {
         double pss_kib; /* shared pages count by the number of processes that share them */
         double rss_kib;
-        double private_kib; /* in no other process */
+        double private_kib;   /* in no other process */
+        double anonymous_kib; /* in no file */
 };
 
 /* The whole process, or with |mapping| only what is mapped from files whose path contains it. */
