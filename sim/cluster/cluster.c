@@ -6,6 +6,7 @@
 
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -146,11 +147,17 @@ static void begin_watch(struct connection *connection, json_int_t version)
 
 /* ---- requests ---- */
 
-static void serve(struct connection *connection, char *method, char *target, const char *body)
+static void serve(
+        struct connection *connection, const char *method, char *target, const char *content_type, const char *body)
 {
         char *query = target + strcspn(target, "?");
         json_t *object = *body ? json_loads(body, 0, NULL) : NULL;
-        struct store_request request = {.method = method, .path = target, .query = "", .body = object};
+        struct store_request request = {.method = method,
+                .path = target,
+                .query = "",
+                .content_type = content_type,
+                .size = strlen(body),
+                .body = object};
         json_int_t version = 0;
         json_t *result;
         unsigned int status;
@@ -169,12 +176,13 @@ static void serve(struct connection *connection, char *method, char *target, con
         json_decref(object);
 }
 
-static size_t length_of_body(const char *head)
+/* Where its value begins; "" where there is no such header. */
+static const char *value_of(const char *head, const char *header)
 {
-        static const char name[] = "\r\nContent-Length:";
+        _free_ char *name = xasprintf("\r\n%s:", header);
         const char *found = strcasestr(head, name);
 
-        return found ? strtoul(found + strlen(name), NULL, 10) : 0;
+        return found ? found + strlen(name) + strspn(found + strlen(name), " ") : "";
 }
 
 /* Serves one request and removes it from the input; false: it is not complete yet. */
@@ -185,6 +193,7 @@ static bool serve_next(struct connection *connection)
         size_t head = end ? (size_t)(end - input->data) + 4 : 0;
         char method[16];
         char target[2048];
+        char type[64] = "";
         size_t body;
         char *text;
 
@@ -194,7 +203,8 @@ static bool serve_next(struct connection *connection)
                 return false;
         }
         end[2] = '\0'; /* keeps the line break that headers end with */
-        body = length_of_body(input->data);
+        body = strtoul(value_of(input->data, "Content-Length"), NULL, 10);
+        (void)sscanf(value_of(input->data, "Content-Type"), "%63[^; \r\n]", type);
         if (body > BODY_MAX || sscanf(input->data, "%15s %2047s", method, target) != 2) {
                 drop(connection);
                 return false;
@@ -204,7 +214,7 @@ static bool serve_next(struct connection *connection)
                 return false;
         text = xasprintf("%.*s", (int)body, input->data + head);
         strbuf_consume(input, head + body);
-        serve(connection, method, target, text);
+        serve(connection, method, target, type, text);
         free(text);
         return true;
 }

@@ -5,9 +5,10 @@
  *
  *     /apis/resource.k8s.io/v1/resourceslices      name: object
  *
- * It has get, list, watch, create, replace, patch and delete, versions that grow with each write, and conflicts. Every
- * patch is handled as a merge patch, server-side apply as well; a write to a subresource writes the object. Selectors,
- * limits and timeouts are ignored: there is only one node. It does not validate objects; test/e2e/apiserver.py does.
+ * It has get, list, watch, create, replace, patch and delete of the resources in address.c, versions that grow with
+ * each write, and conflicts. Patches are merge patches and server-side apply, which removes what its manager leaves
+ * out, and knows no conflicts with other managers. Selectors, limits and timeouts are ignored: there is only one node.
+ * What admission.h knows is refused as by a real API server; test/e2e/apiserver.py refuses more.
  *
  * One thread, the loop's.
  */

@@ -1,52 +1,14 @@
 #include "sim/cluster/store.h"
 
+#include <assert.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
 
-/* ---- paths ---- */
-
-/* "/apis/GROUP/VERSION[/namespaces/NAMESPACE]/RESOURCE[/NAME[/SUBRESOURCE]]" */
-struct address {
-        char collection[512];
-        char name[256]; /* "" for none */
-};
-
-static size_t skip_parts(const char *path, unsigned int count)
-{
-        size_t at = 0;
-
-        while (count-- && path[at] == '/')
-                at += 1 + strcspn(path + at + 1, "/");
-        return at;
-}
-
-static bool read_path(struct address *ret, const char *path)
-{
-        size_t end = skip_parts(path, text_starts_with(path, "/api/") ? 2 : 3);
-        const char *rest;
-
-        if (text_starts_with(path + end, "/namespaces/") && path[end + skip_parts(path + end, 2)])
-                end += skip_parts(path + end, 2);
-        if (!path[end])
-                return false;
-        end += skip_parts(path + end, 1);
-        rest = path + end;
-        return snprintf(ret->collection, sizeof(ret->collection), "%.*s", (int)end, path) <
-                       (int)sizeof(ret->collection) &&
-               snprintf(ret->name, sizeof(ret->name), "%.*s", *rest ? (int)strcspn(rest + 1, "/") : 0,
-                       *rest ? rest + 1 : rest) < (int)sizeof(ret->name);
-}
-
-static bool has_query(const char *query, const char *wanted)
-{
-        const char *found = strstr(query, wanted);
-
-        return found && (found == query || found[-1] == '&');
-}
+/* ---- watches ---- */
 
 bool store_is_watch(const struct store_request *request, char **ret_collection, json_int_t *ret_version)
 {
@@ -54,8 +16,8 @@ bool store_is_watch(const struct store_request *request, char **ret_collection, 
         struct address address;
 
         if (strcmp(request->method, "GET") != 0 ||
-                !(has_query(request->query, "watch=1") || has_query(request->query, "watch=true")) ||
-                !read_path(&address, request->path))
+                !(admission_has_query(request, "watch=1") || admission_has_query(request, "watch=true")) ||
+                !address_read(&address, request->path))
                 return false;
         *ret_collection = xstrdup(address.collection);
         *ret_version = version ? strtoll(version + strlen("resourceVersion="), NULL, 10) : 0;
@@ -66,13 +28,14 @@ bool store_is_watch(const struct store_request *request, char **ret_collection, 
 
 void store_init(struct store *store)
 {
-        *store = (struct store){json_object(), json_array(), 1};
+        *store = (struct store){json_object(), json_array(), json_object(), 1};
 }
 
 void store_done(struct store *store)
 {
         json_decref(store->collections);
         json_decref(store->log);
+        json_decref(store->applied);
 }
 
 static json_t *metadata_of(json_t *object)
@@ -128,10 +91,11 @@ static json_t *put_object(struct store *store, const struct address *address, js
 const json_t *store_put(struct store *store, const char *collection, json_t *object)
 {
         const char *name = json_string_value(json_object_get(metadata_of(object), "name"));
+        _free_ char *path = xasprintf("%s/%s", collection, name);
         struct address address;
+        bool is_known = address_read(&address, path);
 
-        snprintf(address.collection, sizeof(address.collection), "%s", collection);
-        snprintf(address.name, sizeof(address.name), "%s", name);
+        assert(is_known);
         return put_object(store, &address, object, find(store, &address));
 }
 
@@ -153,13 +117,106 @@ static void merge(json_t *target, const json_t *patch)
         }
 }
 
+/* What the manager applied last and leaves out now is removed. */
+static void remove_left_out(json_t *object, const json_t *applied, const json_t *body)
+{
+        const char *key;
+        json_t *value;
+
+        json_object_foreach((json_t *)(uintptr_t)applied, key, value)
+        {
+                json_t *there = json_object_get(object, key);
+                const json_t *now = json_object_get(body, key);
+
+                if (json_is_object(value) && json_is_object(there))
+                        remove_left_out(there, value, now);
+                else if (!now)
+                        json_object_del(object, key);
+        }
+}
+
+static char *manager_of(const struct store_request *request)
+{
+        const char *at = strstr(request->query, "fieldManager=");
+
+        return xasprintf("%.*s", (int)strcspn(at, "&"), at);
+}
+
+/* Server-side apply, without a look at what other managers have applied. */
+static void apply(const struct store *store, json_t *object, const struct store_request *request)
+{
+        const char *uid = json_string_value(json_object_get(metadata_of(object), "uid"));
+        _free_ char *manager = manager_of(request);
+
+        remove_left_out(object, json_object_get(json_object_get(store->applied, uid), manager), request->body);
+        merge(object, request->body);
+}
+
+static void note_applied(struct store *store, const json_t *object, const struct store_request *request)
+{
+        const char *uid = json_string_value(json_object_get(json_object_get(object, "metadata"), "uid"));
+        _free_ char *manager = manager_of(request);
+        json_t *managers = json_object_get(store->applied, uid);
+
+        if (!managers) {
+                managers = json_object();
+                json_object_set_new(store->applied, uid, managers);
+        }
+        json_object_set_new(managers, manager, json_deep_copy(request->body));
+}
+
 /* ---- requests ---- */
 
-static unsigned int refuse(json_t **ret_answer, unsigned int code, const char *reason, const char *name)
+static unsigned int answer_refusal(json_t **ret_answer, unsigned int code, const char *message)
 {
-        *ret_answer = json_pack("{s:s, s:s, s:s, s:s, s:o, s:i}", "kind", "Status", "apiVersion", "v1", "status",
-                "Failure", "reason", reason, "message", json_sprintf("%s: \"%s\"", reason, name), "code", (int)code);
+        static const struct {
+                unsigned int code;
+                const char *reason;
+        } reasons[] = {
+                {400, "BadRequest"},
+                {404, "NotFound"},
+                {405, "MethodNotAllowed"},
+                {409, "Conflict"},
+                {413, "RequestEntityTooLarge"},
+                {415, "UnsupportedMediaType"},
+                {422, "Invalid"},
+        };
+        const char *reason = "";
+
+        for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+                if (reasons[i].code == code)
+                        reason = reasons[i].reason;
+        *ret_answer = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "kind", "Status", "apiVersion", "v1", "status",
+                "Failure", "reason", reason, "message", message, "code", (int)code);
         return code;
+}
+
+static unsigned int answer_missing(json_t **ret_answer, const char *what, const char *name)
+{
+        _free_ char *message = xasprintf("%s \"%s\" not found", what, name);
+
+        return answer_refusal(ret_answer, 404, message);
+}
+
+/* Puts |object|, of which this takes the reference, unless it is not to be: then it is released. */
+static unsigned int admit(struct store *store, const struct address *address, const struct store_request *request,
+        json_t *object, json_t *before, json_t **ret_answer)
+{
+        struct error err;
+        unsigned int status = admission_check_object(address, object, &err);
+
+        if (status) {
+                json_decref(object);
+                return answer_refusal(ret_answer, status, err.text);
+        }
+        if (admission_has_query(request, "dryRun=All")) {
+                *ret_answer = object;
+        } else {
+                *ret_answer = json_deep_copy(put_object(store, address, object, before));
+                if (admission_is_apply(request))
+                        note_applied(store, object, request);
+        }
+        return before ? 200 : 201;
 }
 
 static unsigned int list(const struct store *store, const struct address *address, json_t **ret_answer)
@@ -191,52 +248,67 @@ static unsigned int create(
                 snprintf(address->name, sizeof(address->name), "%s%05lld", start ? start : "",
                         (long long)store->version % 100000);
         if (find(store, address)) {
+                _free_ char *message = xasprintf("%s \"%s\" already exists", address->resource->name, address->name);
+
                 json_decref(object);
-                return refuse(ret_answer, 409, "AlreadyExists", address->name);
+                answer_refusal(ret_answer, 409, message);
+                json_object_set_new(*ret_answer, "reason", json_string("AlreadyExists"));
+                return 409;
         }
-        if (has_query(request->query, "dryRun=All"))
-                *ret_answer = object;
-        else
-                *ret_answer = json_deep_copy(put_object(store, address, object, NULL));
-        return 201;
+        return admit(store, address, request, object, NULL, ret_answer);
 }
 
-static unsigned int replace(
+/* A write leaves the status alone, and a write of the status leaves the spec. */
+static void keep_other_part(const struct address *address, json_t *object, const json_t *before)
+{
+        const char *part = address->is_status ? "spec" : "status";
+        json_t *kept = json_object_get(before, part);
+
+        if (!address->resource->has_status)
+                return;
+        json_object_del(object, part);
+        if (kept)
+                json_object_set(object, part, kept);
+}
+
+/* PUT and PATCH. Server-side apply creates an object that does not exist. */
+static unsigned int change(
         struct store *store, const struct address *address, const struct store_request *request, json_t **ret_answer)
 {
+        const bool is_apply = admission_is_apply(request);
         json_t *before = find(store, address);
-        const json_t *asked = json_object_get(json_object_get(request->body, "metadata"), "resourceVersion");
+        json_t *object;
+        unsigned int status;
+        struct error err;
 
         if (!before)
-                return refuse(ret_answer, 404, "NotFound", address->name);
-        if (asked && !json_equal(asked, json_object_get(metadata_of(before), "resourceVersion")))
-                return refuse(ret_answer, 409, "Conflict", address->name);
-        *ret_answer = json_deep_copy(put_object(store, address, json_deep_copy(request->body), before));
-        return 200;
+                return is_apply && !address->is_status
+                               ? admit(store, address, request, json_deep_copy(request->body), NULL, ret_answer)
+                               : answer_missing(ret_answer, address->resource->name, address->name);
+        status = admission_check_version(address, json_object_get(request->body, "metadata"), before, &err);
+        if (status)
+                return answer_refusal(ret_answer, status, err.text);
+        object = json_deep_copy(strcmp(request->method, "PUT") == 0 ? request->body : before);
+        if (is_apply)
+                apply(store, object, request);
+        else if (strcmp(request->method, "PATCH") == 0)
+                merge(object, request->body);
+        keep_other_part(address, object, before);
+        return admit(store, address, request, object, before, ret_answer);
 }
 
-/* Server-side apply creates an object that does not exist. */
-static unsigned int patch(
+static unsigned int delete (
         struct store *store, const struct address *address, const struct store_request *request, json_t **ret_answer)
 {
-        json_t *before = find(store, address);
-        json_t *object = before ? json_deep_copy(before) : json_object();
-
-        if (!before && !has_query(request->query, "fieldManager=")) {
-                json_decref(object);
-                return refuse(ret_answer, 404, "NotFound", address->name);
-        }
-        merge(object, request->body);
-        *ret_answer = json_deep_copy(put_object(store, address, object, before));
-        return before ? 200 : 201;
-}
-
-static unsigned int delete (struct store *store, const struct address *address, json_t **ret_answer)
-{
         json_t *object = find(store, address);
+        struct error err;
+        unsigned int status;
 
         if (!object)
-                return refuse(ret_answer, 404, "NotFound", address->name);
+                return answer_missing(ret_answer, address->resource->name, address->name);
+        status = admission_check_version(address, json_object_get(request->body, "preconditions"), object, &err);
+        if (status)
+                return answer_refusal(ret_answer, status, err.text);
         record(store, address->collection, "DELETED", object);
         json_object_del(json_object_get(store->collections, address->collection), address->name);
         *ret_answer = json_pack("{s:s, s:s}", "kind", "Status", "status", "Success");
@@ -253,29 +325,36 @@ static json_t *make_discovery(const char *path)
         return NULL;
 }
 
+static unsigned int get(const struct store *store, const struct address *address, json_t **ret_answer)
+{
+        json_t *object = find(store, address);
+
+        if (!address->name[0])
+                return list(store, address, ret_answer);
+        if (!object)
+                return answer_missing(ret_answer, address->resource->name, address->name);
+        *ret_answer = json_deep_copy(object);
+        return 200;
+}
+
 unsigned int store_serve(struct store *store, const struct store_request *request, json_t **ret_answer)
 {
         const bool is_get = strcmp(request->method, "GET") == 0;
         struct address address;
+        struct error err;
+        unsigned int status;
 
         if (is_get && (*ret_answer = make_discovery(request->path)))
                 return 200;
-        if (!read_path(&address, request->path))
-                return refuse(ret_answer, 404, "NotFound", request->path);
-        if (is_get && !address.name[0])
-                return list(store, &address, ret_answer);
-        if (is_get && find(store, &address)) {
-                *ret_answer = json_deep_copy(find(store, &address));
-                return 200;
-        }
-        if (strcmp(request->method, "DELETE") == 0)
-                return delete (store, &address, ret_answer);
+        if (!address_read(&address, request->path))
+                return answer_refusal(ret_answer, 404, "the server could not find the requested resource");
         if (is_get)
-                return refuse(ret_answer, 404, "NotFound", address.name);
-        if (!json_is_object(request->body))
-                return refuse(ret_answer, 400, "BadRequest", request->path);
+                return get(store, &address, ret_answer);
+        status = admission_check_request(&address, request, &err);
+        if (status)
+                return answer_refusal(ret_answer, status, err.text);
         if (strcmp(request->method, "POST") == 0)
                 return create(store, &address, request, ret_answer);
-        return strcmp(request->method, "PUT") == 0 ? replace(store, &address, request, ret_answer)
-                                                   : patch(store, &address, request, ret_answer);
+        return strcmp(request->method, "DELETE") == 0 ? delete (store, &address, request, ret_answer)
+                                                      : change(store, &address, request, ret_answer);
 }

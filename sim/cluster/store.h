@@ -4,17 +4,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "sim/cluster/admission.h"
+
 struct store {
         json_t *collections; /* path: {name: object} */
         json_t *log; /* [{"collection": path, "version": n, "event": {"type", "object"}}] in the order of the writes */
+        json_t *applied; /* {uid: {manager: what it applied last}} */
         json_int_t version;
-};
-
-struct store_request {
-        const char *method;
-        const char *path;
-        const char *query;  /* "" for none */
-        const json_t *body; /* NULL: none */
 };
 
 void store_init(struct store *store);

@@ -139,6 +139,11 @@ static unsigned int ask(struct fixture *f, enum kube_method method, const char *
 
 /* ---- objects ---- */
 
+static json_t *config_map(const char *key, const char *value)
+{
+        return json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "ConfigMap", "data", key, value);
+}
+
 static void test_objects_are_made_changed_and_removed(void **state)
 {
         static const char path[] = "/api/v1/namespaces/default/configmaps/one";
@@ -147,8 +152,7 @@ static void test_objects_are_made_changed_and_removed(void **state)
         const json_t *object;
 
         assert_int_equal(ask(f, KUBE_GET, path, NULL), 404);
-        assert_int_equal(
-                ask(f, KUBE_APPLY, path, json_pack("{s:s, s:{s:s}}", "kind", "ConfigMap", "data", "a", "1")), 201);
+        assert_int_equal(ask(f, KUBE_APPLY, path, config_map("a", "1")), 201);
         assert_int_equal(ask(f, KUBE_MERGE_PATCH, path, json_pack("{s:{s:n, s:s}}", "data", "a", "b", "2")), 200);
         object = json_object_get(cluster_objects(f->cluster, collection), "one");
         assert_int_equal(json_object_size(json_object_get(object, "data")), 1);
