@@ -22,6 +22,7 @@
 #include "bench/process.h"
 
 #define LOG_PAUSE_MS 10U
+#define RUN_PAUSE_MS 5U
 #define XID_PAUSE_MS 1000U /* a plugin may listen to its GPUs only some time after it has registered */
 #define LINES 200U
 #define PROCESSES 100U
@@ -151,6 +152,30 @@ static int measure_memory(struct bench *bench)
         figure_print_one("cpu_registered", "ms", (double)before / 1e6);
         figure_print_one("cpu_allocate", "us", (double)(after - before) / 1000 / n_calls);
         return print_memory(bench, "allocated");
+}
+
+static void on_ran(const V1beta1__ContainerAllocateResponse *options, const char *error, void *data)
+{
+        struct bench *bench = data;
+
+        if (!options)
+                (void)!error_set(&bench->err, ERROR_UNAVAILABLE, "a pod did not start: %s", error);
+}
+
+/* Pods as kubelet runs them, which is asked for them again and again and has each in its record. */
+static int measure_containers(struct bench *bench)
+{
+        const unsigned int most = bench->options.gpus * bench->options.replicas;
+        const struct kubelet_request request = {NODE_RESOURCE, 1};
+
+        for (unsigned int i = 0; i < MIN(bench->calls.count, most); i++) {
+                _free_ char *pod = xasprintf("pod-%u", i);
+
+                kubelet_run(bench->node.sim.kubelet, pod, &request, 1, on_ran, bench);
+                node_pause(&bench->node, RUN_PAUSE_MS);
+        }
+        node_pause(&bench->node, (uint64_t)bench->seconds * 1000);
+        return bench->err.text[0] ? -1 : print_memory(bench, "containers");
 }
 
 /* ---- Xid ---- */
@@ -371,6 +396,7 @@ static const struct measure {
 } measures[] = {
         {"start", measure_start, "from making the process to Register, and to the first device list"},
         {"memory", measure_memory, "after registration, and after --calls allocations, and what these took of a core"},
+        {"containers", measure_containers, "memory with --calls pods of one device each, after --seconds"},
         {"allocate", measure_allocate, "Allocate of one device, one call after the other"},
         {"list", measure_list, "ListAndWatch until the first list, each time over a new connection"},
         {"prefer", measure_prefer, "GetPreferredAllocation of --wanted among all devices"},
