@@ -44,7 +44,7 @@ static bool is_request_for(const struct recent *recent, const char *resource, co
         return strcmp(recent->device, device) == 0 && strcmp(recent->resource, resource) == 0;
 }
 
-/* It is asked for again, so the request before is over: its container has ended, or is an init container of this pod. */
+/* It is asked for again, so the request before is over: its container has ended, or is this pod's init container. */
 static void forget_previous(struct ledger *ledger, const char *resource, const char *device)
 {
         for (size_t i = 0; i < ledger->n_recent; i++)
