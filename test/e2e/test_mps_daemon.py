@@ -509,6 +509,16 @@ def test_uninstall_ends_daemons_whose_record_is_lost(mps):
     assert not mps.processes() and not os.listdir(mps.root)
 
 
+def test_uninstall_says_what_to_do_with_a_record_that_cannot_be_read(mps):
+    """It knows what was before, so it is not for this program to throw away."""
+    with open(mps.path('state.json'), 'w', encoding='ascii') as file:
+        file.write('{"generation": tr')
+    done = mps.run('mps', 'uninstall')
+    assert done.returncode == 1 and mps.exists('state.json')
+    assert done.stderr == ("what was before MPS cannot be read, and nothing was removed; to uninstall without putting back compute modes "
+                           "and memory limits, remove that file: '%s': no JSON: invalid token near 'tr'\n" % mps.path('state.json'))
+
+
 def test_uninstall_takes_memory_limits_of_containers_away(mps, tmp_path):
     """The record of a supervisor that was killed; its path leads out of the kernel's cgroups, which take no such file."""
     mps._write(os.path.join(mps.folder, 'gpus.yaml'),  # pylint: disable=protected-access

@@ -100,7 +100,9 @@ static int want_nothing(struct removals *removals, const struct mps_removal_opti
         struct mps_record *record = &existing->record;
 
         if (mps_record_read(record, path, err) < 0)
-                return -1;
+                return error_prefix(err,
+                        "what was before MPS cannot be read, and nothing was removed; to uninstall without putting back "
+                        "compute modes and memory limits, remove that file");
         count_others(existing, options);
         clear_limits(removals, options, record);
         record->wanted = (struct mps_wanted){NULL, 0};
