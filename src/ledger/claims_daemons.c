@@ -187,6 +187,10 @@ static int check_daemon_ready(const struct ledger *ledger, const struct ledger_c
                 return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon is in state %s%s%s", device->unit,
                         mps_state_name(daemon->state), daemon->reason ? ": " : "",
                         daemon->reason ? daemon->reason : "");
+        if (ledger_find_daemon(ledger, device->unit) != daemon)
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "%s: its MPS daemon was started while it could not be used, and takes it in when it has no clients",
+                        device->unit);
         if (!ledger_is_current(ledger, device->unit))
                 return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon is being replaced", device->unit);
         return 0;

@@ -147,10 +147,13 @@ static bool runs_already(const struct ledger *ledger, const struct mps_daemon_wa
         return reported && reported->settings == mps_daemon_digest(daemon);
 }
 
-static void add_renewed(struct ledger *ledger, const struct mps_daemon_wanted *daemon)
+/* |lacked_by|: only what that one did not have; NULL: all. */
+static void add_renewed(
+        struct ledger *ledger, const struct mps_daemon_wanted *daemon, const struct mps_daemon_wanted *lacked_by)
 {
         for (size_t i = 0; i < daemon->n_units; i++)
-                map_add(&ledger->renewed, arena_strdup(&ledger->renewed_arena, daemon->units[i].uuid), ledger);
+                if (!lacked_by || !mps_daemon_has(lacked_by, daemon->units[i].uuid))
+                        map_add(&ledger->renewed, arena_strdup(&ledger->renewed_arena, daemon->units[i].uuid), ledger);
 }
 
 /*
@@ -169,14 +172,13 @@ static void note_renewed(struct ledger *ledger, const struct mps_wanted *wanted)
                 const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
                 const struct mps_daemon_wanted *old = find_daemon(&ledger->wanted, daemon->name);
 
-                if ((old && mps_daemon_is_same(old, daemon)) || runs_already(ledger, daemon))
-                        continue;
-                add_renewed(ledger, daemon);
+                if (!runs_already(ledger, daemon))
+                        add_renewed(ledger, daemon, old && mps_daemon_serves(old, daemon) ? old : NULL);
         }
         /* One that ends is not ready, either, should it be wanted again at once. */
         for (size_t i = 0; i < ledger->wanted.n_daemons; i++)
                 if (!find_daemon(wanted, ledger->wanted.daemons[i].name))
-                        add_renewed(ledger, &ledger->wanted.daemons[i]);
+                        add_renewed(ledger, &ledger->wanted.daemons[i], NULL);
         ledger->generation++;
 }
 

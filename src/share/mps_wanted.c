@@ -75,9 +75,32 @@ static struct mps_unit unit_of(const struct plan *plan, const struct served *ser
         };
 }
 
+static bool has_failed(const struct unit *unit)
+{
+        return unit->gpu->failure || (unit->mig && unit->mig->failure);
+}
+
 /*
- * One percentage counts for all units of a daemon. Under uniform it is NVIDIA's 100 / (devices / units); otherwise the
- * largest that any of them allows.
+ * What cannot be read now, and was not before: which limits a daemon on it would have is not known. One that runs
+ * drains meanwhile, and is wanted again with the limits that it has; with others, its clients would keep the right one
+ * from starting.
+ */
+static bool is_unread(const struct unit *unit)
+{
+        return !unit->memory && has_failed(unit);
+}
+
+static bool have_all_failed(const struct served *served, size_t count)
+{
+        for (size_t i = 0; i < count; i++)
+                if (!has_failed(served[i].unit))
+                        return false;
+        return true;
+}
+
+/*
+ * One percentage counts for all units of a daemon, those that are away included, so that it stays when they come back.
+ * Under uniform it is NVIDIA's 100 / (devices / units); otherwise the largest that any of them allows.
  */
 static unsigned int threads_of(const struct served *served, size_t count)
 {
@@ -85,7 +108,8 @@ static unsigned int threads_of(const struct served *served, size_t count)
         unsigned int replicas = 0;
 
         for (size_t i = 0; i < count; i++) {
-                permille = MAX(permille, share_largest(served[i].resource, served[i].unit).threads_permille);
+                if (!is_unread(served[i].unit))
+                        permille = MAX(permille, share_largest(served[i].resource, served[i].unit).threads_permille);
                 replicas += served[i].unit->replicas;
         }
         if (served[0].resource->provisioning != PROVISIONING_UNIFORM)
@@ -109,13 +133,23 @@ static const char *resources_of(struct arena *arena, const struct served *served
         return arena_strdup(arena, names.data);
 }
 
+/*
+ * Without a unit: none of them was ever read. One that has failed keeps the others from nothing; where all have, a
+ * daemon that runs stays as it is.
+ */
 static struct mps_daemon_wanted daemon_of(
         struct arena *arena, const struct plan *plan, const struct served *served, size_t count)
 {
         struct mps_unit *units = ARENA_ARRAY(arena, struct mps_unit, count);
+        const char **away = ARENA_ARRAY(arena, const char *, count);
+        const bool is_any_left = !have_all_failed(served, count);
+        size_t n_units = 0, n_away = 0;
 
         for (size_t i = 0; i < count; i++)
-                units[i] = unit_of(plan, &served[i]);
+                if (is_unread(served[i].unit) || (is_any_left && has_failed(served[i].unit)))
+                        away[n_away++] = served[i].unit->uuid;
+                else
+                        units[n_units++] = unit_of(plan, &served[i]);
         return (struct mps_daemon_wanted){
                 .name = mps_daemon_name(arena, served[0].resource, served[0].unit),
                 .resource = resources_of(arena, served, count),
@@ -123,7 +157,9 @@ static struct mps_daemon_wanted daemon_of(
                 .tier_limit = served[0].resource->tier_limit,
                 .threads_permille = threads_of(served, count),
                 .units = units,
-                .n_units = count,
+                .n_units = n_units,
+                .away = away,
+                .n_away = n_away,
         };
 }
 
@@ -141,19 +177,10 @@ struct collecting {
 
 static void add_daemon(struct collecting *collecting, const struct served *served, size_t count)
 {
-        if (count)
-                collecting->daemons[collecting->n_daemons++] =
-                        daemon_of(collecting->arena, collecting->plan, served, count);
-}
-
-/*
- * What cannot be read now, and was not before: which limits a daemon on it would have is not known. One that runs
- * drains meanwhile, and is wanted again with the limits that it has; with others, its clients would keep the right one
- * from starting.
- */
-static bool is_unread(const struct unit *unit)
-{
-        return !unit->memory && (unit->gpu->failure || (unit->mig && unit->mig->failure));
+        if (count == 0)
+                return;
+        collecting->daemons[collecting->n_daemons] = daemon_of(collecting->arena, collecting->plan, served, count);
+        collecting->n_daemons += collecting->daemons[collecting->n_daemons].n_units > 0;
 }
 
 static void add_resource(struct collecting *collecting, const struct resource *resource)
@@ -166,7 +193,7 @@ static void add_resource(struct collecting *collecting, const struct resource *r
                 if (!served.unit->shared)
                         continue;
                 if (mps_has_own_daemon(resource->daemon_scope, served.unit->uuid))
-                        add_daemon(collecting, &served, !is_unread(served.unit));
+                        add_daemon(collecting, &served, 1);
                 else if (resource->daemon_scope == DAEMON_SCOPE_NODE)
                         collecting->node[collecting->n_node++] = served;
                 else
@@ -212,15 +239,14 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
 static bool has_unit(const struct mps_wanted *wanted, const char *uuid)
 {
         for (size_t i = 0; i < wanted->n_daemons; i++)
-                for (size_t j = 0; j < wanted->daemons[i].n_units; j++)
-                        if (strcmp(wanted->daemons[i].units[j].uuid, uuid) == 0)
-                                return true;
+                if (mps_daemon_has(&wanted->daemons[i], uuid))
+                        return true;
         return false;
 }
 
 bool mps_claimed_is_of_all(const struct unit *unit)
 {
-        return !unit->mig && unit->memory && !capability_is_before_volta(unit->gpu);
+        return !unit->mig && (unit->memory || is_unread(unit)) && !capability_is_before_volta(unit->gpu);
 }
 
 /*
@@ -252,18 +278,20 @@ static void add_claimed(struct mps_wanted *wanted, struct arena *arena, const st
         const struct resource *resource = with_scope(arena, plan->claimable, scope);
         struct mps_daemon_wanted *daemons = ARENA_ARRAY(arena, struct mps_daemon_wanted, wanted->n_daemons + n_units);
         struct served *served = ARENA_ARRAY(arena, struct served, n_units);
+        struct collecting collecting = {arena, plan, daemons, wanted->n_daemons};
         size_t count = 0;
 
         if (wanted->n_daemons)
                 memcpy(daemons, wanted->daemons, wanted->n_daemons * sizeof(*daemons));
         for (size_t i = 0; i < n_units; i++)
-                if (!has_unit(wanted, units[i]->uuid) && !is_unread(units[i]))
+                if (!has_unit(wanted, units[i]->uuid))
                         served[count++] = (struct served){resource, units[i]};
         wanted->daemons = daemons;
         for (size_t i = 0; scope == DAEMON_SCOPE_GPU && i < count; i++)
-                daemons[wanted->n_daemons++] = daemon_of(arena, plan, &served[i], 1);
-        if (scope == DAEMON_SCOPE_RESOURCE && count)
-                daemons[wanted->n_daemons++] = daemon_of(arena, plan, served, count);
+                add_daemon(&collecting, &served[i], 1);
+        if (scope == DAEMON_SCOPE_RESOURCE)
+                add_daemon(&collecting, served, count);
+        wanted->n_daemons = collecting.n_daemons;
 }
 
 void mps_wanted_add_claimed(struct mps_wanted *wanted, struct arena *arena, const struct plan *plan,
@@ -292,16 +320,64 @@ static bool is_alike(enum provisioning a, enum provisioning b)
                (a == PROVISIONING_SM) == (b == PROVISIONING_SM);
 }
 
+static bool is_same_but_for_units(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b)
+{
+        return strcmp(a->name, b->name) == 0 && is_alike(a->provisioning, b->provisioning) &&
+               a->tier_limit == b->tier_limit && a->threads_permille == b->threads_permille;
+}
+
 bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b)
 {
-        if (strcmp(a->name, b->name) != 0 || !is_alike(a->provisioning, b->provisioning) ||
-                a->tier_limit != b->tier_limit || a->threads_permille != b->threads_permille ||
-                a->n_units != b->n_units)
+        if (!is_same_but_for_units(a, b) || a->n_units != b->n_units || a->n_away != b->n_away)
                 return false;
         for (size_t i = 0; i < a->n_units; i++)
                 if (!unit_is_same(&a->units[i], &b->units[i]))
                         return false;
+        for (size_t i = 0; i < a->n_away; i++)
+                if (strcmp(a->away[i], b->away[i]) != 0)
+                        return false;
         return true;
+}
+
+static const struct mps_unit *find_unit(const struct mps_daemon_wanted *daemon, const char *uuid)
+{
+        for (size_t i = 0; i < daemon->n_units; i++)
+                if (strcmp(daemon->units[i].uuid, uuid) == 0)
+                        return &daemon->units[i];
+        return NULL;
+}
+
+/* Each unit of |daemon| is the same in |other|, or is away there. */
+static bool are_units_in(const struct mps_daemon_wanted *daemon, const struct mps_daemon_wanted *other)
+{
+        for (size_t i = 0; i < daemon->n_units; i++) {
+                const struct mps_unit *unit = find_unit(other, daemon->units[i].uuid);
+                bool is_away = false;
+
+                for (size_t j = 0; !unit && !is_away && j < other->n_away; j++)
+                        is_away = strcmp(other->away[j], daemon->units[i].uuid) == 0;
+                if (unit ? !unit_is_same(unit, &daemon->units[i]) : !is_away)
+                        return false;
+        }
+        return true;
+}
+
+bool mps_daemon_serves(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted)
+{
+        return is_same_but_for_units(started, wanted) && are_units_in(started, wanted) && are_units_in(wanted, started);
+}
+
+bool mps_daemon_has(const struct mps_daemon_wanted *daemon, const char *unit)
+{
+        return find_unit(daemon, unit) != NULL;
+}
+
+const char *mps_daemon_lacks(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted)
+{
+        for (size_t i = 0; i < wanted->n_units; i++)
+                if (!mps_daemon_has(started, wanted->units[i].uuid))
+                        return wanted->units[i].uuid;
+        return NULL;
 }
 
 static void digest(uint64_t *sum, const char *text)
@@ -330,6 +406,8 @@ uint64_t mps_daemon_digest(const struct mps_daemon_wanted *daemon)
                 digest(&sum, daemon->units[i].uuid);
                 digest_number(&sum, daemon->units[i].limit_mib);
         }
+        for (size_t i = 0; i < daemon->n_away; i++)
+                digest(&sum, daemon->away[i]);
         return MAX(sum & INT64_MAX, UINT64_C(1));
 }
 
@@ -346,7 +424,10 @@ void mps_limit_line(struct strbuf *text, const struct mps_unit *unit)
 void mps_daemon_wanted_copy(struct mps_daemon_wanted *ret, struct arena *arena, const struct mps_daemon_wanted *wanted)
 {
         struct mps_unit *units = ARENA_ARRAY(arena, struct mps_unit, wanted->n_units);
+        const char **away = ARENA_ARRAY(arena, const char *, wanted->n_away);
 
+        for (size_t i = 0; i < wanted->n_away; i++)
+                away[i] = arena_strdup(arena, wanted->away[i]);
         for (size_t i = 0; i < wanted->n_units; i++) {
                 units[i] = wanted->units[i];
                 units[i].uuid = arena_strdup(arena, wanted->units[i].uuid);
@@ -358,4 +439,5 @@ void mps_daemon_wanted_copy(struct mps_daemon_wanted *ret, struct arena *arena, 
         ret->name = arena_strdup(arena, wanted->name);
         ret->resource = arena_strdup(arena, wanted->resource);
         ret->units = units;
+        ret->away = away;
 }

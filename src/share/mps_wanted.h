@@ -50,6 +50,12 @@ struct mps_daemon_wanted {
         unsigned int threads_permille; /* default active thread percentage × 10; 1000: not set */
         const struct mps_unit *units;  /* of several resources: sorted by index, since CUDA must count them so */
         size_t n_units;
+        /*
+         * By UUID the other units of a daemon for several, which cannot be used now: a daemon that runs with them keeps
+         * them, one that starts leaves them out.
+         */
+        const char *const *away;
+        size_t n_away;
 };
 
 struct mps_wanted {
@@ -57,7 +63,10 @@ struct mps_wanted {
         size_t n_daemons;
 };
 
-/* |ret| points into |arena| and the plan's arena. */
+/*
+ * |ret| points into |arena| and the plan's arena. A unit that cannot be read now, and was not before, has no daemon,
+ * since its limits are not known: a daemon of its own is not in |ret|, and in a daemon for several it is away.
+ */
 void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct plan *plan);
 
 /*
@@ -71,7 +80,8 @@ void mps_wanted_add_common(struct mps_wanted *wanted, struct arena *arena, const
 
 /*
  * Whether |unit| of plan->claimable is one of those that one daemon for all GPUs serves: not a MIG device, which always
- * has its own, since MPS serves no two of them with one; nor a GPU that MPS holds no limits on.
+ * has its own, since MPS serves no two of them with one; nor a GPU that MPS holds no limits on. One that could not be
+ * read yet is taken for one of them.
  */
 bool mps_claimed_is_of_all(const struct unit *unit);
 
@@ -94,11 +104,20 @@ const char *mps_daemon_name(struct arena *arena, const struct resource *resource
 struct strbuf;
 void mps_limit_line(struct strbuf *text, const struct mps_unit *unit);
 
-/*
- * True if a running daemon need not be changed to serve |b| instead of |a|: they differ only in values that the daemon
- * does not use, for example the number of replicas or the resource's name.
- */
+/* They differ only in values that a daemon does not use, for example the number of replicas or the resource's name. */
 bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daemon_wanted *b);
+
+/*
+ * True if a daemon that was started as |started| says need not be changed while it has clients: it is the same, but for
+ * units that are away, or were.
+ */
+bool mps_daemon_serves(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted);
+
+/* |unit| is one of its units, by UUID, and not away. */
+bool mps_daemon_has(const struct mps_daemon_wanted *daemon, const char *unit);
+
+/* The first unit of |wanted| that |started| does not have, or NULL: it is taken in when there are no clients. */
+const char *mps_daemon_lacks(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted);
 
 /*
  * A hash of what mps_daemon_is_same() compares: equal if that is true, and otherwise different with high probability. 1

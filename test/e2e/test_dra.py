@@ -326,6 +326,34 @@ def test_with_one_daemon_a_container_has_shares_of_two_gpus_with_a_limit_on_each
     wait_no_daemon(node)
 
 
+def test_one_daemon_that_was_started_without_a_gpu_takes_it_in_when_it_has_no_clients(node):
+    prepare_machine(node, 2)
+    node.gpus(2, model=H100, changes={1: {'errors': {'nvmlDeviceGetMemoryInfo': 'UNKNOWN'}}})
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, whole=False, daemonScope='resource')
+    node.wait_devices('gpu-0-shared')
+    node.dra.wait_driver(DRIVER)
+    one = node.run(node.claim('one', {'memory': '5Gi', 'threadPercentage': '10'}))
+    client = one.client()
+    client.connected()
+    daemon, = node.watch().wait_status(lambda status: status['daemons'], 'the daemon')['daemons']
+    assert daemon['units'] == [FIRST]
+    node.gpus(2, model=H100)
+    claim = both(node, a='70Gi', percentages=('50', '60'))  # one on each
+    node.cluster.api.wait_for(lambda: node.fits(claim))
+    pod = node.admit(claim)
+    with concurrent.futures.ThreadPoolExecutor(1) as kubelet:
+        prepared = kubelet.submit(node.run_pod, pod, claim)
+        node.watch().wait_daemon(DRIVER, lambda one: 'takes it in when it has no clients' in (one['notice'] or ''), 'it says what it waits for')
+        node.agent.wait_log('event=MPSNotice .*it was started while %s could not be used' % SECOND)
+        assert not prepared.done() and client.is_alive()
+        client.end()
+        assert prepared.result().client().connected()['percentage'] == '50.0'
+    daemon, = node.watch().wait_status(lambda status: status['daemons'], 'the daemon')['daemons']
+    assert daemon['units'] == [FIRST, SECOND]
+
+
 def test_shares_of_two_gpus_are_refused_where_a_container_has_only_a_part_of_them(node):
     start_with_one_daemon(node)
     claim = both(node, a='70Gi')

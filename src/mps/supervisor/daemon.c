@@ -206,6 +206,7 @@ static struct mps_action step_waiting(struct mps_machine *machine, enum mps_even
 {
         switch (event) {
         case MPS_EVENT_TIMEOUT:
+        case MPS_EVENT_CHANGED:
                 return supervisor_daemon_start(machine);
         case MPS_EVENT_UNWANTED:
                 return be_gone(machine);

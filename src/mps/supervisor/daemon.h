@@ -7,7 +7,8 @@
  *    │                 │                      │ SILENT, TIMEOUT          │ LOST                 ▼
  *    │                 ▼                      ▼                          ▼                    ready
  *    │◄──UNWANTED─── fault ◄──────────────────┴──────────────────────────┘
- *    │                 └──TIMEOUT (1 s, doubled each time to 60 s; back to 1 s after 60 s of ready)──► starting
+ *    │                 ├──TIMEOUT (1 s, doubled each time to 60 s; back to 1 s after 60 s of ready)──► starting
+ *    │                 └──CHANGED, while there is no process──► starting
  *    └──EXITED── draining ◄──UNWANTED, CHANGED── starting, configuring, ready, fault; LEFT── off, starting
  *                  └──EXITED, while it is wanted (with other settings)──► starting
  *

@@ -94,10 +94,17 @@ void run_on_log(void *data)
         run->trimmed_at = MAX(now, 1);
 }
 
+/* A unit that it was started without, and that is wanted now. */
+static const char *find_lacking(const struct mps_run *run)
+{
+        return run->machine.wanted ? mps_daemon_lacks(&run->started, &run->wanted) : NULL;
+}
+
 /* Problems to report although the daemon serves. True: it is another one than before, or none any more. */
 static bool note_observation(struct mps_run *run)
 {
         const unsigned int most = run_most_clients(run);
+        const char *lacking = find_lacking(run);
         char *notice = NULL;
         bool is_new;
 
@@ -109,6 +116,9 @@ static bool note_observation(struct mps_run *run)
                 notice = xstrdup(run->seen->waiting);
         else if (run->drift)
                 notice = xstrdup(run->drift);
+        else if (lacking && run->machine.state == MPS_READY && run->seen->n_clients)
+                notice = xasprintf(
+                        "it was started while %s could not be used, and takes it in when it has no clients", lacking);
         if (run->drift && run->drift_polls-- == 0)
                 run_set_text(&run->drift, NULL);
         is_new = !text_is_same(notice, run->notice);
@@ -133,6 +143,8 @@ static void judge_observation(struct mps_run *run)
 {
         const struct mps_observation *seen = run->seen;
 
+        if (seen->n_clients == 0 && run->machine.state == MPS_READY && find_lacking(run))
+                run_report(run, MPS_EVENT_CHANGED, "it takes in %s", find_lacking(run));
         if (seen->n_clients == 0)
                 run_report(run, MPS_EVENT_EMPTY, NULL);
         if (!run_is_looking(run))

@@ -321,8 +321,10 @@ static void keep_wanted(struct mps_run *run, const struct mps_daemon_wanted *wan
 
 void mps_run_want(struct mps_run *run, const struct mps_daemon_wanted *wanted)
 {
+        const bool is_new = run->has_wanted && !mps_daemon_is_same(&run->wanted, wanted);
+
         keep_wanted(run, wanted);
-        if (run->launch && !run_suits(run))
+        if (run->launch ? !run_suits(run) : is_new)
                 run_report(run, MPS_EVENT_CHANGED, "it has new settings");
         else
                 run_report(run, MPS_EVENT_WANTED, NULL);

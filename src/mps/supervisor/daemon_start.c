@@ -44,7 +44,7 @@ static void remember_settings(struct mps_run *run, const struct mps_daemon_wante
 bool run_suits(struct mps_run *run)
 {
         if (!mps_guess_is(&run->started))
-                return mps_daemon_is_same(&run->started, &run->wanted);
+                return mps_daemon_serves(&run->started, &run->wanted);
         if (!mps_guess_fits(&run->started, &run->wanted))
                 return false;
         mps_daemon_wanted_copy(&run->started, &run->started_arena, &run->wanted);
@@ -277,7 +277,7 @@ static bool is_used(size_t position, unsigned int bits)
  */
 static bool is_for_namespaces(const struct mps_run *run, unsigned int chosen)
 {
-        return run->wanted.tier_limit >= MPS_TIER_NAMESPACE && run->wanted.n_units == 1 &&
+        return run->wanted.tier_limit >= MPS_TIER_NAMESPACE && run->wanted.n_units + run->wanted.n_away == 1 &&
                (run->wanted.provisioning == PROVISIONING_HALF || run->wanted.provisioning == PROVISIONING_WEIGHTED) &&
                (chosen & MPS_CAN_MULTI_USER || geteuid() != 0);
 }

@@ -59,7 +59,7 @@ static void adopt_what_ends(struct mps_supervisor *supervisor, const struct mps_
                 const struct mps_daemon_wanted *wanted = supervisor_find_wanted(&record->wanted, settings->name);
                 struct mps_run *run = supervisor_find(supervisor, settings->name);
 
-                if (run && !(wanted && mps_daemon_is_same(settings, wanted)))
+                if (run && !(wanted && mps_daemon_serves(settings, wanted)))
                         mps_run_adopt(run, wanted);
         }
 }

@@ -16,8 +16,8 @@
  * the processes of the node (mps/supervisor/identity.h), when it is known what is wanted; those that are not, drain.
  *
  * Each daemon is independent: mps/supervisor/daemon.h. A change of the wanted daemons affects only those that differ
- * (mps_daemon_is_same()). A daemon that is no longer wanted drains: it takes no new clients, and ends with the last
- * one.
+ * (mps_daemon_serves()). A daemon that is no longer wanted drains: it takes no new clients, and ends with the last
+ * one. A unit that was away when its daemon started is taken in when that has no clients.
  *
  * Compute mode (mps/supervisor/compute_mode.h) is EXCLUSIVE_PROCESS while a daemon has the unit; afterwards the
  * previous mode is restored.

@@ -33,5 +33,7 @@ static const struct json_field daemon_fields[] = {
         JSON_WORD("tierLimit", struct mps_daemon_wanted, tier_limit, message_tier, MESSAGE_TIERS),
         JSON_UINT("threadsPermille", struct mps_daemon_wanted, threads_permille, 1, 1000),
         JSON_ITEMS("units", struct mps_daemon_wanted, units, n_units, unit_shape, 1, MESSAGE_UNITS_MAX),
+        JSON_TEXTS(
+                "away", struct mps_daemon_wanted, away, n_away, message_uuid, 0, MESSAGE_UNITS_MAX, .leaves_out = true),
 };
 const struct json_shape message_daemon = JSON_SHAPE(struct mps_daemon_wanted, daemon_fields);

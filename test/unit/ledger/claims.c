@@ -402,6 +402,20 @@ static void test_one_daemon_for_all_gpus_serves_them_as_long_as_any_is_shared(vo
         assert_string_equal(fake_supervisor_wanted(), "GPU-0");
 }
 
+static void test_a_claim_waits_for_a_gpu_that_its_daemon_was_started_without(void **state UNUSED)
+{
+        struct outcome outcome;
+
+        supervisor.unit_left_out = "GPU-1";
+        claim("u1", share("c1", 1024, 300), &outcome);
+        fake_supervisor_report();
+        rig_pass(LEDGER_CLAIM_WAIT_MS);
+        assert_refused(&outcome, ERROR_UNAVAILABLE,
+                "GPU-1: its MPS daemon was started while it could not be used, and takes it in when it has no clients");
+        supervisor.unit_left_out = NULL;
+        hold("u1", share("c1", 1024, 300));
+}
+
 /* Prepared by an agent that had it otherwise. */
 static void keep_by(const char *daemon)
 {
@@ -459,6 +473,7 @@ int main(void)
                 RIG_TEST_WITH(test_a_unit_has_a_daemon_as_long_as_claims_have_shares_of_it, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_share_is_given_when_its_daemon_is_ready, RIG_CLAIMS),
                 RIG_TEST_WITH(test_one_daemon_for_all_gpus_serves_them_as_long_as_any_is_shared, RIG_CLAIMS_ONE_DAEMON),
+                RIG_TEST_WITH(test_a_claim_waits_for_a_gpu_that_its_daemon_was_started_without, RIG_CLAIMS_ONE_DAEMON),
                 RIG_TEST_WITH(test_a_claim_keeps_the_daemon_that_it_was_prepared_with, RIG_CLAIMS_ONE_DAEMON),
                 RIG_TEST_WITH(test_the_daemon_of_all_gpus_ends_before_a_gpu_gets_its_own, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_waits_too_long_fails_with_what_it_waits_for, RIG_CLAIMS),

@@ -260,6 +260,25 @@ static void test_a_plan_with_the_same_daemons_leaves_them_ready(void **state UNU
         assert_string_equal(rig_unavailable(), "");
 }
 
+/* One daemon for both GPUs goes on with the other one, and takes in what has come back when it can. */
+static void test_a_gpu_that_goes_away_and_comes_back_leaves_the_other_of_its_daemon_ready(void **state UNUSED)
+{
+        supervisor.is_behind = true;
+        rig.node.inventory.gpus[1].failure = "nvmlDeviceGetMemoryInfo: Unknown Error";
+        rig_apply(rig.plan);
+        assert_string_equal(rig_unavailable(), "GPU-1::0 GPU-1::1 GPU-1::2 GPU-1::3");
+        supervisor.is_behind = false;
+        fake_supervisor_report();
+        rig.node.inventory.gpus[1].failure = NULL;
+        supervisor.is_behind = true;
+        rig_apply(rig.plan);
+        fake_supervisor_report();
+        assert_string_equal(rig_unavailable(), "GPU-1::0 GPU-1::1 GPU-1::2 GPU-1::3");
+        supervisor.is_behind = false;
+        fake_supervisor_report();
+        assert_string_equal(rig_unavailable(), "");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -280,6 +299,7 @@ int main(void)
                 RIG_TEST(test_a_plan_begins_with_the_health_of_its_gpus),
                 RIG_TEST_WITH(test_a_daemon_that_changes_is_ready_when_the_supervisor_has_the_change, RIG_STRICT),
                 RIG_TEST(test_a_plan_with_the_same_daemons_leaves_them_ready),
+                RIG_TEST_WITH(test_a_gpu_that_goes_away_and_comes_back_leaves_the_other_of_its_daemon_ready, RIG_NODE),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -242,15 +242,18 @@ static struct mps_daemon_status status_of(struct arena *arena, const struct mps_
         struct mps_daemon_status status = {.name = arena_strdup(arena, wanted->name),
                 .resource = arena_strdup(arena, wanted->resource),
                 .units = units,
-                .n_units = wanted->n_units,
                 .state = MPS_READY,
                 .pid = 1,
                 .settings = supervisor.hides_settings ? 0 : mps_daemon_digest(wanted),
                 .tier = supervisor.tier};
 
         for (size_t i = 0; i < wanted->n_units; i++) {
-                units[i] = arena_strdup(arena, wanted->units[i].uuid);
-                if (supervisor.unit_at_fault && strcmp(units[i], supervisor.unit_at_fault) == 0)
+                const char *unit = arena_strdup(arena, wanted->units[i].uuid);
+
+                if (supervisor.unit_left_out && strcmp(unit, supervisor.unit_left_out) == 0)
+                        continue;
+                units[status.n_units++] = unit;
+                if (supervisor.unit_at_fault && strcmp(unit, supervisor.unit_at_fault) == 0)
                         status.state = MPS_FAULT;
         }
         add_clients(&status);

@@ -40,6 +40,7 @@ struct fake_supervisor {
         uint64_t generation;              /* that it was told last */
         bool hides_settings;              /* of its daemons */
         bool is_absent;                   /* it was never there */
+        const char *unit_left_out;        /* its daemon was started without it */
         bool is_behind;                   /* its status is of the generation before */
         bool is_frozen;                   /* it answers nothing */
         const char *unit_at_fault;        /* whose daemon is not ready, or NULL */

@@ -140,6 +140,30 @@ static void test_one_daemon_for_all_gpus_leaves_mig_devices_their_own(void **sta
         node_done(&node);
 }
 
+static void test_one_daemon_for_all_gpus_serves_the_others_while_one_cannot_be_read(void **state UNUSED)
+{
+        struct node node = dra_node(2);
+        const struct unit *all[2];
+        struct mps_wanted wanted;
+
+        node.config.dra.daemon_scope = DAEMON_SCOPE_RESOURCE;
+        node.inventory.gpus[0].memory = 0;
+        node.inventory.gpus[0].failure = "nvmlDeviceGetMemoryInfo: Unknown Error";
+        assert_ok(node_plan(&node), &node.err);
+        for (size_t i = 0; i < 2; i++) {
+                all[i] = &node.plan->claimable->units[i];
+                assert_true(mps_claimed_is_of_all(all[i]));
+        }
+        mps_wanted_of(&wanted, &node.arena, node.plan);
+        mps_wanted_add_common(&wanted, &node.arena, node.plan, all, 2);
+        assert_int_equal(wanted.n_daemons, 1);
+        assert_int_equal(wanted.daemons[0].n_units, 1);
+        assert_string_equal(wanted.daemons[0].units[0].uuid, "GPU-1");
+        assert_int_equal(wanted.daemons[0].n_away, 1);
+        assert_string_equal(wanted.daemons[0].away[0], "GPU-0");
+        node_done(&node);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -148,6 +172,7 @@ int main(void)
                 cmocka_unit_test(test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all),
                 cmocka_unit_test(test_a_unit_that_could_not_be_read_yet_has_no_daemon),
                 cmocka_unit_test(test_one_daemon_for_all_gpus_leaves_mig_devices_their_own),
+                cmocka_unit_test(test_one_daemon_for_all_gpus_serves_the_others_while_one_cannot_be_read),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,8 @@
 #include "share/mps_wanted.h"
 
 /*
- * "GPU-0 nvidia.com/gpu 100 GPU-0/2457", one line a daemon: its name, resource, permille, and units with their limits.
+ * "GPU-0 nvidia.com/gpu 100 GPU-0/2457", one line a daemon: its name, resource, permille, units with their limits, and
+ * "-GPU-1": a unit that is away.
  */
 static const char *describe(struct node *node)
 {
@@ -19,6 +20,8 @@ static const char *describe(struct node *node)
                 for (size_t j = 0; j < daemon->n_units; j++)
                         strbuf_printf(&text, " %s/%llu", daemon->units[j].uuid,
                                 (unsigned long long)daemon->units[j].limit_mib);
+                for (size_t j = 0; j < daemon->n_away; j++)
+                        strbuf_printf(&text, " -%s", daemon->away[j]);
                 strbuf_putc(&text, '\n');
         }
         return arena_strdup(&node->arena, text.data ? text.data : "");
@@ -74,6 +77,47 @@ static void test_a_unit_that_could_not_be_read_yet_has_no_daemon_of_its_own(void
         share(&node, PROVISIONING_WEIGHTED, 20);
         assert_ok(node_plan(&node), &node.err);
         assert_string_equal(describe(&node), "GPU-1 nvidia.com/gpu 500 GPU-1/12288\n"); /* it was read before */
+}
+
+static void test_what_has_failed_is_away_in_a_daemon_for_several_and_changes_nothing_for_the_others(void **state UNUSED)
+{
+        static const struct {
+                enum daemon_scope scope;
+                enum provisioning provisioning;
+                bool has_failed[3], is_unread[3];
+                const char *expected; /* name and resource before it */
+        } table[] = {
+                {DAEMON_SCOPE_RESOURCE, PROVISIONING_UNIFORM, {0}, {0}, "100 GPU-0/2457 GPU-1/2457 GPU-2/2457"},
+                {DAEMON_SCOPE_RESOURCE, PROVISIONING_UNIFORM, {1}, {0}, "100 GPU-1/2457 GPU-2/2457 -GPU-0"},
+                {DAEMON_SCOPE_RESOURCE, PROVISIONING_UNIFORM, {1, 0, 1}, {0, 0, 1}, "100 GPU-1/2457 -GPU-0 -GPU-2"},
+                {DAEMON_SCOPE_NODE, PROVISIONING_WEIGHTED, {0, 1}, {0, 1}, "500 GPU-0/12288 GPU-2/12288 -GPU-1"},
+                {DAEMON_SCOPE_RESOURCE, PROVISIONING_SM, {0, 1}, {0, 1}, "500 GPU-0/12288 GPU-2/12288 -GPU-1"},
+                /* which of them is to serve then? One that runs goes on. */
+                {DAEMON_SCOPE_RESOURCE, PROVISIONING_UNIFORM, {1, 1, 1}, {0, 1}, "100 GPU-0/2457 GPU-2/2457 -GPU-1"},
+                {DAEMON_SCOPE_RESOURCE, PROVISIONING_UNIFORM, {1, 1, 1}, {1, 1, 1}, NULL},
+                /* a memory that NVML does not report is no failure */
+                {DAEMON_SCOPE_RESOURCE, PROVISIONING_UNIFORM, {0}, {0, 1}, "100 GPU-0/2457 GPU-1/0 GPU-2/2457"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = node_new(3);
+                const char *name = table[i].scope == DAEMON_SCOPE_NODE ? "node" : "nvidia.com/gpu";
+
+                for (size_t j = 0; j < 3; j++) {
+                        struct gpu *gpu = &node.inventory.gpus[j];
+
+                        gpu->failure = table[i].has_failed[j] ? "nvmlDeviceGetMemoryInfo: Unknown Error" : NULL;
+                        gpu->memory = table[i].is_unread[j] ? 0 : gpu->memory;
+                        gpu->multiprocessors = table[i].is_unread[j] ? 0 : 80;
+                }
+                share(&node, table[i].provisioning, 10);
+                node.section.daemon_scope = table[i].scope;
+                assert_ok(node_plan(&node), &node.err);
+                assert_string_equal(describe(&node),
+                        !table[i].expected
+                                ? ""
+                                : arena_printf(&node.arena, "%s nvidia.com/gpu %s\n", name, table[i].expected));
+        }
 }
 
 static void test_a_daemon_of_a_resource_has_nvidias_defaults(void **state UNUSED)
@@ -235,6 +279,39 @@ static void test_a_daemon_is_touched_only_for_what_it_knows_of(void **state UNUS
         assert_false(mps_daemon_digest(&daemon) == mps_daemon_digest(&others[0]));
 }
 
+static void test_a_daemon_goes_on_without_a_change_for_what_is_away_or_was(void **state UNUSED)
+{
+        static const struct mps_unit first = {.uuid = "GPU-0", .limit_mib = 100};
+        static const struct mps_unit both[] = {
+                {.uuid = "GPU-0", .limit_mib = 100}, {.uuid = "GPU-1", .limit_mib = 100}};
+        static const struct mps_unit others[] = {
+                {.uuid = "GPU-0", .limit_mib = 100}, {.uuid = "GPU-1", .limit_mib = 9}};
+        static const char *const away = "GPU-1";
+        const struct mps_daemon_wanted with = {.name = "node", .units = both, .n_units = 2};
+        const struct mps_daemon_wanted other = {.name = "node", .units = others, .n_units = 2};
+        const struct mps_daemon_wanted without = {
+                .name = "node", .units = &first, .n_units = 1, .away = &away, .n_away = 1};
+        const struct mps_daemon_wanted alone = {.name = "node", .units = &first, .n_units = 1};
+        struct mps_daemon_wanted changed = without;
+
+        assert_true(mps_daemon_serves(&with, &with));
+        assert_true(mps_daemon_serves(&with, &without));
+        assert_true(mps_daemon_serves(&without, &with));
+        assert_true(mps_daemon_serves(&without, &alone));
+        assert_true(mps_daemon_serves(&alone, &without));
+        assert_false(mps_daemon_serves(&with, &other));
+        assert_false(mps_daemon_serves(&with, &alone)); /* another one may want that unit */
+        assert_false(mps_daemon_serves(&alone, &with));
+        changed.threads_permille = 50;
+        assert_false(mps_daemon_serves(&with, &changed));
+        assert_string_equal(mps_daemon_lacks(&without, &with), "GPU-1");
+        assert_null(mps_daemon_lacks(&with, &without));
+        assert_null(mps_daemon_lacks(&without, &without));
+        assert_false(mps_daemon_is_same(&without, &alone));
+        assert_false(mps_daemon_is_same(&without, &with));
+        assert_false(mps_daemon_digest(&without) == mps_daemon_digest(&alone));
+}
+
 static void test_the_line_that_admins_look_for_is_as_it_was(void **state UNUSED)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -258,6 +335,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each_shared_unit_has_a_daemon_with_the_most_that_a_container_may_get),
                 cmocka_unit_test(test_a_unit_that_could_not_be_read_yet_has_no_daemon_of_its_own),
+                cmocka_unit_test(
+                        test_what_has_failed_is_away_in_a_daemon_for_several_and_changes_nothing_for_the_others),
                 cmocka_unit_test(test_a_daemon_of_a_resource_has_nvidias_defaults),
                 cmocka_unit_test(test_a_daemon_of_the_node_has_the_gpus_of_all_resources_by_index),
                 cmocka_unit_test(test_beside_a_daemon_of_the_node_mig_devices_have_their_own),
@@ -265,6 +344,7 @@ int main(void)
                 cmocka_unit_test(test_a_mig_device_has_a_daemon_of_its_own_with_a_name_that_is_a_path),
                 cmocka_unit_test(test_with_scope_individual_each_resource_has_its_own),
                 cmocka_unit_test(test_a_daemon_is_touched_only_for_what_it_knows_of),
+                cmocka_unit_test(test_a_daemon_goes_on_without_a_change_for_what_is_away_or_was),
                 cmocka_unit_test(test_the_line_that_admins_look_for_is_as_it_was),
         };
 

@@ -35,8 +35,9 @@ static struct mps_unit unit_2 = {
         .is_mig = true,
 };
 
+static const char *const away[] = {"GPU-22222222", "GPU-33333333"};
 static const struct mps_daemon_wanted daemons[] = {
-        {"nvidia.com/gpu", "nvidia.com/gpu", PROVISIONING_UNIFORM, MPS_TIER_NAMESPACE, 50, &unit_1, 1},
+        {"nvidia.com/gpu", "nvidia.com/gpu", PROVISIONING_UNIFORM, MPS_TIER_NAMESPACE, 50, &unit_1, 1, away, 2},
         {"MIG-GPU-66666666-1-0", "nvidia.com/mig-1g.5gb", PROVISIONING_SM, MPS_TIER_VERIFIED, 1000, &unit_2, 1},
 };
 static const struct mps_wanted wanted = {daemons, ARRAY_SIZE(daemons)};
@@ -72,6 +73,9 @@ static void assert_same_wanted(const struct mps_wanted *a, const struct mps_want
                 assert_int_equal(x->tier_limit, y->tier_limit);
                 assert_int_equal(x->threads_permille, y->threads_permille);
                 assert_int_equal(x->n_units, y->n_units);
+                assert_int_equal(x->n_away, y->n_away);
+                for (size_t j = 0; j < x->n_away; j++)
+                        assert_string_equal(x->away[j], y->away[j]);
                 assert_string_equal(x->units[0].uuid, y->units[0].uuid);
                 assert_string_equal(x->units[0].gpu_uuid, y->units[0].gpu_uuid);
                 assert_string_equal(x->units[0].index, y->units[0].index);
