@@ -51,6 +51,7 @@ static struct world {
         uv_loop_t loop;
         struct mps_supervisor *supervisor;
         enum layout layout;
+        bool is_away; /* COMMON: the second unit cannot be used, as the agent sees it */
         unsigned int permille;
         uint64_t limit_mib;
         enum provisioning provisioning;
@@ -122,7 +123,9 @@ static void apply(void)
                         .tier_limit = MPS_TIER_PARTITION,
                         .threads_permille = world.permille,
                         .units = &all[i],
-                        .n_units = world.layout == COMMON ? MODEL_UNITS : 1};
+                        .n_units = world.layout == COMMON && !world.is_away ? MODEL_UNITS : 1,
+                        .away = &units[1],
+                        .n_away = world.layout == COMMON && world.is_away};
         assert_ok(mps_supervisor_apply(
                           world.supervisor, &(struct mps_wanted){wanted, n_wanted()}, ++world.generation, &err),
                 &err);
@@ -134,6 +137,8 @@ static void change_wanted(void)
 
         if (happens(2))
                 world.layout = draw(N_LAYOUTS);
+        if (happens(3))
+                world.is_away = !world.is_away;
         if (happens(3))
                 world.permille = 250 * (1 + draw(4));
         if (happens(3))
@@ -457,6 +462,7 @@ static void have_calm(void)
                 size_t n_held = 0;
 
                 check(status && status->state == MPS_READY);
+                check(world.layout != COMMON || world.is_away || status->n_units == MODEL_UNITS);
                 check(daemon && daemon->permille == world.permille && daemon->limit_mib[0] == world.limit_mib);
                 for (size_t j = 0; j < IDS; j++)
                         n_held += world.holdings[j].is_wanted && strcmp(world.holdings[j].daemon, name_of(i)) == 0;
