@@ -7,6 +7,7 @@ connected; before Prepare it reads the claim itself, and what it has prepared it
 the last of its pods is gone. Tries again what fails, each time a pod is looked at.
 """
 import contextlib
+import math
 import os
 import stat
 import threading
@@ -182,7 +183,7 @@ class DraKubelet:
             self._look_for_lonely()
 
     def _register(self, path, stopping):
-        """False: to be tried again."""
+        """False: to be tried again. A driver that does not take the news that it is registered is not."""
         with dial(path) as channel:
             def call(method, request, answer):
                 return channel.unary_unary('/pluginregistration.Registration/' + method, request_serializer=type(request).SerializeToString,
@@ -200,6 +201,7 @@ class DraKubelet:
                 call('NotifyRegistrationStatus', watcher.RegistrationStatus(plugin_registered=not refusal, error=refusal or ''),
                      watcher.RegistrationStatusResponse)
             except grpc.RpcError:
+                self._deregister(path)
                 return False
         with self.changed:
             self.told.append((info.name, refusal))
@@ -233,6 +235,7 @@ class DraKubelet:
                 else:
                     self._lonely.setdefault(name, time.monotonic())
             due = [name for name, since in self._lonely.items() if time.monotonic() > since + self.wipe_delay]
+            self._lonely.update((name, math.inf) for name in due)  # once
         for name in due:
             self.wipe(lambda spec, name=name: spec['driver'] == name)
 
