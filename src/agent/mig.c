@@ -397,9 +397,10 @@ void agent_mig_mark(const struct agent_mig *mig, struct inventory *inventory)
 /* A GPU that comes, or comes back, may be one that the configuration means. One that goes changes nothing. */
 static void note_gpus(struct agent_mig *mig, size_t n_gpus)
 {
-        mig->has_more_gpus |= mig->plan && n_gpus > mig->n_gpus;
+        bool is_planned = !mig_run_note_gpus(mig->run, n_gpus);
+
+        mig->has_more_gpus |= !is_planned || (mig->plan && n_gpus > mig->n_gpus);
         mig->n_gpus = n_gpus;
-        mig_run_note_gpus(mig->run, n_gpus);
 }
 
 void agent_mig_planned(struct agent_mig *mig, const struct plan *plan)

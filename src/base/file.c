@@ -20,7 +20,7 @@
 const char *__tsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
 {
-        return "race:file_read\nrace:closedir\nrace:uv_pipe\nrace:driver_library_path\n";
+        return "race:file_read\nrace:file_write\nrace:closedir\nrace:uv_pipe\nrace:driver_library_path\n";
 }
 #endif
 

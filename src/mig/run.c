@@ -26,6 +26,7 @@ struct mig_run {
         uv_timer_t timer;
         struct filewatch *filewatch; /* NULL: there is no file, or it cannot be watched */
         size_t most_gpus;            /* that were ever seen */
+        size_t n_planned;            /* GPUs that the last plan saw; SIZE_MAX: none was read */
         uint64_t steps;              /* so far: a callback may have taken further ones */
         const char *mode_change;     /* of the next apply */
         char why_reboot[MIG_REASON_SIZE];
@@ -103,7 +104,8 @@ static bool has_all_gpus(struct mig_run *run)
 {
         size_t n_seen = run->next.n_seen;
 
-        mig_run_note_gpus(run, n_seen);
+        run->n_planned = n_seen;
+        (void)mig_run_note_gpus(run, n_seen);
         if (n_seen == run->most_gpus)
                 return true;
         snprintf(run->manager.reason, MIG_REASON_SIZE,
@@ -345,9 +347,10 @@ void mig_run_set_first_state(struct mig_run *run, enum mig_state state)
         run->manager.has_rebooted = state == MIG_STATE_REBOOTING;
 }
 
-void mig_run_note_gpus(struct mig_run *run, size_t n_gpus)
+bool mig_run_note_gpus(struct mig_run *run, size_t n_gpus)
 {
         run->most_gpus = MAX(run->most_gpus, n_gpus);
+        return n_gpus > run->n_planned;
 }
 
 void mig_run_event(struct mig_run *run, enum mig_event event, const char *reason)
@@ -413,6 +416,7 @@ struct mig_run *mig_run_new(const struct mig_run_options *options)
 
         copy_options(run, options);
         run->mode_change = run->options.mode_change;
+        run->n_planned = SIZE_MAX;
         run->record = xasprintf("%s/" MIG_RUN_RECORD_NAME, options->state_directory);
         run->manager.may_reboot = options->may_reboot;
         run->handover = run->next = (struct mig_handover){.config = "", .text = "", .reason = ""};

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from cluster import NAME, NODES, cluster  # noqa: F401 -- a fixture
-from node import DEADLINE, GPU
+from node import DEADLINE, GPU, WARPSHARE
 from test_mig_manager import LABEL, REASON, STATE
 
 H100 = {'model': 'H100-80GB'}
@@ -155,6 +156,28 @@ def test_a_gpu_that_was_away_for_a_moment_gets_the_configuration_too(site):
     site.scenario({}, {})
     site.wait_state('success', UNNOTICED)
     site.node.wait_counts(1, resource=LARGE)
+
+
+PROGRAM = """#!/bin/sh
+[ "$2" != plan ] || [ -e planned ] || { touch planned; export WARPSHARE_SIM_SCENARIO=%(one_gpu)s; }
+exec %(program)s "$@"
+"""
+
+
+def test_a_gpu_that_comes_after_the_plan_and_before_the_agent_has_read_any_gets_the_configuration_too(site):
+    folder = pathlib.Path(site.node.folder)
+    site.scenario({}, None)
+    shutil.copy(site.node.scenario_path, folder / 'one-gpu.yaml')
+    site.node.scenario([{**H100, 'uuid': uuid} for uuid in UUIDS], driverVersion='580.105.08', geometryFile=site.node.folder + '/geometry',
+                       init={'delay': '3s'})
+    program = folder / 'mig-program'
+    program.write_text(PROGRAM.replace('planned', str(folder / 'planned')) % {'one_gpu': folder / 'one-gpu.yaml', 'program': WARPSHARE},
+                       encoding='utf-8')
+    program.chmod(0o755)
+    site.label('second')
+    site.start('--mig-program', str(program))
+    site.node.wait_counts(1, resource=LARGE)
+    site.wait_state('success')
 
 
 # ---- a mode that changes by a reset only ----
