@@ -140,8 +140,9 @@ class DraKubelet:
         self.prepare_again()
 
     def _run(self, function, *arguments):
-        self._threads.append(threading.Thread(target=function, args=arguments, daemon=True))
-        self._threads[-1].start()
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
+        thread.start()  # first: stop() joins what is listed
+        self._threads.append(thread)
 
     def wipe(self, is_meant):
         """Deletes slices of the node."""
