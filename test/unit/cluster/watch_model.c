@@ -372,6 +372,16 @@ static void send_piece(struct transfer *transfer, const char *bytes, size_t size
         transfer->request.on_body(copy, size, transfer->request.data);
 }
 
+/* False: it was dropped over that. */
+static bool begin_watch(struct transfer *transfer)
+{
+        if (transfer->is_begun)
+                return true;
+        transfer->is_begun = true;
+        transfer->request.on_head(transfer->request.data);
+        return is_there(transfer);
+}
+
 static void answer_watch(struct transfer *transfer)
 {
         static const char *const strange[] = {"{\"type\":\"ADDED\"}\n", "{\"type\":\"ADDED\",\"object\":{}}\n",
@@ -387,12 +397,8 @@ static void answer_watch(struct transfer *transfer)
                 end_transfer(transfer, transfer->is_begun ? 200 : 410, "{\"code\":410}", NULL);
                 return;
         }
-        if (!transfer->is_begun) {
-                transfer->is_begun = true;
-                transfer->request.on_head(transfer->request.data);
-                if (!is_there(transfer))
-                        return;
-        }
+        if (!begin_watch(transfer))
+                return;
         /* Between two events. */
         if (!world.is_calm && transfer->length == 0 && happens(6)) {
                 send_piece(transfer, text, strlen(text));
@@ -425,6 +431,8 @@ static void refuse(struct transfer *transfer)
         struct error err;
 
         error_raise(&err, happens(3) ? ERROR_INVALID : ERROR_UNAVAILABLE, "connection reset");
+        if (transfer->is_watch && status == 200 && !begin_watch(transfer)) /* no such status without its head */
+                return;
         if (transfer->is_begun || happens(3))
                 end_transfer(transfer, 200, NULL, happens(3) ? NULL : &err);
         else
