@@ -32,6 +32,14 @@ def address_space(pid):
     return None
 
 
+def has_nvml(pid):
+    try:
+        with open('/proc/%s/maps' % pid, encoding='ascii') as maps:
+            return 'nvml-sim' in maps.read()
+    except OSError:
+        return False
+
+
 class Faults:
     """Of a Scene."""
 
@@ -113,8 +121,13 @@ class Faults:
         has_gpus = at > log.rfind('warpshare agent version=') or (at < 0 and self.agent in self._ports and 'version=' not in log)
         return child_of(self.agent.pid) if has_gpus else None
 
+    def _victim(self, which):
+        """The same; the log may be of an agent that was killed a moment ago, and the next one has nothing open yet."""
+        pid = self._process(which)
+        return pid if which == 'supervisor' or has_nvml(pid) else None
+
     def _begin_files(self, which):
-        self._limit(self._process(which), resource.RLIMIT_NOFILE, lambda pid, most: len(os.listdir('/proc/%d/fd' % pid)) + SPARE_FILES)
+        self._limit(self._victim(which), resource.RLIMIT_NOFILE, lambda pid, most: len(os.listdir('/proc/%d/fd' % pid)) + SPARE_FILES)
 
     def _end_files(self, which):
         self._limit(self._process(which), resource.RLIMIT_NOFILE, lambda pid, most: most)
@@ -128,7 +141,7 @@ class Faults:
 
     def _begin_memory(self, which):
         """An agent may end of it, and its parent starts it again; the supervisor, which has none here, is started again by revive()."""
-        pid = self._process(which)
+        pid = self._victim(which)
         size = pid and address_space(pid)
         if not size:
             return
