@@ -36,7 +36,6 @@ struct agent_mig {
         uv_timer_t timer;
         unsigned int looks;
         const struct plan *plan; /* in force; NULL: none yet */
-        size_t n_gpus;           /* of that plan */
         bool has_more_gpus;      /* since the configuration was planned */
         uint64_t withdrawn_ms;   /* since when no unit of the handover is in it; 0: one is */
         uint64_t closing_ms;     /* since when NVML is to be closed; 0: it is not */
@@ -394,22 +393,14 @@ void agent_mig_mark(const struct agent_mig *mig, struct inventory *inventory)
                 mig_handover_mark(mig_run_handover(mig->run), inventory);
 }
 
-/* A GPU that comes, or comes back, may be one that the configuration means. One that goes changes nothing. */
-static void note_gpus(struct agent_mig *mig, size_t n_gpus)
-{
-        bool is_planned = !mig_run_note_gpus(mig->run, n_gpus);
-
-        mig->has_more_gpus |= !is_planned || (mig->plan && n_gpus > mig->n_gpus);
-        mig->n_gpus = n_gpus;
-}
-
 void agent_mig_planned(struct agent_mig *mig, const struct plan *plan)
 {
         bool was_withdrawn;
 
         if (!mig)
                 return;
-        note_gpus(mig, plan->inventory->n_gpus);
+        /* A GPU that comes, or comes back, may be one that the configuration means. One that goes changes nothing. */
+        mig->has_more_gpus |= mig_run_note_gpus(mig->run, plan->inventory->n_gpus);
         was_withdrawn = mig->withdrawn_ms;
         mig->plan = plan;
         if (!is_withdrawn(mig))

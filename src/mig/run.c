@@ -26,7 +26,7 @@ struct mig_run {
         uv_timer_t timer;
         struct filewatch *filewatch; /* NULL: there is no file, or it cannot be watched */
         size_t most_gpus;            /* that were ever seen */
-        size_t n_planned;            /* GPUs that the last plan saw; SIZE_MAX: none was read */
+        size_t n_gpus;               /* at the last look, the owner's or a plan's; SIZE_MAX: there was none */
         uint64_t steps;              /* so far: a callback may have taken further ones */
         const char *mode_change;     /* of the next apply */
         char why_reboot[MIG_REASON_SIZE];
@@ -104,7 +104,6 @@ static bool has_all_gpus(struct mig_run *run)
 {
         size_t n_seen = run->next.n_seen;
 
-        run->n_planned = n_seen;
         (void)mig_run_note_gpus(run, n_seen);
         if (n_seen == run->most_gpus)
                 return true;
@@ -349,8 +348,11 @@ void mig_run_set_first_state(struct mig_run *run, enum mig_state state)
 
 bool mig_run_note_gpus(struct mig_run *run, size_t n_gpus)
 {
+        const bool are_more = n_gpus > run->n_gpus;
+
+        run->n_gpus = n_gpus;
         run->most_gpus = MAX(run->most_gpus, n_gpus);
-        return n_gpus > run->n_planned;
+        return are_more;
 }
 
 void mig_run_event(struct mig_run *run, enum mig_event event, const char *reason)
@@ -416,7 +418,7 @@ struct mig_run *mig_run_new(const struct mig_run_options *options)
 
         copy_options(run, options);
         run->mode_change = run->options.mode_change;
-        run->n_planned = SIZE_MAX;
+        run->n_gpus = SIZE_MAX;
         run->record = xasprintf("%s/" MIG_RUN_RECORD_NAME, options->state_directory);
         run->manager.may_reboot = options->may_reboot;
         run->handover = run->next = (struct mig_handover){.config = "", .text = "", .reason = ""};
