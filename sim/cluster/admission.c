@@ -190,7 +190,7 @@ static unsigned int check_pairs(const json_t *pairs, const char *what, bool are_
         return 0;
 }
 
-/* An event stands in the namespace of its object, and that of an object without one in "default". */
+/* An event is in the namespace of its object; in "default" if the object has none. */
 static unsigned int check_event(const struct address *address, const json_t *object, struct error *err)
 {
         const char *of = text_of(json_object_get(object, "involvedObject"), "namespace");

@@ -104,8 +104,8 @@ static void note_stranger(struct mps_run *run, const struct error *err)
 }
 
 /*
- * The process that holds the lock, if it is a control daemon of this node, with settings that are guessed, or without a
- * name where they cannot be; PID 0: nobody, or a process whose lock does not count, since the file is created anew
+ * The process that holds the lock, if it is a control daemon of this node. Its settings are guessed; their name is NULL
+ * if that is not possible. PID 0: nobody holds it, or a process whose lock is ignored, since the file is created again
  * before the start. |*ret_blocked|: it is a privileged process, perhaps NVIDIA's daemon; only the admin may end it.
  */
 static void find_by_lock(
