@@ -154,6 +154,15 @@ int file_write_durable(const char *path, const void *content, size_t size, struc
         return 0;
 }
 
+bool file_is_at_both(const char *a, const char *b)
+{
+        struct stat first;
+        struct stat second;
+
+        return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+               first.st_ino == second.st_ino;
+}
+
 int file_make_folder(const char *path, struct error *err)
 {
         _free_ char *part = xstrdup(path);

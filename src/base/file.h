@@ -1,6 +1,7 @@
 /* Whole files: read with a limit, written so that a reader sees either the old or the new content. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -14,6 +15,9 @@ char *file_folder(const char *path);
 
 /* The part after the last slash; points into |path|. */
 const char *file_base_name(const char *path);
+
+/* Both paths lead to the same file or folder: device and inode are equal. */
+bool file_is_at_both(const char *a, const char *b);
 
 /* Creates the folder |path| and its parents as far as they are missing, with mode 0755. */
 int file_make_folder(const char *path, struct error *err) MUST_USE;

@@ -169,13 +169,10 @@ void identity_kill(int pidfd)
 
 static bool has_executable(pid_t pid, const char *program)
 {
-        struct stat wanted;
-        struct stat found;
         char path[64];
 
         snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-        return stat(program, &wanted) == 0 && stat(path, &found) == 0 && wanted.st_dev == found.st_dev &&
-               wanted.st_ino == found.st_ino;
+        return file_is_at_both(program, path);
 }
 
 /* It has CAP_SYS_ADMIN outside any user namespace of its own. */
@@ -228,11 +225,8 @@ enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint6
 static bool has_root(pid_t pid, const char *root)
 {
         _free_ char *path = xasprintf("/proc/%d/root%s", (int)pid, root);
-        struct stat its;
-        struct stat ours;
 
-        return stat(path, &its) == 0 && stat(root, &ours) == 0 && its.st_dev == ours.st_dev &&
-               its.st_ino == ours.st_ino;
+        return file_is_at_both(path, root);
 }
 
 /* Its first argument is -f, which makes the program a daemon. */

@@ -153,10 +153,8 @@ int mps_shm_enter(const char *path, const char *pipe, struct error *err)
 bool mps_shm_is_of(pid_t pid, const char *path)
 {
         _free_ char *theirs = xasprintf("/proc/%d/root/dev/shm", (int)pid);
-        struct stat a;
-        struct stat b;
 
-        return stat(theirs, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+        return file_is_at_both(theirs, path);
 }
 
 static bool has_as_shm(const char *mountinfo, dev_t device)

@@ -150,6 +150,25 @@ static void test_a_folder_is_made_with_all_that_it_is_in(void **state)
         assert_int_equal(rmdir(inner), 0);
 }
 
+static void test_two_paths_may_lead_to_one_file(void **state)
+{
+        _free_ char *path = xasprintf("%s/f", (char *)*state);
+        _free_ char *link = xasprintf("%s/link", (char *)*state);
+        _free_ char *other = xasprintf("%s/other", (char *)*state);
+        struct error err;
+
+        assert_ok(file_write(path, "", 0, &err), &err);
+        assert_false(file_is_at_both(path, link));
+        assert_int_equal(symlink(path, link), 0);
+        assert_true(file_is_at_both(path, link));
+        assert_ok(file_write(other, "", 0, &err), &err);
+        assert_false(file_is_at_both(path, other));
+        unlink(path);
+        assert_false(file_is_at_both(path, link));
+        unlink(link);
+        unlink(other);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -160,6 +179,7 @@ int main(void)
                 cmocka_unit_test(test_a_missing_file_is_named),
                 cmocka_unit_test(test_each_path_has_a_folder),
                 cmocka_unit_test(test_a_folder_is_made_with_all_that_it_is_in),
+                cmocka_unit_test(test_two_paths_may_lead_to_one_file),
         };
 
         return cmocka_run_group_tests(tests, make_folder, remove_folder);
