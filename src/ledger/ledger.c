@@ -131,14 +131,6 @@ static void keep_changed(struct ledger *ledger, const struct ledger_resource *pr
                                 ledger->shared[i].changed = true;
 }
 
-static const struct mps_daemon_wanted *find_daemon(const struct mps_wanted *wanted, const char *name)
-{
-        for (size_t i = 0; i < wanted->n_daemons; i++)
-                if (strcmp(wanted->daemons[i].name, name) == 0)
-                        return &wanted->daemons[i];
-        return NULL;
-}
-
 /* It runs with just these settings, so that the supervisor will let it be. */
 static bool runs_already(const struct ledger *ledger, const struct mps_daemon_wanted *daemon)
 {
@@ -152,7 +144,7 @@ static void add_renewed(
         struct ledger *ledger, const struct mps_daemon_wanted *daemon, const struct mps_daemon_wanted *lacked_by)
 {
         for (size_t i = 0; i < daemon->n_units; i++)
-                if (!lacked_by || !mps_daemon_has(lacked_by, daemon->units[i].uuid))
+                if (!lacked_by || !mps_daemon_unit(lacked_by, daemon->units[i].uuid))
                         map_add(&ledger->renewed, arena_strdup(&ledger->renewed_arena, daemon->units[i].uuid), ledger);
 }
 
@@ -170,14 +162,14 @@ static void note_renewed(struct ledger *ledger, const struct mps_wanted *wanted)
         }
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
-                const struct mps_daemon_wanted *old = find_daemon(&ledger->wanted, daemon->name);
+                const struct mps_daemon_wanted *old = mps_wanted_find(&ledger->wanted, daemon->name);
 
                 if (!runs_already(ledger, daemon))
                         add_renewed(ledger, daemon, old && mps_daemon_serves(old, daemon) ? old : NULL);
         }
         /* One that ends is not ready, either, should it be wanted again at once. */
         for (size_t i = 0; i < ledger->wanted.n_daemons; i++)
-                if (!find_daemon(wanted, ledger->wanted.daemons[i].name))
+                if (!mps_wanted_find(wanted, ledger->wanted.daemons[i].name))
                         add_renewed(ledger, &ledger->wanted.daemons[i], NULL);
         ledger->generation++;
 }
@@ -204,7 +196,7 @@ static bool wants_same(const struct ledger *ledger, const struct mps_wanted *wan
         if (wanted->n_daemons != ledger->wanted.n_daemons)
                 return false;
         for (size_t i = 0; i < wanted->n_daemons; i++) {
-                const struct mps_daemon_wanted *old = find_daemon(&ledger->wanted, wanted->daemons[i].name);
+                const struct mps_daemon_wanted *old = mps_wanted_find(&ledger->wanted, wanted->daemons[i].name);
 
                 if (!old || !mps_daemon_is_same(old, &wanted->daemons[i]))
                         return false;

@@ -239,7 +239,7 @@ void mps_wanted_of(struct mps_wanted *ret, struct arena *arena, const struct pla
 static bool has_unit(const struct mps_wanted *wanted, const char *uuid)
 {
         for (size_t i = 0; i < wanted->n_daemons; i++)
-                if (mps_daemon_has(&wanted->daemons[i], uuid))
+                if (mps_daemon_unit(&wanted->daemons[i], uuid))
                         return true;
         return false;
 }
@@ -339,7 +339,15 @@ bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daem
         return true;
 }
 
-static const struct mps_unit *find_unit(const struct mps_daemon_wanted *daemon, const char *uuid)
+const struct mps_daemon_wanted *mps_wanted_find(const struct mps_wanted *wanted, const char *name)
+{
+        for (size_t i = 0; i < wanted->n_daemons; i++)
+                if (strcmp(wanted->daemons[i].name, name) == 0)
+                        return &wanted->daemons[i];
+        return NULL;
+}
+
+const struct mps_unit *mps_daemon_unit(const struct mps_daemon_wanted *daemon, const char *uuid)
 {
         for (size_t i = 0; i < daemon->n_units; i++)
                 if (strcmp(daemon->units[i].uuid, uuid) == 0)
@@ -351,7 +359,7 @@ static const struct mps_unit *find_unit(const struct mps_daemon_wanted *daemon, 
 static bool are_units_in(const struct mps_daemon_wanted *daemon, const struct mps_daemon_wanted *other)
 {
         for (size_t i = 0; i < daemon->n_units; i++) {
-                const struct mps_unit *unit = find_unit(other, daemon->units[i].uuid);
+                const struct mps_unit *unit = mps_daemon_unit(other, daemon->units[i].uuid);
                 bool is_away = false;
 
                 for (size_t j = 0; !unit && !is_away && j < other->n_away; j++)
@@ -367,15 +375,10 @@ bool mps_daemon_serves(const struct mps_daemon_wanted *started, const struct mps
         return is_same_but_for_units(started, wanted) && are_units_in(started, wanted) && are_units_in(wanted, started);
 }
 
-bool mps_daemon_has(const struct mps_daemon_wanted *daemon, const char *unit)
-{
-        return find_unit(daemon, unit) != NULL;
-}
-
 const char *mps_daemon_lacks(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted)
 {
         for (size_t i = 0; i < wanted->n_units; i++)
-                if (!mps_daemon_has(started, wanted->units[i].uuid))
+                if (!mps_daemon_unit(started, wanted->units[i].uuid))
                         return wanted->units[i].uuid;
         return NULL;
 }

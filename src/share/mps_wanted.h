@@ -113,8 +113,11 @@ bool mps_daemon_is_same(const struct mps_daemon_wanted *a, const struct mps_daem
  */
 bool mps_daemon_serves(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted);
 
-/* |unit| is one of its units, by UUID, and not away. */
-bool mps_daemon_has(const struct mps_daemon_wanted *daemon, const char *unit);
+/* The one of that name; NULL: none. */
+const struct mps_daemon_wanted *mps_wanted_find(const struct mps_wanted *wanted, const char *name);
+
+/* The unit of that UUID; NULL: it is none of the daemon's, or is away. */
+const struct mps_unit *mps_daemon_unit(const struct mps_daemon_wanted *daemon, const char *uuid);
 
 /* The first unit of |wanted| that |started| does not have, or NULL: it is taken in when there are no clients. */
 const char *mps_daemon_lacks(const struct mps_daemon_wanted *started, const struct mps_daemon_wanted *wanted);

@@ -34,10 +34,7 @@ const struct mps_daemon_wanted *mps_run_settings(const struct mps_run *run)
 
 bool mps_run_holds(const struct mps_run *run, const char *uuid)
 {
-        for (size_t i = 0; run->launch && i < run->started.n_units; i++)
-                if (strcmp(run->started.units[i].uuid, uuid) == 0)
-                        return true;
-        return false;
+        return run->launch && mps_daemon_unit(&run->started, uuid);
 }
 
 bool mps_run_record(const struct mps_run *run, struct mps_record_daemon *ret)

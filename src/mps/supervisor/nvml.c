@@ -51,15 +51,10 @@ int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *dat
 
 static bool is_mode_needed(const struct mps_supervisor *supervisor, const char *uuid)
 {
-        for (size_t i = 0; i < supervisor->n_runs; i++) {
-                const struct mps_daemon_wanted *settings = mps_run_settings(supervisor->runs[i]);
-
-                if (mps_run_is_gone(supervisor->runs[i]))
-                        continue;
-                for (size_t j = 0; j < settings->n_units; j++)
-                        if (strcmp(settings->units[j].uuid, uuid) == 0)
-                                return true;
-        }
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                if (!mps_run_is_gone(supervisor->runs[i]) &&
+                        mps_daemon_unit(mps_run_settings(supervisor->runs[i]), uuid))
+                        return true;
         return false;
 }
 

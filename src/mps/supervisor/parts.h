@@ -74,7 +74,6 @@ struct mps_run *supervisor_find(const struct mps_supervisor *supervisor, const c
 /* As mps_run_new(). */
 int supervisor_add_run(struct mps_supervisor *supervisor, const char *name, const struct mps_record_daemon *recorded,
         struct mps_run **ret, struct error *err) MUST_USE;
-const struct mps_daemon_wanted *supervisor_find_wanted(const struct mps_wanted *wanted, const char *name);
 void supervisor_keep_wanted(struct mps_supervisor *supervisor, const struct mps_wanted *wanted);
 /* The status has changed; with |is_record| the record, too. */
 void supervisor_note(struct mps_supervisor *supervisor, bool is_record);

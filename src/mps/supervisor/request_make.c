@@ -16,12 +16,7 @@
 
 static const struct mps_unit *find_unit(const struct mps_run *run, const char *uuid)
 {
-        const struct mps_daemon_wanted *settings = mps_run_settings(run);
-
-        for (size_t i = 0; i < settings->n_units; i++)
-                if (strcmp(settings->units[i].uuid, uuid) == 0)
-                        return &settings->units[i];
-        return NULL;
+        return mps_daemon_unit(mps_run_settings(run), uuid);
 }
 
 static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)

@@ -32,7 +32,7 @@ static void adopt_one_left(const struct identity_found *found, void *data)
                         LOG_ERR(&err));
                 return;
         }
-        mps_run_adopt(run, supervisor_find_wanted(left->wanted, found->name));
+        mps_run_adopt(run, mps_wanted_find(left->wanted, found->name));
 }
 
 void supervisor_adopt_left(struct mps_supervisor *supervisor, const struct mps_wanted *wanted)
@@ -56,7 +56,7 @@ static void adopt_what_ends(struct mps_supervisor *supervisor, const struct mps_
 {
         for (size_t i = 0; i < record->n_daemons; i++) {
                 const struct mps_daemon_wanted *settings = &record->daemons[i].settings;
-                const struct mps_daemon_wanted *wanted = supervisor_find_wanted(&record->wanted, settings->name);
+                const struct mps_daemon_wanted *wanted = mps_wanted_find(&record->wanted, settings->name);
                 struct mps_run *run = supervisor_find(supervisor, settings->name);
 
                 if (run && !(wanted && mps_daemon_serves(settings, wanted)))
@@ -99,7 +99,7 @@ void supervisor_restore(struct mps_supervisor *supervisor)
                         mps_run_want(run, wanted);
         }
         for (size_t i = 0; i < supervisor->n_runs; i++)
-                if (!supervisor_find_wanted(&record.wanted, mps_run_name(supervisor->runs[i])))
+                if (!mps_wanted_find(&record.wanted, mps_run_name(supervisor->runs[i])))
                         mps_run_drop(supervisor->runs[i]);
         mps_record_done(&record);
         supervisor->is_restoring = false;

@@ -253,20 +253,12 @@ int supervisor_add_run(struct mps_supervisor *supervisor, const char *name, cons
         return 0;
 }
 
-const struct mps_daemon_wanted *supervisor_find_wanted(const struct mps_wanted *wanted, const char *name)
-{
-        for (size_t i = 0; i < wanted->n_daemons; i++)
-                if (strcmp(wanted->daemons[i].name, name) == 0)
-                        return &wanted->daemons[i];
-        return NULL;
-}
-
 static int check_wanted(const struct mps_supervisor *supervisor, const struct mps_wanted *wanted, struct error *err)
 {
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 const struct mps_daemon_wanted *daemon = &wanted->daemons[i];
 
-                if (supervisor_find_wanted(wanted, daemon->name) != daemon)
+                if (mps_wanted_find(wanted, daemon->name) != daemon)
                         return error_set(err, ERROR_INVALID, "MPS daemon '%s' is wanted twice", daemon->name);
                 if (daemon->n_units == 0)
                         return error_set(err, ERROR_INVALID, "MPS daemon '%s' has no unit", daemon->name);
@@ -299,7 +291,7 @@ int mps_supervisor_apply(
         supervisor->generation = generation;
         wanted = &supervisor->wanted;
         for (size_t i = 0; i < supervisor->n_runs; i++) /* end the others first, so that their units become free */
-                if (!supervisor_find_wanted(wanted, mps_run_name(supervisor->runs[i])))
+                if (!mps_wanted_find(wanted, mps_run_name(supervisor->runs[i])))
                         mps_run_drop(supervisor->runs[i]);
         supervisor_adopt_left(supervisor, wanted);
         for (size_t i = 0; i < wanted->n_daemons; i++) {
