@@ -18,14 +18,18 @@ struct arena_chunk {
         _Alignas(16) char bytes[];
 };
 
+void alloc_fail(void)
+{
+        static const char text[] = "out of memory\n";
+
+        (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+        abort();
+}
+
 static void *alloc_check(void *pointer)
 {
-        if (!pointer) {
-                static const char text[] = "out of memory\n";
-
-                (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-                abort();
-        }
+        if (!pointer)
+                alloc_fail();
         return pointer;
 }
 

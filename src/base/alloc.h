@@ -15,6 +15,9 @@
 
 #include "base/macro.h"
 
+/* Says so on the standard error, and aborts. Also for what fails only where memory is short. */
+void alloc_fail(void) __attribute__((noreturn));
+
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size); /* zeroed; aborts on overflow too */
 void *xrealloc(void *pointer, size_t size);

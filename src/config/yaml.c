@@ -497,7 +497,7 @@ int yaml_load(struct yaml **ret, const char *name, const char *text, size_t size
         if (check_directives(yaml, utf8.at, utf8.size, err) < 0)
                 return -1;
         if (!yaml_parser_initialize(&loader.parser))
-                abort(); /* out of memory */
+                alloc_fail();
         yaml_parser_set_encoding(&loader.parser, YAML_UTF8_ENCODING);
         yaml_parser_set_input_string(&loader.parser, (const unsigned char *)utf8.at, utf8.size);
         r = load_document(&loader);

@@ -5,6 +5,8 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
+#include "base/alloc.h"
+
 uint64_t call_trace_now_ms(void)
 {
         struct timespec now;
@@ -22,7 +24,7 @@ void call_trace_init(struct call_trace *trace, int timer, uint64_t limit_ms, voi
                 .data = data,
         };
         if (uv_mutex_init(&trace->lock) < 0)
-                abort(); /* glibc fails here only if memory is short */
+                alloc_fail(); /* of glibc */
 }
 
 void call_trace_done(struct call_trace *trace)

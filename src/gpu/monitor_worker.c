@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
 #define RETRY_MAX_MS 30000U
 #define FIXED_MS (UINT64_C(24) * 3600 * 1000) /* between two checks of a machine where nothing is watched */
 #define STEADY_MS 30000U /* after a watch that lasted this long, the next search starts with the first back-off */
@@ -358,7 +360,7 @@ int worker_new(struct worker **ret, const struct worker_options *options, struct
         int result;
 
         if (uv_mutex_init(&worker->lock) < 0 || uv_cond_init(&worker->wake) < 0)
-                abort(); /* glibc fails here only if memory is short */
+                alloc_fail(); /* of glibc */
         atomic_init(&worker->references, 2);
         worker->async = options->async;
         worker->retry_ms = options->retry_ms;

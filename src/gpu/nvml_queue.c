@@ -128,6 +128,16 @@ static void nvml_queue_run(void *argument)
 
 /* ---- the loop ---- */
 
+static void queue_free(struct nvml_queue *queue)
+{
+        call_trace_done(&queue->trace);
+        uv_cond_destroy(&queue->wake);
+        uv_mutex_destroy(&queue->lock);
+        free(queue->library);
+        free(queue->driver_root);
+        free(queue);
+}
+
 static void on_nvml_queue_handle_closed(uv_handle_t *handle)
 {
         struct nvml_queue *queue = handle->data;
@@ -140,12 +150,7 @@ static void on_nvml_queue_handle_closed(uv_handle_t *handle)
         close(queue->timer);
         if (!is_left) {
                 uv_thread_join(&queue->thread);
-                call_trace_done(&queue->trace);
-                uv_cond_destroy(&queue->wake);
-                uv_mutex_destroy(&queue->lock);
-                free(queue->library);
-                free(queue->driver_root);
-                free(queue);
+                queue_free(queue);
         }
         closed(is_left, data);
 }
@@ -241,38 +246,66 @@ static void on_async(uv_async_t *async)
                 close_handles(queue);
 }
 
-int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library, const char *driver_root,
-        uint64_t hang_ms, struct error *err)
+static int open_handles(struct nvml_queue *queue, uv_loop_t *loop)
 {
-        struct nvml_queue *queue = xcalloc(1, sizeof(*queue));
-        int rc;
+        int rc = uv_async_init(loop, &queue->async, on_async);
 
-        queue->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-        rc = queue->timer < 0 ? -errno : uv_async_init(loop, &queue->async, on_async);
-        if (rc < 0) {
-                if (queue->timer >= 0)
-                        close(queue->timer);
-                free(queue);
-                return error_errno(err, -rc, "prepare the thread for NVML");
-        }
+        if (rc < 0)
+                return rc;
         uv_timer_init(loop, &queue->patience);
         if (uv_poll_init(loop, &queue->poll, queue->timer) < 0 ||
                 uv_poll_start(&queue->poll, UV_READABLE, on_nvml_queue_timer) < 0)
-                abort(); /* a descriptor that epoll always accepts; handled like out of memory */
+                alloc_fail(); /* epoll accepts each timer */
         queue->async.data = queue->patience.data = queue->poll.data = queue;
         queue->open_handles = 3;
-        call_trace_init(&queue->trace, queue->timer, hang_ms, on_nvml_queue_call_ended, queue);
-        uv_mutex_init(&queue->lock);
-        uv_cond_init(&queue->wake);
+        uv_unref((uv_handle_t *)&queue->async);
+        uv_unref((uv_handle_t *)&queue->poll);
+        return 0;
+}
+
+/* The thread waits for the lock until there are the handles that it uses. */
+static int begin(struct nvml_queue *queue, uv_loop_t *loop)
+{
+        int rc;
+
+        uv_mutex_lock(&queue->lock);
+        rc = uv_thread_create(&queue->thread, nvml_queue_run, queue);
+        if (rc < 0) {
+                uv_mutex_unlock(&queue->lock);
+                return rc;
+        }
+        rc = open_handles(queue, loop);
+        queue->stop = queue->is_left = rc < 0;
+        uv_mutex_unlock(&queue->lock);
+        if (rc < 0)
+                uv_thread_join(&queue->thread);
+        return rc;
+}
+
+int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library, const char *driver_root,
+        uint64_t hang_ms, struct error *err)
+{
+        _close_ int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        struct nvml_queue *queue;
+        int rc;
+
+        if (timer < 0)
+                return error_errno(err, errno, "prepare the thread for NVML");
+        queue = xcalloc(1, sizeof(*queue));
+        queue->timer = timer;
+        call_trace_init(&queue->trace, timer, hang_ms, on_nvml_queue_call_ended, queue);
+        if (uv_mutex_init(&queue->lock) < 0 || uv_cond_init(&queue->wake) < 0)
+                alloc_fail(); /* of glibc */
         list_init(&queue->waiting);
         list_init(&queue->finished);
         queue->library = xstrdup(library ? library : "");
         queue->driver_root = xstrdup(driver_root ? driver_root : "");
-        rc = uv_thread_create(&queue->thread, nvml_queue_run, queue);
-        if (rc < 0)
-                abort(); /* handled like out of memory */
-        uv_unref((uv_handle_t *)&queue->async);
-        uv_unref((uv_handle_t *)&queue->poll);
+        rc = begin(queue, loop);
+        if (rc < 0) {
+                queue_free(queue);
+                return error_errno(err, -rc, "start the thread for NVML");
+        }
+        TAKE_FD(timer);
         *ret = queue;
         return 0;
 }

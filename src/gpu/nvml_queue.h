@@ -31,7 +31,7 @@ struct nvml_job {
 
 struct nvml_queue;
 
-/* |library| and |driver_root| as in nvml_open(); |hang_ms| 0: CALL_LIMIT_MS. */
+/* |library| and |driver_root| as in nvml_open(); |hang_ms| 0: CALL_LIMIT_MS. Fails where no thread can be started. */
 int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library, const char *driver_root,
         uint64_t hang_ms, struct error *err) MUST_USE;
 void nvml_queue_add(struct nvml_queue *queue, struct nvml_job *job);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "mig/profile_text.h"
 #include "mig/record_plan.h"
@@ -27,7 +28,7 @@ static void PRINTF_LIKE(2, 3) change_report(const struct work *work, const char 
                 return;
         va_start(args, format);
         if (vasprintf(&text, format, args) < 0)
-                abort();
+                alloc_fail();
         va_end(args);
         work->change->options->report(text, work->change->options->data);
 }

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "io/loop.h"
 #include "gpu/nvml_queue.h"
@@ -110,6 +112,26 @@ static void test_a_call_that_does_not_return_is_named_until_it_does(void **state
         wait_hang(fixture, false);
 }
 
+static void test_a_thread_that_cannot_be_started_is_an_error(void **state)
+{
+        struct fixture *fixture = *state;
+        struct rlimit before;
+        struct rlimit beyond;
+        struct nvml_queue *queue;
+        struct error err;
+        int rc;
+
+        assert_int_equal(getrlimit(RLIMIT_STACK, &before), 0);
+        beyond = before;
+        beyond.rlim_cur = (rlim_t)1 << 48; /* no process has that much address space */
+        if (setrlimit(RLIMIT_STACK, &beyond) < 0)
+                skip();
+        rc = nvml_queue_new(&queue, &fixture->loop, scenario_library(), "", 100, &err);
+        assert_int_equal(setrlimit(RLIMIT_STACK, &before), 0);
+        assert_int_equal(rc, -1);
+        assert_non_null(strstr(err.text, "start the thread for NVML"));
+}
+
 static void test_a_start_that_does_not_return_is_named_as_well(void **state)
 {
         struct fixture *fixture = *state;
@@ -169,6 +191,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(
                         test_a_call_that_does_not_return_is_named_until_it_does, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_a_thread_that_cannot_be_started_is_an_error, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_a_start_that_does_not_return_is_named_as_well, setup, teardown),
                 cmocka_unit_test_setup_teardown(
                         test_nvml_is_closed_when_nothing_is_asked_and_opened_for_the_next_job, setup, teardown),
