@@ -279,8 +279,8 @@ class Kubelet:
             self.changed.notify_all()
         if self.opens_stream:
             thread = threading.Thread(target=self._watch, args=(plugin, stopping), daemon=True)
+            thread.start()  # first: stop() joins what is listed
             self._threads.append(thread)
-            thread.start()
         stopping.wait(self.answer_delay)
         return pb.Empty()
 
