@@ -1,7 +1,11 @@
 /* The one binary: the name in argv[0], or the first argument, selects the command. */
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
+#include "base/alloc.h"
 #include "cmd/commands.h"
 
 static void print_help(FILE *to)
@@ -36,6 +40,13 @@ static int help(int argc, char **argv)
         return command->run(argc > 2 ? 3 : 2, words);
 }
 
+/* As everywhere (base/alloc.h): jansson would go on with an object that lacks members, and libuv ends without a word. */
+static void abort_without_memory(void)
+{
+        json_set_alloc_funcs(xmalloc, free);
+        uv_replace_allocator(xmalloc, xrealloc, xcalloc, free);
+}
+
 int main(int argc, char **argv)
 {
         const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
@@ -44,6 +55,7 @@ int main(int argc, char **argv)
         const struct command *command = command_find(command_table, name);
         const struct command *named = word ? command_find(command_table, word) : NULL;
 
+        abort_without_memory();
         /*
          * NVIDIA's plugin knows no words. It is the image's entry point, so that `docker run IMAGE demo` is `warpshare
          * demo`.

@@ -167,6 +167,8 @@ static int next_event(struct loader *loader, yaml_event_t *event)
 
         if (yaml_parser_parse(&loader->parser, event))
                 return 0;
+        if (parser->error == YAML_MEMORY_ERROR)
+                alloc_fail();
         if (parser->error == YAML_READER_ERROR)
                 return yaml_fail(loader->yaml, 0, loader->err, "byte %zu: %s", parser->problem_offset, parser->problem);
         return yaml_fail(loader->yaml, (int)parser->problem_mark.line + 1, loader->err, "%s%s%s",
