@@ -397,16 +397,36 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
         return 0;
 }
 
-void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*closed)(void *data), void *data)
+static void begin_to_close(struct rpc_server *server, void (*closed)(void *data), void *data)
 {
         assert(!server->is_closing);
         server->is_closing = true;
         server->closed = closed;
         server->data = data;
-        server->grace_ms = rpc_link_now(server->loop) + (int64_t)MIN(grace_ms, INT32_MAX);
-        remove_socket(server);
         uv_close((uv_handle_t *)&server->listener, on_server_handle_closed);
         close(server->fd);
+}
+
+void rpc_server_leave(struct rpc_server *server, void (*closed)(void *data), void *data)
+{
+        begin_to_close(server, closed, data);
+        LIST_FOR_EACH(in_server, &server->connections) {
+                struct rpc_link *link = &connection_of(in_server)->link;
+
+                if (link->is_closing)
+                        continue;
+                rpc_session_give_back(link->session);
+                rpc_link_flush(link);
+                rpc_link_close(link);
+        }
+        close_timer_if_last(server);
+}
+
+void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*closed)(void *data), void *data)
+{
+        begin_to_close(server, closed, data);
+        server->grace_ms = rpc_link_now(server->loop) + (int64_t)MIN(grace_ms, INT32_MAX);
+        remove_socket(server);
         LIST_FOR_EACH(in_server, &server->connections) {
                 struct rpc_link *link = &connection_of(in_server)->link;
 

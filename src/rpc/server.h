@@ -39,6 +39,12 @@ int rpc_server_new(struct rpc_server **ret, uv_loop_t *loop, const char *path, c
  */
 void rpc_server_close(struct rpc_server *server, uint64_t grace_ms, void (*closed)(void *data), void *data);
 
+/*
+ * Stops where another server goes on in its place: ends each connection so that its client makes open calls anew
+ * (rpc_session_give_back()), and leaves what is at the path. |closed| as above.
+ */
+void rpc_server_leave(struct rpc_server *server, void (*closed)(void *data), void *data);
+
 const char *rpc_server_path(const struct rpc_server *server);
 
 /* False when the socket file is gone or was replaced: nobody can reach this server any more. */

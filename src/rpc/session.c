@@ -489,6 +489,16 @@ void rpc_session_drain(struct rpc_session *session)
         rpc_session_wake(session);
 }
 
+void rpc_session_give_back(struct rpc_session *session)
+{
+        int32_t last = nghttp2_session_get_last_proc_stream_id(session->http2);
+
+        LIST_FOR_EACH(link, &session->calls)
+                last = MIN(last, container_of(link, struct rpc_call, link)->stream_id - 2); /* a client's are odd */
+        nghttp2_session_terminate_session2(session->http2, MAX(last, 0), NGHTTP2_NO_ERROR);
+        rpc_session_wake(session);
+}
+
 bool rpc_session_is_finished(struct rpc_session *session)
 {
         if (nghttp2_session_want_write(session->http2))

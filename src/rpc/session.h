@@ -127,6 +127,12 @@ void rpc_session_expire(struct rpc_session *session, int64_t now_ms);
  */
 void rpc_session_drain(struct rpc_session *session);
 
+/*
+ * Server: the connection ends. GOAWAY says that no call that is open has begun, so its client may make it elsewhere
+ * (RFC 9113 6.8), and grpc-go does so by itself. To be called only where the calls that are open have left nothing.
+ */
+void rpc_session_give_back(struct rpc_session *session);
+
 /* True when nothing is left to read or to send for: the connection can be closed. */
 bool rpc_session_is_finished(struct rpc_session *session);
 

@@ -295,6 +295,7 @@ static void note_frame(struct peer *peer, uint8_t type, uint8_t flags, const uin
                 break;
         case NGHTTP2_GOAWAY:
                 peer->goaways++;
+                peer->goaway_last = read_u32(payload);
                 peer->goaway_code = read_u32(payload + 4);
                 break;
         default:

@@ -78,6 +78,7 @@ struct peer {
         uint32_t reset_code;
         unsigned int goaways;
         uint32_t goaway_code;
+        uint32_t goaway_last; /* stream */
         unsigned int answers; /* streams ended by a header list */
         char http_status[8];
         char grpc_status[8];

@@ -355,6 +355,41 @@ static void test_draining_serves_what_is_open_and_on_the_way(void **state UNUSED
         pair_done(&pair);
 }
 
+static void test_given_back_is_what_has_no_answer(void **state UNUSED)
+{
+        static const uint8_t empty[5] = {0}; /* a message */
+        static const struct {
+                const char *paths[4]; /* of the streams 1, 3, 5 … */
+                uint32_t last;        /* that the client has to take for begun */
+        } rows[] = {
+                {{NULL}, 0}, {{"/t.T/Echo"}, 1}, {{"/t.T/Hold"}, 0}, {{"/t.T/Echo", "/t.T/Hold", "/t.T/Hold"}, 1},
+                {{"/t.T/Hold", "/t.T/Echo"}, 0}, /* what was answered is over for the client, too */
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                struct bench bench = {0};
+                struct rpc_service service = bench_service(&bench);
+                struct rpc_session *session = rpc_session_new_server(&service);
+                struct peer peer;
+                struct error err;
+
+                peer_init(&peer);
+                peer_preface(&peer);
+                for (int32_t j = 0; rows[i].paths[j]; j++)
+                        peer_request(&peer, 2 * j + 1, rows[i].paths[j], empty, sizeof(empty));
+                assert_ok(peer_say(&peer, session, &err), &err);
+                peer_hear(&peer, session);
+                rpc_session_give_back(session);
+                peer_hear(&peer, session);
+                assert_int_equal(peer.goaways, 1);
+                assert_int_equal(peer.goaway_code, NGHTTP2_NO_ERROR);
+                assert_int_equal(peer.goaway_last, rows[i].last);
+                assert_true(rpc_session_is_finished(session));
+                rpc_session_free(session);
+                peer_done(&peer);
+        }
+}
+
 static void test_a_lost_connection_ends_every_call_with_the_reason(void **state UNUSED)
 {
         struct outcome open[3] = {0}, late = {0};
@@ -518,6 +553,7 @@ int main(void)
                 cmocka_unit_test(test_a_deadline_within_a_message_resets),
                 cmocka_unit_test(test_a_deadline_already_passed_ends_the_call_later),
                 cmocka_unit_test(test_draining_serves_what_is_open_and_on_the_way),
+                cmocka_unit_test(test_given_back_is_what_has_no_answer),
                 cmocka_unit_test(test_a_lost_connection_ends_every_call_with_the_reason),
                 cmocka_unit_test(test_more_calls_than_streams_wait_their_turn),
                 cmocka_unit_test(test_a_response_beyond_the_limit_is_refused),
