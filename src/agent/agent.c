@@ -85,7 +85,10 @@ void agent_stop(struct agent *agent, int status)
         uv_timer_start(&agent->deadline, on_agent_deadline, STOP_DEADLINE_MS, 0);
         agent_rollout_close(TAKE_PTR(agent->rollout));
         agent->mig = agent_mig_close(agent->mig);
-        dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
+        if (agent->restarting)
+                dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
+        else
+                dra_driver_hand_over(TAKE_PTR(agent->dra));
         plugins_close(agent->plugins, on_plugins_closed, agent);
         ledger_close(agent->ledger, on_holdings_closed, agent);
         agent->leaves_wait = gpu_monitor_leave(agent->monitor, on_monitor_closed, agent);

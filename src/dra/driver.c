@@ -6,9 +6,12 @@
 
 #include "base/log.h"
 #include "dra/options.h"
+#include "dra/sockets.h"
 #include "gpu/nvml_queue.h"
 
 #define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run, and for NVML's idle thread */
+/* An agent that waits goes on within milliseconds; on a machine that is much too busy it may take a second. */
+#define NEXT_INSTANCE_MS UINT64_C(2000)
 
 /* ---- publish devices ---- */
 
@@ -231,7 +234,7 @@ static void begin_preparing(struct dra_driver *driver, const char *folder)
 int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *options, struct error *err)
 {
         const struct config_dra *dra = &options->config->dra;
-        _free_ char *folder = dra_registration_directory(dra->plugins, dra->driver_name);
+        _free_ char *folder = dra_sockets_directory(dra->plugins, dra->driver_name);
         struct dra_driver *driver = driver_alloc(options, folder);
         const struct dra_publisher_options publisher = {
                 .loop = options->loop,
@@ -318,6 +321,16 @@ static void on_timer_closed(uv_handle_t *handle)
         dra_driver_free_if_closed(driver);
 }
 
+/* All but the sockets. */
+static void close_parts(struct dra_driver *driver)
+{
+        dra_driver_refuse_all(driver);
+        driver->is_closing = true;
+        driver->status = dra_status_sender_free(driver->status);
+        driver->publisher = dra_publisher_close(driver->publisher);
+        uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
+}
+
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data)
 {
         if (!driver) {
@@ -327,10 +340,15 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
         }
         driver->closed = closed;
         driver->closed_data = data;
-        dra_driver_refuse_all(driver);
-        driver->is_closing = true;
-        driver->status = dra_status_sender_free(driver->status);
-        driver->publisher = dra_publisher_close(driver->publisher);
-        uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
+        close_parts(driver);
         dra_registration_close(driver->registration, CLOSE_GRACE_MS, on_registration_closed, driver);
+}
+
+void dra_driver_hand_over(struct dra_driver *driver)
+{
+        if (!driver)
+                return;
+        dra_service_hold(driver->service);
+        close_parts(driver);
+        dra_registration_hand_over(driver->registration, NEXT_INSTANCE_MS, on_registration_closed, driver);
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "dra/booking.h"
 #include "dra/claim_cdi.h"
+#include "dra/sockets.h"
 #include "ledger/claims.h"
 
 static bool is_recorded(const char *uid, void *data)
@@ -60,7 +61,7 @@ int dra_driver_open_record(struct dra_driver *driver, const char *folder, struct
 
 bool dra_driver_is_needed(const struct config *config)
 {
-        _free_ char *folder = dra_registration_directory(config->dra.plugins, config->dra.driver_name);
+        _free_ char *folder = dra_sockets_directory(config->dra.plugins, config->dra.driver_name);
         _free_ char *path = xasprintf("%s/" DRA_RECORD_NAME, folder);
         _free_ char *boot_id = NULL;
         _cleanup_(dra_record_freep) struct dra_record *record = NULL;

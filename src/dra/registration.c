@@ -1,12 +1,8 @@
 #include "dra/registration.h"
 
 #include <assert.h>
-#include <dirent.h>
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include <pluginregistration.pb-c.h>
 
@@ -14,15 +10,13 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "dra/name.h"
+#include "dra/sockets.h"
 #include "io/dirwatch.h"
 #include "io/reach.h"
 #include "kube/object.h"
 #include "kubelet/protobuf.h"
 #include "rpc/server.h"
 
-#define FIRST_END "-reg.sock" /* "<driver>[-<instance>]-reg.sock" */
-#define SECOND_BEGIN "dra"    /* "dra[-<instance>].sock" */
-#define SECOND_END ".sock"
 #define POLL_MS UINT64_C(10000)
 #define RETRY_MS UINT64_C(10000)
 #define RETRY_MAX_MS UINT64_C(120000)
@@ -32,20 +26,17 @@
 
 struct dra_registration {
         struct dra_registration_options options;
-        char *driver;
-        char *registry;
-        char *directory; /* of |endpoint| */
-        char *registry_socket;
-        char *endpoint;
+        struct dra_sockets sockets;
         struct rpc_server *first; /* NULL: it does not listen yet */
         struct rpc_server *second;
         struct dirwatch *watches[2];
-        uv_timer_t retry;
+        uv_timer_t timer; /* until the next try, or while it hands over until it gives up */
         uint64_t pause_ms;
         char last_failure[sizeof(((struct error *)0)->text)];
         bool is_registered;
         bool is_closing;
-        unsigned int open; /* handles that are not closed: servers, also replaced ones, and the timer */
+        bool is_handing_over; /* as long as it waits for the next instance */
+        unsigned int open;    /* handles that are not closed: servers, also replaced ones, and the timer */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -77,8 +68,8 @@ static void handle_get_info(struct rpc_call *call, const uint8_t *message UNUSED
 
         pluginregistration__plugin_info__init(&info);
         info.type = type;
-        info.name = registration->driver;
-        info.endpoint = registration->endpoint;
+        info.name = registration->sockets.driver;
+        info.endpoint = registration->sockets.second;
         info.supported_versions = versions;
         info.n_supported_versions = ARRAY_SIZE(versions);
         finish_with(call, &info.base);
@@ -92,9 +83,9 @@ static void refused(struct dra_registration *registration, const char *reason)
 
         snprintf(registration->last_failure, sizeof(registration->last_failure), "%s", reason);
         registration->is_registered = false;
-        LOG_AT(level, "kubelet refused the DRA driver, will try again", LOG_STR("driver", registration->driver),
+        LOG_AT(level, "kubelet refused the DRA driver, will try again", LOG_STR("driver", registration->sockets.driver),
                 LOG_STR("error", registration->last_failure));
-        uv_timer_start(&registration->retry, on_retry, registration->pause_ms, 0);
+        uv_timer_start(&registration->timer, on_retry, registration->pause_ms, 0);
         registration->pause_ms = MIN(2 * registration->pause_ms, RETRY_MAX_MS);
 }
 
@@ -117,11 +108,12 @@ static void handle_notify(struct rpc_call *call, const uint8_t *message, size_t 
                 return;
         if (status->plugin_registered) {
                 LOG_AT(registration->is_registered ? LOG_DEBUG : LOG_INFO, "registered DRA driver with kubelet",
-                        LOG_STR("driver", registration->driver), LOG_STR("socket", registration->endpoint));
+                        LOG_STR("driver", registration->sockets.driver),
+                        LOG_STR("socket", registration->sockets.second));
                 registration->is_registered = true;
                 registration->last_failure[0] = '\0';
                 registration->pause_ms = registration->options.retry_ms;
-                uv_timer_stop(&registration->retry);
+                uv_timer_stop(&registration->timer);
         } else {
                 refused(registration, status->error[0] ? status->error : "no reason given");
         }
@@ -144,11 +136,7 @@ static void free_if_closed(struct dra_registration *registration)
 
         if (--registration->open > 0)
                 return;
-        free(registration->driver);
-        free(registration->registry);
-        free(registration->directory);
-        free(registration->registry_socket);
-        free(registration->endpoint);
+        dra_sockets_done(&registration->sockets);
         free(registration);
         if (closed)
                 closed(data);
@@ -166,7 +154,7 @@ static void report_failure(struct dra_registration *registration, const struct e
 
         snprintf(registration->last_failure, sizeof(registration->last_failure), "%s", err->text);
         LOG_AT(level, "DRA driver is not to be found by kubelet, will try again",
-                LOG_STR("driver", registration->driver), LOG_ERR(err));
+                LOG_STR("driver", registration->sockets.driver), LOG_ERR(err));
 }
 
 static bool is_there(const struct rpc_server *server)
@@ -201,8 +189,9 @@ static int make_sockets(struct dra_registration *registration, struct error *err
         if (!is_there(registration->second)) {
                 const struct rpc_server_options options = {.service = dra_service_rpc(registration->options.service)};
 
-                if (file_make_folder(registration->directory, err) < 0 ||
-                        serve_again(registration, &registration->second, registration->endpoint, &options, err) < 0)
+                if (file_make_folder(registration->sockets.directory, err) < 0 ||
+                        serve_again(registration, &registration->second, registration->sockets.second, &options, err) <
+                                0)
                         return -1;
         }
         if (!is_there(registration->first)) {
@@ -213,55 +202,10 @@ static int make_sockets(struct dra_registration *registration, struct error *err
                         .connections = 8};
 
                 registration->is_registered = false;
-                if (serve_again(registration, &registration->first, registration->registry_socket, &options, err) < 0)
+                if (serve_again(registration, &registration->first, registration->sockets.first, &options, err) < 0)
                         return -1;
         }
         return 0;
-}
-
-/* "<begin>[-<instance>]<end>". */
-static bool is_name_of_ours(const char *name, const char *begin, const char *end)
-{
-        size_t length = strlen(name);
-        size_t n_begin = strlen(begin);
-        size_t n_end = strlen(end);
-
-        return length >= n_begin + n_end && strncmp(name, begin, n_begin) == 0 &&
-               strcmp(name + length - n_end, end) == 0 && (length == n_begin + n_end || name[n_begin] == '-');
-}
-
-static void remove_if_stale(const char *path)
-{
-        struct stat status;
-        struct timespec now;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        if (lstat(path, &status) < 0 || !S_ISSOCK(status.st_mode) ||
-                status.st_mtim.tv_sec + DRA_REGISTRATION_STALE_S > now.tv_sec)
-                return;
-        if (reach_socket(path) != ECONNREFUSED)
-                return;
-        if (unlink(path) == 0)
-                log_info("removed the socket of an instance that is gone", LOG_STR("socket", path));
-}
-
-static void remove_stale_sockets(const char *directory, const char *begin, const char *end, const char *own)
-{
-        DIR *opened = opendir(directory);
-        const struct dirent *entry;
-
-        if (!opened)
-                return;
-        while ((entry = readdir(opened))) {
-                _free_ char *path = NULL;
-
-                if (!is_name_of_ours(entry->d_name, begin, end))
-                        continue;
-                path = xasprintf("%s/%s", directory, entry->d_name);
-                if (strcmp(path, own) != 0)
-                        remove_if_stale(path);
-        }
-        closedir(opened);
 }
 
 static void look(struct dra_registration *registration)
@@ -270,24 +214,30 @@ static void look(struct dra_registration *registration)
 
         if (make_sockets(registration, &err) < 0)
                 report_failure(registration, &err);
-        remove_stale_sockets(registration->registry, registration->driver, FIRST_END, registration->registry_socket);
-        remove_stale_sockets(registration->directory, SECOND_BEGIN, SECOND_END, registration->endpoint);
+        dra_sockets_tidy(&registration->sockets);
 }
+
+static void try_to_hand_over(struct dra_registration *registration);
 
 static void on_changed(void *data)
 {
-        look(data);
+        struct dra_registration *registration = data;
+
+        if (registration->is_handing_over)
+                try_to_hand_over(registration);
+        else
+                look(registration);
 }
 
 /* Creates the first socket again, because a new file is a new plugin for kubelet's watcher. */
 static void on_retry(uv_timer_t *timer)
 {
-        struct dra_registration *registration = container_of(timer, struct dra_registration, retry);
+        struct dra_registration *registration = container_of(timer, struct dra_registration, timer);
 
         if (registration->is_registered)
                 return;
         if (is_there(registration->first))
-                unlink(registration->registry_socket);
+                unlink(registration->sockets.first);
         look(registration);
 }
 
@@ -328,61 +278,39 @@ static int check_path(const char *path, struct error *err)
         return 0;
 }
 
-char *dra_registration_directory(const char *plugins, const char *driver)
-{
-        return xasprintf("%s/%s", plugins, driver);
-}
-
-bool dra_registration_is_first(const char *driver, const char *name)
-{
-        return is_name_of_ours(name, driver, FIRST_END);
-}
-
-bool dra_registration_is_second(const char *driver UNUSED, const char *name)
-{
-        return is_name_of_ours(name, SECOND_BEGIN, SECOND_END);
-}
-
 static void on_timer_closed(uv_handle_t *handle)
 {
-        free_if_closed(container_of((uv_timer_t *)(void *)handle, struct dra_registration, retry));
+        free_if_closed(container_of((uv_timer_t *)(void *)handle, struct dra_registration, timer));
 }
 
 int dra_registration_new(
         struct dra_registration **ret, const struct dra_registration_options *options, struct error *err)
 {
-        const char *dash = options->instance ? "-" : "";
-        const char *instance = options->instance ? options->instance : "";
         struct dra_registration *registration;
         bool is_watching;
 
-        if (check_driver(options->driver, err) < 0 || (options->instance && check_instance(instance, err) < 0))
+        if (check_driver(options->driver, err) < 0 || (options->instance && check_instance(options->instance, err) < 0))
                 return -1;
         registration = xcalloc(1, sizeof(*registration));
         registration->options = *options;
         if (!registration->options.retry_ms)
                 registration->options.retry_ms = RETRY_MS;
         registration->pause_ms = registration->options.retry_ms;
-        registration->driver = xstrdup(options->driver);
-        registration->registry = xstrdup(options->registry);
-        registration->directory = dra_registration_directory(options->plugins, options->driver);
-        registration->registry_socket =
-                xasprintf("%s/%s%s%s" FIRST_END, options->registry, options->driver, dash, instance);
-        registration->endpoint =
-                xasprintf("%s/" SECOND_BEGIN "%s%s" SECOND_END, registration->directory, dash, instance);
+        dra_sockets_init(
+                &registration->sockets, options->registry, options->plugins, options->driver, options->instance);
         registration->open = 1;
-        uv_timer_init(options->loop, &registration->retry);
+        uv_timer_init(options->loop, &registration->timer);
         is_watching =
-                check_path(registration->registry_socket, err) == 0 && check_path(registration->endpoint, err) == 0;
+                check_path(registration->sockets.first, err) == 0 && check_path(registration->sockets.second, err) == 0;
         for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches) && is_watching; i++)
                 is_watching =
                         dirwatch_new(&registration->watches[i], options->loop,
-                                i == 0 ? registration->registry : registration->directory,
+                                i == 0 ? registration->sockets.registry : registration->sockets.directory,
                                 options->poll_ms ? options->poll_ms : POLL_MS, on_changed, registration, err) == 0;
         if (!is_watching) {
                 for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches); i++)
                         dirwatch_close(registration->watches[i]);
-                uv_close((uv_handle_t *)&registration->retry, on_timer_closed);
+                uv_close((uv_handle_t *)&registration->timer, on_timer_closed);
                 return -1;
         }
         look(registration);
@@ -390,22 +318,62 @@ int dra_registration_new(
         return 0;
 }
 
-void dra_registration_close(
-        struct dra_registration *registration, uint64_t grace_ms, void (*closed)(void *data), void *data)
+static void begin_to_close(struct dra_registration *registration, void (*closed)(void *data), void *data)
 {
-        struct rpc_server *first = TAKE_PTR(registration->first);
-        struct rpc_server *second = TAKE_PTR(registration->second);
-
         assert(!registration->is_closing);
         registration->is_closing = true;
         registration->closed = closed;
         registration->closed_data = data;
+}
+
+static void close_server(
+        struct dra_registration *registration, struct rpc_server *server, bool has_handed_over, uint64_t grace_ms)
+{
+        if (server && has_handed_over)
+                rpc_server_leave(server, on_server_closed, registration);
+        else if (server)
+                rpc_server_close(server, grace_ms, on_server_closed, registration);
+}
+
+static void close_sockets(struct dra_registration *registration, bool has_handed_over, uint64_t grace_ms)
+{
+        registration->is_handing_over = false;
         for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches); i++)
                 registration->watches[i] = dirwatch_close(registration->watches[i]);
-        uv_close((uv_handle_t *)&registration->retry, on_timer_closed);
-        if (first)
-                rpc_server_close(first, grace_ms, on_server_closed, registration);
+        uv_close((uv_handle_t *)&registration->timer, on_timer_closed);
+        close_server(registration, TAKE_PTR(registration->first), has_handed_over, grace_ms);
         dra_health_stream_end_all(dra_service_health(registration->options.service));
-        if (second)
-                rpc_server_close(second, grace_ms, on_server_closed, registration);
+        close_server(registration, TAKE_PTR(registration->second), has_handed_over, grace_ms);
+}
+
+void dra_registration_close(
+        struct dra_registration *registration, uint64_t grace_ms, void (*closed)(void *data), void *data)
+{
+        begin_to_close(registration, closed, data);
+        close_sockets(registration, false, grace_ms);
+}
+
+static void try_to_hand_over(struct dra_registration *registration)
+{
+        if (!dra_sockets_hand_over(&registration->sockets))
+                return;
+        log_info("handed the DRA driver over to the next instance", LOG_STR("socket", registration->sockets.second));
+        close_sockets(registration, true, 0);
+}
+
+static void on_nobody_came(uv_timer_t *timer)
+{
+        close_sockets(container_of(timer, struct dra_registration, timer), false, 0);
+}
+
+void dra_registration_hand_over(
+        struct dra_registration *registration, uint64_t patience_ms, void (*closed)(void *data), void *data)
+{
+        begin_to_close(registration, closed, data);
+        if (!registration->sockets.has_instance || !registration->is_registered) {
+                close_sockets(registration, false, 0);
+                return;
+        }
+        registration->is_handing_over = true;
+        uv_timer_start(&registration->timer, on_nobody_came, patience_ms, 0);
 }

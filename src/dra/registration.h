@@ -1,18 +1,25 @@
 /*
  * The driver's two sockets: the one that kubelet's plugin watcher looks for, and the one that kubelet then calls.
  *
- *     <registry>/<driver>[-<instance>]-reg.sock            Registration: GetInfo, NotifyRegistrationStatus
- *     <plugins>/<driver>/dra[-<instance>].sock             the methods of dra/service.h
+ *     the first     Registration: GetInfo, NotifyRegistrationStatus
+ *     the second    the methods of dra/service.h
  *
- * |instance| is the pod's UID: in a rolling update each of the two instances has its own sockets, and kubelet (1.33 and
- * later) calls the connected instance that registered last. If two instances have the same names, the second waits
- * until the first no longer accepts connections.
+ * Their files: dra/sockets.h. |instance| is the pod's UID: in a rolling update each of the two instances has its own
+ * sockets, and kubelet (1.33 and later) calls the connected instance that registered last. If two instances have the
+ * same names, the second waits until the first no longer accepts connections.
+ *
+ * Kubelet looks for sockets once a second, and tries a call that has failed again only after a minute. So who ends
+ * keeps the connections until the next instance is there, and hands over to it:
+ *
+ *     serving ──hand over──► waits for the next instance ──it listens──► the second file leads to it ──► ended
+ *                                        └───────────── patience is over ──────────────► files removed ──┘
+ *
+ * Then kubelet's gRPC connects anew by the same path, to the next instance, and sends it again what had no answer: the
+ * end of the connection says that none of those calls has begun.
  *
  * Sockets that were removed, or whose directory was replaced, are created again, the second before the first, because
  * kubelet may call as soon as it has read GetInfo. The directory <plugins>/<driver> is created if it is missing; the
- * registry is kubelet's, so it is waited for. Sockets of instances that are gone are removed: those with one of our
- * names, older than DRA_REGISTRATION_STALE_S, that refuse a connection. A live instance accepts connections, and the
- * file of one that is about to listen is new.
+ * registry is kubelet's, so it is waited for. Sockets of instances that are gone are removed.
  *
  * If kubelet refuses the driver, the reason is given to |on_status| and is logged when it changes, and the first socket
  * is created again after a pause that grows from 10 s to 2 minutes. Kubelet also tries again by itself, with its own
@@ -28,8 +35,7 @@
 
 #include "base/error.h"
 #include "dra/service.h"
-
-#define DRA_REGISTRATION_STALE_S 10
+#include "dra/sockets.h"
 
 struct dra_registration;
 
@@ -38,7 +44,7 @@ struct dra_registration_options {
         const char *registry;        /* "/var/lib/kubelet/plugins_registry" */
         const char *plugins;         /* "/var/lib/kubelet/plugins", absolute: kubelet dials it */
         const char *driver;          /* DNS subdomain in lower case, at most 63 characters */
-        const char *instance;        /* letters, digits and '-'; NULL: none */
+        const char *instance;        /* letters, digits and '-'; NULL: none, and nothing is handed over */
         struct dra_service *service; /* outlives it */
         uint64_t poll_ms;            /* how often the sockets are checked, besides events of the watch; 0: 10 s */
         uint64_t retry_ms;           /* the first pause after a refusal; 0: 10 s */
@@ -54,19 +60,16 @@ struct dra_registration_options {
 int dra_registration_new(
         struct dra_registration **ret, const struct dra_registration_options *options, struct error *err) MUST_USE;
 
-/* The directory of the driver's sockets, for the caller to free; the service's lock is on it as well. */
-char *dra_registration_directory(const char *plugins, const char *driver);
-
-/*
- * Whether |name|, without its folder, is the name of the first socket of |driver| (in the registry), or of the second
- * (in the driver's own directory).
- */
-bool dra_registration_is_first(const char *driver, const char *name);
-bool dra_registration_is_second(const char *driver, const char *name);
-
 /*
  * Removes the first socket, so that kubelet uses another instance, then the second; calls in progress have |grace_ms|
  * to end. |closed| is called last, from the loop, never from within this call.
  */
 void dra_registration_close(
         struct dra_registration *registration, uint64_t grace_ms, void (*closed)(void *data), void *data);
+
+/*
+ * Closes without grace, but first waits up to |patience_ms| for the next instance and hands over to it. To be called
+ * when the service answers nothing any more (dra_service_hold()), and while nothing keeps the next one from beginning.
+ */
+void dra_registration_hand_over(
+        struct dra_registration *registration, uint64_t patience_ms, void (*closed)(void *data), void *data);

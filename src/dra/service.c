@@ -34,6 +34,7 @@ struct dra_service {
         struct list ready; /* not begun, and there is no earlier work of the same UID */
         size_t n_running;
         bool is_advancing;
+        bool is_held;
         bool is_closing;
         unsigned int open; /* timers that are not closed */
 };
@@ -273,7 +274,7 @@ static void advance(struct dra_service *service)
         if (service->is_advancing)
                 return;
         service->is_advancing = true;
-        while (!list_is_empty(&service->ready) && has_lock(service)) {
+        while (!service->is_held && !list_is_empty(&service->ready) && has_lock(service)) {
                 struct dra_work *work = container_of(service->ready.next, struct dra_work, in_ready);
 
                 list_remove(&work->in_ready);
@@ -313,6 +314,8 @@ static void end_work(struct dra_work *work, const char *error, const struct dra_
 
                 list_remove(&waiter->in_work);
                 waiter->work = NULL;
+                if (service->is_held)
+                        continue;
                 waiter->answer.error = arena_strdup(&request->arena, error);
                 waiter->answer.devices = copy_devices(&request->arena, devices, count);
                 waiter->answer.n_devices = count;
@@ -389,7 +392,7 @@ static void arm_deadline(struct dra_service *service)
         uint64_t now_ms = uv_now(service->options.loop);
         uint64_t deadline_ms;
 
-        if (list_is_empty(&service->requests)) {
+        if (list_is_empty(&service->requests) || service->is_held) {
                 uv_timer_stop(&service->deadline);
                 return;
         }
@@ -511,6 +514,12 @@ struct dra_service *dra_service_new(const struct dra_service_options *options)
 struct dra_health_stream *dra_service_health(struct dra_service *service)
 {
         return service->health;
+}
+
+void dra_service_hold(struct dra_service *service)
+{
+        service->is_held = true;
+        arm_deadline(service);
 }
 
 size_t dra_service_requests(const struct dra_service *service)

@@ -90,6 +90,12 @@ struct rpc_service dra_service_rpc(struct dra_service *service);
 
 struct dra_health_stream *dra_service_health(struct dra_service *service);
 
+/*
+ * From now on no request is answered, and no work begins: they are the next instance's (dra/registration.h). The
+ * backend is to fail the works that run, and to leave nothing of them.
+ */
+void dra_service_hold(struct dra_service *service);
+
 /* The number of requests that are not answered, and of works that are not done. */
 size_t dra_service_requests(const struct dra_service *service);
 size_t dra_service_works(const struct dra_service *service);

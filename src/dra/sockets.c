@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,8 +24,8 @@ char *dra_sockets_directory(const char *plugins, const char *driver)
         return xasprintf("%s/%s", plugins, driver);
 }
 
-void dra_sockets_init(struct dra_sockets *ret, const char *registry, const char *plugins, const char *driver,
-        const char *instance)
+void dra_sockets_init(
+        struct dra_sockets *ret, const char *registry, const char *plugins, const char *driver, const char *instance)
 {
         const char *dash = instance ? "-" : "";
 
@@ -77,24 +78,45 @@ static char *first_of(const struct dra_sockets *sockets, const char *name)
 
 /* ---- what others have ---- */
 
-/* False: nothing is left. The |path| is for the caller to free. */
-static bool next_of_ours(DIR *opened, const char *directory, const char *begin, const char *end, const char *own,
-        char **ret_path, struct stat *ret_status)
+/* The first or the second files of all instances. */
+struct files {
+        const char *directory;
+        const char *begin;
+        const char *end;
+        const char *own;
+};
+
+static struct files first_files(const struct dra_sockets *sockets)
+{
+        return (struct files){sockets->registry, sockets->driver, FIRST_END, sockets->first};
+}
+
+static struct files second_files(const struct dra_sockets *sockets)
+{
+        return (struct files){sockets->directory, SECOND_BEGIN, SECOND_END, sockets->second};
+}
+
+/* The next one of another instance: its path, for the caller to free. NULL: there is none. Accepts NULL. */
+static char *next_other(DIR *opened, const struct files *files, struct stat *ret_status)
 {
         const struct dirent *entry;
 
-        while ((entry = readdir(opened))) {
+        while (opened && (entry = readdir(opened))) {
                 _free_ char *path = NULL;
 
-                if (!is_name_of_ours(entry->d_name, begin, end))
+                if (!is_name_of_ours(entry->d_name, files->begin, files->end))
                         continue;
-                path = xasprintf("%s/%s", directory, entry->d_name);
-                if (strcmp(path, own) == 0 || lstat(path, ret_status) < 0)
-                        continue;
-                *ret_path = TAKE_PTR(path);
-                return true;
+                path = xasprintf("%s/%s", files->directory, entry->d_name);
+                if (strcmp(path, files->own) != 0 && lstat(path, ret_status) == 0)
+                        return TAKE_PTR(path);
         }
-        return false;
+        return NULL;
+}
+
+static void close_directory(DIR **opened)
+{
+        if (*opened)
+                closedir(*opened);
 }
 
 static const char *name_of(const char *path)
@@ -110,20 +132,20 @@ static bool is_newer(const struct timespec *a, const struct timespec *b)
 /* NULL: none. */
 static char *find_successor(const struct dra_sockets *sockets)
 {
-        DIR *opened = opendir(sockets->directory);
-        char *found = NULL;
+        struct files files = second_files(sockets);
+        _cleanup_(close_directory) DIR *opened = opendir(files.directory);
         struct stat own;
         struct stat status;
+        char *found;
 
-        if (!opened)
+        if (lstat(sockets->second, &own) < 0)
                 return NULL;
-        while (!found && lstat(sockets->second, &own) == 0 &&
-                next_of_ours(opened, sockets->directory, SECOND_BEGIN, SECOND_END, sockets->second, &found, &status)) {
-                if (!S_ISSOCK(status.st_mode) || !is_newer(&status.st_mtim, &own.st_mtim) || reach_socket(found) != 0)
-                        free(TAKE_PTR(found));
+        while ((found = next_other(opened, &files, &status))) {
+                if (S_ISSOCK(status.st_mode) && is_newer(&status.st_mtim, &own.st_mtim) && reach_socket(found) == 0)
+                        return found;
+                free(found);
         }
-        closedir(opened);
-        return found;
+        return NULL;
 }
 
 bool dra_sockets_hand_over(const struct dra_sockets *sockets)
@@ -178,29 +200,26 @@ static bool has_handed_over(const struct dra_sockets *sockets, const char *path)
 
 static void tidy_first(const struct dra_sockets *sockets)
 {
-        DIR *opened = opendir(sockets->registry);
+        struct files files = first_files(sockets);
+        _cleanup_(close_directory) DIR *opened = opendir(files.directory);
         struct stat status;
         char *path;
 
-        if (!opened)
-                return;
-        while (next_of_ours(opened, sockets->registry, sockets->driver, FIRST_END, sockets->first, &path, &status)) {
+        while ((path = next_other(opened, &files, &status))) {
                 if (!has_handed_over(sockets, path))
                         remove_if_stale(path, &status);
                 free(path);
         }
-        closedir(opened);
 }
 
 static void tidy_second(const struct dra_sockets *sockets)
 {
-        DIR *opened = opendir(sockets->directory);
+        struct files files = second_files(sockets);
+        _cleanup_(close_directory) DIR *opened = opendir(files.directory);
         struct stat status;
         char *path;
 
-        if (!opened)
-                return;
-        while (next_of_ours(opened, sockets->directory, SECOND_BEGIN, SECOND_END, sockets->second, &path, &status)) {
+        while ((path = next_other(opened, &files, &status))) {
                 if (S_ISLNK(status.st_mode) && is_older(&status, DRA_SOCKETS_HANDED_OVER_S)) {
                         _free_ char *first = first_of(sockets, name_of(path));
 
@@ -211,7 +230,6 @@ static void tidy_second(const struct dra_sockets *sockets)
                 }
                 free(path);
         }
-        closedir(opened);
 }
 
 void dra_sockets_tidy(const struct dra_sockets *sockets)

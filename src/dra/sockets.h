@@ -32,8 +32,8 @@ struct dra_sockets {
         bool has_instance;
 };
 
-void dra_sockets_init(struct dra_sockets *ret, const char *registry, const char *plugins, const char *driver,
-        const char *instance);
+void dra_sockets_init(
+        struct dra_sockets *ret, const char *registry, const char *plugins, const char *driver, const char *instance);
 void dra_sockets_done(struct dra_sockets *sockets);
 
 /* <plugins>/<driver>, for the caller to free. */

@@ -18,6 +18,7 @@
 #include "base/list.h"
 #include "base/strbuf.h"
 #include "dra/registration.h"
+#include "dra/sockets.h"
 
 struct driver {
         uv_loop_t loop;
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         list_init(&driver.jobs);
         uv_loop_init(&driver.loop);
-        directory = dra_registration_directory(argv[2], argv[3]);
+        directory = dra_sockets_directory(argv[2], argv[3]);
         driver.service = dra_service_new(&(struct dra_service_options){
                 .loop = &driver.loop,
                 .backend = {.prepare = prepare, .unprepare = unprepare, .data = &driver},

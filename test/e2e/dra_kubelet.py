@@ -29,8 +29,8 @@ class Failed(Exception):
 
 
 def dial(path):
-    return grpc.insecure_channel('unix:' + path, options=[
-        ('grpc.use_local_subchannel_pool', 1), ('grpc.enable_retries', 0), ('grpc.default_authority', 'localhost')])
+    """As grpc-go does, it makes a call again that the other side says has not begun (the last stream of its GOAWAY is below)."""
+    return grpc.insecure_channel('unix:' + path, options=[('grpc.use_local_subchannel_pool', 1), ('grpc.default_authority', 'localhost')])
 
 
 class Driver:
@@ -95,6 +95,7 @@ class DraKubelet:
         for path in (self.registry, self.plugins):
             os.makedirs(path, exist_ok=True)
         self.rewatch_delay = 5.0  # seconds from the end of a stream of health to the next
+        self.look = 1.0  # seconds between two looks of its plugin watcher
         self.wipe_delay = 30.0  # seconds without a connected instance of a driver after which its slices are deleted
         self.changed = threading.Condition()
         # Guarded by |changed|:
@@ -167,7 +168,7 @@ class DraKubelet:
     def _watch_registry(self, stopping):
         known = {}  # path → identity
         retries = {}  # path → (when, pause)
-        while not stopping.wait(0.02):
+        while not stopping.wait(self.look):
             there = self._sockets()
             for path in [path for path, identity in known.items() if there.get(path) != identity]:
                 del known[path]

@@ -2,6 +2,7 @@
 CDI files, and CUDA programs under the MPS daemon that the agent has started for them."""
 import concurrent.futures
 import contextlib
+import itertools
 import os
 import re
 import threading
@@ -161,6 +162,45 @@ def test_an_agent_stops_well_while_kubelet_asks_for_claims(node):
     node.dra.wait_driver(DRIVER)
     for pod, claim in zip(pods, claims, strict=True):
         assert node.run_pod(pod, claim).variables['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'] == '5'
+
+
+def test_no_claim_fails_while_one_agent_takes_over_from_another(node):
+    """An update: the next agent waits beside the one that serves, and kubelet sees its sockets up to a second after it has taken over."""
+    start(node, arguments=['--dra-instance=pod-1'])
+    failed = []
+    is_over = threading.Event()
+    scheduling = threading.Lock()
+    asking = [threading.Thread(target=ask_for_claims, args=(node, i, is_over, failed, scheduling)) for i in range(4)]
+    for thread in asking:
+        thread.start()
+    for i in range(2, 5):
+        before = node.agent
+        start_agent(node, arguments=['--dra-instance=pod-%d' % i]).wait_log('not serving yet')
+        assert before.stop() == 0
+        node.dra.wait(lambda i=i: any(driver.endpoint.endswith('-%d.sock' % i) for driver in node.dra.drivers), 'the next instance')
+        is_over.wait(0.5)
+    is_over.set()
+    for thread in asking:
+        thread.join()
+    assert not failed, failed
+    assert len([method for method, _ in node.dra.calls if 'Unprepare' in method]) > 20
+
+
+def ask_for_claims(node, number, is_over, failed, scheduling):
+    """As pods do that come and go."""
+    for i in itertools.count():
+        if is_over.is_set():
+            return
+        with scheduling:
+            claim = node.claim('claim-%d-%d' % (number, i), {'memory': '1Gi', 'threadPercentage': '5'})
+            pod = node.admit(claim)
+        try:
+            node.prepare(pod, claim)
+            node.dra.unprepare(pod)
+        except Failed as error:
+            failed.append(str(error))
+        with scheduling:
+            node.release(claim, pod)
 
 
 def try_(function, *arguments):

@@ -7,8 +7,8 @@
 
 #include "dra/claim_cdi.h"
 #include "dra/prepared_record.h"
-#include "dra/registration.h"
 #include "dra/slices.h"
+#include "dra/sockets.h"
 #include "kube/client.h"
 #include "kube/list.h"
 #include "kube/object.h"
@@ -70,10 +70,10 @@ void uninstall_dra(struct removals *removals, const struct config *config, const
         const struct dra_file claim = {"CDI specification of a claim", left};
         const struct dra_file record = {"record of claims", agent};
         size_t n_left;
-        _free_ char *directory = dra_registration_directory(dra->plugins, dra->driver_name);
+        _free_ char *directory = dra_sockets_directory(dra->plugins, dra->driver_name);
 
-        sweep_folder(removals, dra->registry, &socket, dra_registration_is_first, dra->driver_name);
-        sweep_folder(removals, directory, &socket, dra_registration_is_second, dra->driver_name);
+        sweep_folder(removals, dra->registry, &socket, dra_sockets_is_first, dra->driver_name);
+        sweep_folder(removals, directory, &socket, dra_sockets_is_second, dra->driver_name);
         n_left = removals_count(removals, REMOVAL_LEFT);
         sweep_folder(removals, config->cdi_root, &claim, dra_claim_cdi_is_file, dra->driver_name);
         /* Without it nobody would know what is prepared; with it the next agent would make the specifications anew. */

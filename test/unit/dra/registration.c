@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "dra/registration.h"
+#include "dra/sockets.h"
 #include "io/loop.h"
 
 #define PATIENCE_MS 60000
@@ -172,7 +173,7 @@ static void test_a_recorded_plugin_watcher_is_served_however_it_is_cut(void **st
         assert_int_equal(rig.refused, 0);
         dra_registration_close(registration, 0, NULL, NULL);
         uv_run(&rig.loop, UV_RUN_DEFAULT);
-        directory = dra_registration_directory(rig.plugins, "gpu.warpshare.dev");
+        directory = dra_sockets_directory(rig.plugins, "gpu.warpshare.dev");
         assert_int_equal(rmdir(directory), 0);
         strbuf_done(&bytes);
         rig_done(&rig);

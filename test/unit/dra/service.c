@@ -347,6 +347,31 @@ static void test_a_result_that_comes_after_the_service_is_closed_is_dropped(void
 
 /* ---- two instances ---- */
 
+static void test_what_is_held_is_neither_begun_nor_answered(void **state UNUSED)
+{
+        struct rig rig;
+        struct reply running;
+        struct reply waiting;
+        struct reply late;
+
+        rig_init(&rig, 2000, true);
+        ask(&rig, V1 "NodePrepareResources", "a", &running);
+        ask(&rig, V1 "NodeUnprepareResources", "a", &waiting);
+        await_requests(&rig, 2);
+        assert_string_equal(rig.log, "prepare a\n");
+        dra_service_hold(rig.socket.service);
+        ask(&rig, V1 "NodePrepareResources", "b", &late);
+        await_requests(&rig, 3);
+        succeed(rig.works[0]);
+        assert_false(loop_run_until(&rig.socket.loop, has_ended, &running, 2200)); /* beyond its deadline */
+        assert_string_equal(rig.log, "prepare a\n");
+        assert_false(waiting.ended || late.ended);
+        rig_done(&rig);
+        assert_int_not_equal(running.status, RPC_OK);
+        assert_int_not_equal(waiting.status, RPC_OK);
+        assert_int_not_equal(late.status, RPC_OK);
+}
+
 static void test_work_waits_for_the_lock_of_the_other_instance_and_gives_it_back(void **state UNUSED)
 {
         struct lock other = LOCK_INIT;
@@ -457,6 +482,7 @@ int main(void)
                 cmocka_unit_test(test_a_late_claim_gets_an_error_and_the_next_request_gets_its_result),
                 cmocka_unit_test(test_work_without_a_waiting_request_does_not_begin),
                 cmocka_unit_test(test_a_result_that_comes_after_the_service_is_closed_is_dropped),
+                cmocka_unit_test(test_what_is_held_is_neither_begun_nor_answered),
                 cmocka_unit_test(test_work_waits_for_the_lock_of_the_other_instance_and_gives_it_back),
                 cmocka_unit_test(test_the_lock_of_the_other_instance_is_not_waited_for_without_end),
                 cmocka_unit_test(test_a_recorded_connection_of_kubelet_is_served_however_it_is_cut),

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "dra/registration.h"
+#include "dra/sockets.h"
 #include "io/loop.h"
 #include "sim/kubelet/dra.h"
 
@@ -131,7 +132,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
         struct fixture *f = *state;
-        _free_ char *folder = dra_registration_directory(f->plugins, DRIVER);
+        _free_ char *folder = dra_sockets_directory(f->plugins, DRIVER);
         _free_ char *lock = xasprintf("%s/serialize.lock", folder);
 
         f->dra = kubelet_dra_close(f->dra);
