@@ -99,17 +99,26 @@ def test_kubectl_warpshare_shows_the_shares_of_claims(warpshare, pods, kube):
     assert f'{NAMESPACE}/seen' in kube.kubectl('warpshare', 'top', warpshare.node)
 
 
-def test_a_rolling_update_under_churn_refuses_no_claim(warpshare, pods, kube, told, note):
-    stays = template(kube, 'small', 'shared', {'memory': '2Gi', 'threadPercentage': '20'})
+def failed_calls(kube):
+    """What kubelet told of claims that it could not have prepared, or not at once: it tries again after a minute at the earliest."""
+    return [event['message'] for event in kube.items(f'/api/v1/namespaces/{NAMESPACE}/events')
+            if event['reason'] == 'FailedPrepareDynamicResources']
+
+
+def test_rolling_updates_under_churn_fail_no_claim(warpshare, pods, kube, told, note):
+    stays = template(kube, 'small', 'shared', {'memory': '2Gi', 'threadPercentage': '5'})
     pods.run('outlives', claims=stays)
-    with Churn(pods, {}, claims=stays) as churn:
+    before = failed_calls(kube)
+    with Churn(pods, {}, at_once=8, claims=stays) as churn:
         churn.wait_ran(2)
-        kube.kubectl('-n', 'warpshare', 'rollout', 'restart', 'daemonset/warpshare-agent')
-        kube.kubectl('-n', 'warpshare', 'rollout', 'status', 'daemonset/warpshare-agent', f'--timeout={told.timeout}s')
-        churn.wait_ran(2)
+        for _ in range(3):
+            kube.kubectl('-n', 'warpshare', 'rollout', 'restart', 'daemonset/warpshare-agent')
+            kube.kubectl('-n', 'warpshare', 'rollout', 'status', 'daemonset/warpshare-agent', f'--timeout={told.timeout}s')
+            churn.wait_ran(4)
     note(str(churn.tally))
     assert pods.get('outlives')['status']['phase'] == 'Running'
     assert not churn.tally.failed and not churn.tally.refused, churn.tally.reasons
+    assert failed_calls(kube) == before
     assert len(devices(kube, warpshare.node)) == 2 * GPUS
 
 
