@@ -1,8 +1,8 @@
 """What the agent of the image takes of a node's memory, alone in its container: proportional set size, and what of it is in no file.
 
 Started by `tools/check-image --bench`, which builds the image and says where it is. 8 simulated GPUs with 48 replicas each by
-time-slicing; with everything on, a ninth in MIG mode belongs to DRA. A container shares no file with others on the node, so the pages of
-its C library count, too. --mappings: also by file.
+time-slicing, of which pods have some; with everything on, a ninth in MIG mode belongs to DRA. A container shares no file with others on the
+node, so the pages of its C library count, too. --mappings: also by file.
 """
 import collections
 import os
@@ -71,6 +71,14 @@ def drop_pages():
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def start_pods(node):
+    """Their names."""
+    names = ['pod-%d' % i for i in range(5)]
+    for name in names:
+        node.kubelet.admit(name, GPU, 1)
+    return names
+
+
 def measure(node, environment, before=(), also=None, settled=SETTLED):
     """(PSS, of that in no file) of the process, and the same by mapping. |before|: words before the agent's command; |also|: mounts."""
     of_dra = [{'model': 'A100-40GB', 'mig': {'enabled': True}}] if environment is EVERYTHING else []
@@ -86,6 +94,8 @@ def measure(node, environment, before=(), also=None, settled=SETTLED):
             '/var/lib/kubelet/plugins': node.at('dra'), '/var/lib/kubelet/plugins_registry': node.at('registry'),
             '/var/lib/warpshare/mig': node.at('mig'), '/driver-root': node.at('driver')})
     node.wait_counts(48 * SHARED)
+    ended, *running = start_pods(node)
+    node.kubelet.remove_pod(ended)
     if environment is EVERYTHING:
         node.wait(lambda: node.api.all(SLICES), 'DRA offers its GPU')
         for _ in range(2):
@@ -95,6 +105,8 @@ def measure(node, environment, before=(), also=None, settled=SETTLED):
     pid = container.target()
     found = memory(pid), by_mapping(pid)
     assert container.stop() == 0
+    for name in running:
+        node.kubelet.remove_pod(name)
     return found
 
 

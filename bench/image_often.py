@@ -1,7 +1,8 @@
 """Makes anew the lists of what the agent of the image runs: src/cmd/often and deploy/container/often, by which its functions are placed.
 
-Started by `tools/check-image --often`, which builds the image and says where it is. It takes two minutes and valgrind (Debian: valgrind): the
-agent with everything on runs under callgrind. A list that is old costs memory and nothing else; test/image/test_memory.py says when it is too much.
+Started by `tools/check-image --often`, which builds the image and says where it is. It takes four minutes and valgrind (Debian: valgrind): an
+agent runs under callgrind, first as a device plugin alone, then with everything on. What the first one runs stands first in the lists, so that
+a device plugin has little else in memory. A list that is old costs memory and nothing else; test/image/test_memory.py says when it is too much.
 """
 import bisect
 import os
@@ -30,7 +31,7 @@ LISTS = (
     ('src/cmd/often', '/usr/bin/warpshare', 'build/src/cmd/warpshare', 'build/src/cmd/warpshare.map', ()),
     ('deploy/container/often', '/usr/lib/%s-linux-gnu/libcurl.so.4' % platform.machine(), 'libraries/libcurl.so.4', 'libraries/libcurl.so.4.map',
      (':*nghttp2_*.o', *REGISTERED)))
-HEAD = '# What the agent with everything on runs, made by tools/check-image --often on %s: tools/link-order.\n'
+HEAD = '# What the agent runs, that of a device plugin alone first, made by tools/check-image --often on %s: tools/link-order.\n'
 
 
 def executed(profile):
@@ -79,11 +80,10 @@ def words(functions, program, linked):
     return found
 
 
-def profile(node):
+def profile(node, environment):
     """What callgrind writes of an agent whose files have their symbols."""
     under = ('env', 'VALGRIND_LIB=' + VALGRIND, 'valgrind.bin', '--tool=callgrind', '--callgrind-out-file=/mps/profile')
-    image_memory.prepare(node)
-    image_memory.measure(node, image_memory.EVERYTHING, under, {
+    image_memory.measure(node, environment, under, {
         VALGRIND: VALGRIND, '/usr/bin/valgrind.bin': '/usr/bin/valgrind.bin',
         **{inside: os.path.join(BUILT, built) for _, inside, built, _, _ in LISTS}}, SETTLED)
     with open(node.at('mps') + '/profile', encoding='utf-8', errors='replace') as file:
@@ -93,14 +93,22 @@ def profile(node):
 def main():
     node = OperatorNode()
     try:
-        found = executed(profile(node))
+        image_memory.prepare(node)
+        profiles = [executed(profile(node, environment)) for environment in ({}, image_memory.EVERYTHING)]
     finally:
         node.finish()
     for path, inside, built, linked, always in LISTS:
-        chosen = words(found[inside], os.path.join(BUILT, built), sections(os.path.join(BUILT, linked)))
+        if built.startswith('libraries') and not os.path.isdir(os.path.join(BUILT, 'libraries/openssl')):
+            subprocess.run(['git', '-C', SOURCE, 'checkout', '--quiet', path], check=True)
+            print('%s: as before, since OpenSSL is not built from its source here' % path)
+            continue
+        chosen = list(always)
+        for found in profiles:
+            these = words(found.get(inside, ()), os.path.join(BUILT, built), sections(os.path.join(BUILT, linked)))
+            chosen += sorted(these.difference(chosen))
         with open(os.path.join(SOURCE, path), 'w', encoding='utf-8') as file:
             file.write(HEAD % platform.machine())
-            file.write(textwrap.fill(' '.join([*always, *sorted(chosen)]), 140, break_long_words=False, break_on_hyphens=False) + '\n')
+            file.write(textwrap.fill(' '.join(chosen), 140, break_long_words=False, break_on_hyphens=False) + '\n')
         print('%s: %d names' % (path, len(chosen)))
 
 
