@@ -4,13 +4,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "dra/api_server.h"
 #include "dra/reconcile.h"
 #include "dra/there.h"
 #include "kube/backoff.h"
 #include "kube/object.h"
 #include "kube/watch.h"
-
-#define APART_SINCE 35UL /* the minor version from which counter sets and devices need slices of their own */
 
 struct dra_publisher {
         struct dra_publisher_options options;
@@ -20,12 +19,7 @@ struct dra_publisher {
         size_t n_taints;
 
         /* Facts about the server. */
-        bool has_api;
-        bool has_version;
-        bool has_probed;
-        enum dra_api api;
-        bool counters_apart;
-        struct dra_features features;
+        struct dra_api_server server;
         bool is_refused; /* the full layout: 422 */
         bool has_warned; /* that the safe layout is used */
         char *owner_uid; /* NULL: not known */
@@ -92,42 +86,21 @@ static bool begin_answer(struct dra_publisher *publisher, const struct kube_answ
         return false;
 }
 
-static void ask(struct dra_publisher *publisher, const char *path, kube_done_fn *done)
-{
-        publisher->call = kube_client_send(publisher->options.client,
-                &(struct kube_request){.method = KUBE_GET, .path = path, .done = done, .data = publisher});
-}
-
 /* ---- the server ---- */
 
-static void on_group(const struct kube_answer *answer, void *data)
+static void on_server(const struct error *error, uint64_t retry_after_ms, void *data)
 {
         struct dra_publisher *publisher = data;
-        struct error err;
 
-        if (!begin_answer(publisher, answer))
-                return;
-        publisher->has_api = dra_api_of(&publisher->api, answer->object);
-        if (!publisher->has_api) {
-                error_raise(&err, ERROR_NOT_FOUND,
-                        "the API server serves none of v1, v1beta2 and v1beta1 of resource.k8s.io");
-                put_off(publisher, &err, 0);
-                return;
+        publisher->call = NULL;
+        if (error) {
+                put_off(publisher, error, retry_after_ms);
+        } else if (publisher->server.has_features) {
+                publisher->is_refused = false;
+                change(publisher);
+        } else {
+                arm(publisher, 0);
         }
-        arm(publisher, 0);
-}
-
-/* "36", "36+" */
-static void on_version(const struct kube_answer *answer, void *data)
-{
-        struct dra_publisher *publisher = data;
-        const char *minor = answer->error ? NULL : object_text(answer->object, "minor", NULL);
-
-        if (!begin_answer(publisher, answer))
-                return;
-        publisher->counters_apart = minor && strtoul(minor, NULL, 10) >= APART_SINCE;
-        publisher->has_version = true;
-        arm(publisher, 0);
 }
 
 static void on_node(const struct kube_answer *answer, void *data)
@@ -146,7 +119,8 @@ static void ask_node(struct dra_publisher *publisher)
 {
         _free_ char *path = object_path("/api/v1/nodes", publisher->options.node);
 
-        ask(publisher, path, on_node);
+        publisher->call = kube_client_send(publisher->options.client,
+                &(struct kube_request){.method = KUBE_GET, .path = path, .done = on_node, .data = publisher});
 }
 
 /* ---- writing ---- */
@@ -155,39 +129,11 @@ static struct dra_slices_options slices_options(const struct dra_publisher *publ
 {
         return (struct dra_slices_options){.driver = publisher->options.driver,
                 .node = publisher->options.node,
-                .api = publisher->api,
-                .counters_apart = publisher->counters_apart,
-                .has_taints = publisher->features.device_taints,
+                .api = publisher->server.api,
+                .counters_apart = publisher->server.counters_apart,
+                .has_taints = publisher->server.features.device_taints,
                 .taints = publisher->taints,
                 .n_taints = publisher->n_taints};
-}
-
-static void set_object(const struct dra_publisher *publisher, json_t *object, const char *name, json_t *spec)
-{
-        json_object_set_new(object, "apiVersion", json_sprintf("resource.k8s.io/%s", dra_api_name(publisher->api)));
-        json_object_set_new(object, "kind", json_string("ResourceSlice"));
-        json_object_set_new(object_make(object, "metadata", NULL), "name", json_string(name));
-        json_object_set_new(object_make(object, "metadata", NULL), "ownerReferences",
-                json_pack("[{s: s, s: s, s: s, s: s, s: b}]", "apiVersion", "v1", "kind", "Node", "name",
-                        publisher->options.node, "uid", publisher->owner_uid, "controller", 1));
-        json_object_set(object, "spec", spec);
-}
-
-/* A server that refuses the probe has none of the features, even if it knows the fields. */
-static void on_probed(const struct kube_answer *answer, void *data)
-{
-        struct dra_publisher *publisher = data;
-        struct dra_features features = {true, true, true};
-
-        if (answer->status == 422)
-                publisher->call = NULL;
-        else if (!begin_answer(publisher, answer))
-                return;
-        dra_slices_dropped(&features, publisher->sent, answer->error ? NULL : json_object_get(answer->object, "spec"));
-        publisher->features = features;
-        publisher->has_probed = true;
-        publisher->is_refused = false;
-        change(publisher);
 }
 
 static void keep_sent(struct dra_publisher *publisher, const char *name, json_t *spec)
@@ -196,26 +142,6 @@ static void keep_sent(struct dra_publisher *publisher, const char *name, json_t 
         publisher->sent_name = xstrdup(name);
         json_decref(publisher->sent);
         publisher->sent = json_incref(spec);
-}
-
-static void probe(struct dra_publisher *publisher)
-{
-        const struct dra_slices_options options = slices_options(publisher);
-        json_t *slice = dra_slices_probe(&options);
-        json_t *object = json_object();
-        _free_ char *path = dra_api_slices(publisher->api);
-        _free_ char *name = xasprintf("%s-probe", object_text(slice, "name", NULL));
-
-        keep_sent(publisher, name, json_object_get(slice, "spec"));
-        set_object(publisher, object, name, publisher->sent);
-        publisher->call = kube_client_send(publisher->options.client, &(struct kube_request){.method = KUBE_CREATE,
-                                                                              .path = path,
-                                                                              .query = "dryRun=All",
-                                                                              .body = object,
-                                                                              .done = on_probed,
-                                                                              .data = publisher});
-        json_decref(object);
-        json_decref(slice);
 }
 
 static uint64_t version_of(const json_t *object)
@@ -247,7 +173,7 @@ static void refuse(struct dra_publisher *publisher, const struct kube_answer *an
 /* Reads the server's answer: it is the slice that exists now, and shows which fields the server dropped. */
 static void read_back(struct dra_publisher *publisher, json_t *object)
 {
-        struct dra_features features = publisher->features;
+        struct dra_features features = publisher->server.features;
         json_t *kept = json_object_get(object, "spec");
 
         if (!kept) /* no ResourceSlice: the watch will bring it */
@@ -259,8 +185,8 @@ static void read_back(struct dra_publisher *publisher, json_t *object)
                 json_object_set_new(publisher->accepted, publisher->sent_name,
                         json_pack("{s: O, s: O}", "sent", publisher->sent, "kept", kept));
         dra_slices_dropped(&features, publisher->sent, kept);
-        if (memcmp(&features, &publisher->features, sizeof(features)) != 0) {
-                publisher->features = features;
+        if (memcmp(&features, &publisher->server.features, sizeof(features)) != 0) {
+                publisher->server.features = features;
                 change(publisher);
         }
 }
@@ -302,7 +228,8 @@ static void on_deleted(const struct kube_answer *answer, void *data)
 
 static void write_slice(struct dra_publisher *publisher, const struct dra_action *action)
 {
-        _free_ char *slices = dra_api_slices(publisher->api);
+        const struct dra_slices_options options = slices_options(publisher);
+        _free_ char *slices = dra_api_slices(publisher->server.api);
         _free_ char *path = object_path(slices, action->name);
         json_t *there = json_object_get(dra_there_slices(&publisher->there), action->name);
         json_t *object = there ? json_deep_copy(there) : json_object();
@@ -310,8 +237,7 @@ static void write_slice(struct dra_publisher *publisher, const struct dra_action
 
         json_object_set_new(object_find(spec, "pool", NULL), "generation", json_integer(action->generation));
         keep_sent(publisher, action->name, spec);
-        set_object(publisher, object, action->name, spec);
-        json_object_del(object_find(object, "metadata", NULL), "managedFields");
+        dra_slices_set_object(object, &options, action->name, publisher->owner_uid, spec);
         publisher->call = kube_client_send(
                 publisher->options.client, &(struct kube_request){.method = there ? KUBE_REPLACE : KUBE_CREATE,
                                                    .path = there ? path : slices,
@@ -324,7 +250,7 @@ static void write_slice(struct dra_publisher *publisher, const struct dra_action
 
 static void delete_slice(struct dra_publisher *publisher, const struct dra_action *action)
 {
-        _free_ char *slices = dra_api_slices(publisher->api);
+        _free_ char *slices = dra_api_slices(publisher->server.api);
         _free_ char *path = object_path(slices, action->name);
         const json_t *there = json_object_get(dra_there_slices(&publisher->there), action->name);
         json_t *body = json_pack("{s: s, s: s, s: {s: O, s: O}}", "apiVersion", "v1", "kind", "DeleteOptions",
@@ -367,7 +293,7 @@ static void on_synced(void *data)
 
         publisher->is_synced = true;
         if (publisher->had_trouble)
-                publisher->has_version = publisher->has_probed = false;
+                publisher->server.has_version = publisher->server.has_features = false;
         publisher->had_trouble = false;
         if (!publisher->call)
                 arm(publisher, 0);
@@ -388,7 +314,7 @@ static void on_trouble(const struct error *error, void *data)
         publisher->is_at_rest = false;
         if (error->kind == ERROR_NOT_FOUND) {
                 forget_watch(publisher);
-                publisher->has_api = publisher->has_version = publisher->has_probed = false;
+                publisher->server.has_api = publisher->server.has_version = publisher->server.has_features = false;
                 if (!publisher->call)
                         put_off(publisher, error, 0);
                 return;
@@ -398,7 +324,7 @@ static void on_trouble(const struct error *error, void *data)
 
 static void begin_watch(struct dra_publisher *publisher)
 {
-        _free_ char *path = dra_api_slices(publisher->api);
+        _free_ char *path = dra_api_slices(publisher->server.api);
         _free_ char *selector =
                 xasprintf("spec.driver=%s,spec.nodeName=%s", publisher->options.driver, publisher->options.node);
 
@@ -430,19 +356,20 @@ static void make_slices(struct dra_publisher *publisher)
 
 static void make_layout(struct dra_publisher *publisher)
 {
+        const struct dra_features *has = &publisher->server.features;
         struct dra_options options = publisher->wish;
 
-        options.features.consumable_capacity &= publisher->features.consumable_capacity && !publisher->is_refused;
-        options.features.partitionable_devices &= publisher->features.partitionable_devices && !publisher->is_refused;
-        options.features.device_taints &= publisher->features.device_taints;
+        options.features.consumable_capacity &= has->consumable_capacity && !publisher->is_refused;
+        options.features.partitionable_devices &= has->partitionable_devices && !publisher->is_refused;
+        options.features.device_taints &= has->device_taints;
         drop_layout(publisher);
         publisher->layout = dra_layout_build(&publisher->arena, publisher->inventory, &options);
         publisher->is_layout_old = false;
         make_slices(publisher);
         if (publisher->layout->is_safe && !publisher->has_warned && !publisher->is_refused)
                 log_warn("the API server lacks a feature that sharing needs; the safe layout is offered instead",
-                        LOG_STR("DRAConsumableCapacity", publisher->features.consumable_capacity ? "on" : "off"),
-                        LOG_STR("DRAPartitionableDevices", publisher->features.partitionable_devices ? "on" : "off"));
+                        LOG_STR("DRAConsumableCapacity", has->consumable_capacity ? "on" : "off"),
+                        LOG_STR("DRAPartitionableDevices", has->partitionable_devices ? "on" : "off"));
         publisher->has_warned = publisher->layout->is_safe;
         if (publisher->options.on_layout)
                 publisher->options.on_layout(publisher->options.data);
@@ -481,14 +408,10 @@ static void go_on(struct dra_publisher *publisher)
 {
         if (publisher->call || !publisher->inventory)
                 return;
-        if (!publisher->has_api) {
-                ask(publisher, DRA_API_GROUP, on_group);
-        } else if (!publisher->has_version) {
-                ask(publisher, "/version", on_version);
-        } else if (!publisher->owner_uid) {
+        if (!publisher->owner_uid) {
                 ask_node(publisher);
-        } else if (!publisher->has_probed) {
-                probe(publisher);
+        } else if (!dra_api_server_is_known(&publisher->server)) {
+                publisher->call = dra_api_server_ask(&publisher->server, publisher->owner_uid);
         } else if (!publisher->watch) {
                 begin_watch(publisher);
         } else if (publisher->is_synced) {
@@ -509,6 +432,11 @@ struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *opti
         publisher->options = *options;
         publisher->options.node = xstrdup(options->node);
         publisher->options.driver = xstrdup(options->driver);
+        dra_api_server_init(&publisher->server, &(struct dra_api_server_options){.client = options->client,
+                                                        .driver = publisher->options.driver,
+                                                        .node = publisher->options.node,
+                                                        .done = on_server,
+                                                        .data = publisher});
         publisher->accepted = json_object();
         publisher->backoff =
                 (struct backoff){options->retry_ms ? options->retry_ms : DRA_RETRY_MS, DRA_RETRY_LIMIT_MS, 0};
@@ -525,7 +453,7 @@ void dra_publisher_put(
         publisher->is_refused = false;
         publisher->backoff.failures = 0;
         drop_layout(publisher); /* it was made of the inventory before */
-        if (publisher->has_probed)
+        if (publisher->server.has_features)
                 make_layout(publisher);
         if (!publisher->call)
                 arm(publisher, 0);
@@ -563,12 +491,12 @@ const struct dra_layout *dra_publisher_layout(const struct dra_publisher *publis
 
 struct dra_features dra_publisher_features(const struct dra_publisher *publisher)
 {
-        return publisher->features;
+        return publisher->server.features;
 }
 
 enum dra_api dra_publisher_api(const struct dra_publisher *publisher)
 {
-        return publisher->has_api ? publisher->api : DRA_API_V1;
+        return publisher->server.has_api ? publisher->server.api : DRA_API_V1;
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -576,6 +504,7 @@ static void on_closed(uv_handle_t *handle)
         struct dra_publisher *publisher = handle->data;
 
         free_taints(publisher);
+        dra_api_server_done(&publisher->server);
         json_decref(publisher->wanted);
         dra_there_clear(&publisher->there);
         json_decref(publisher->accepted);

@@ -3,17 +3,15 @@
  * changes them, and restores them if another program removes or changes them (kubelet deletes all of them when it
  * starts). Nothing is written while nothing changes.
  *
- *   version ──► node ──► probe ──► list and watch ──► reconcile, one write at a time ──► at rest
- *      ▲          ▲                                      ▲   │                            │
- *      │          └── a slice vanished: its owner may    │   └── failed: back-off ────────┤
- *      │              be another Node now                └──── a change, here or there ───┘
- *      └── the watch stood again after trouble: the server may be another
+ *   node ──► server ──► list and watch ──► reconcile, one write at a time ──► at rest
+ *    ▲          ▲                             ▲   │                              │
+ *    │          │                             │   └── failed: back-off ──────────┤
+ *    │          │                             └────── a change, here or there ───┘
+ *    │          └── the watch stood again after trouble: the server may be another
+ *    └── a slice vanished: its owner may be another Node now
  *
- * Version: of v1, v1beta2 and v1beta1 the newest that the server has, and the version of the server itself, because
- * 1.35 wants counters and devices in different slices. Probe: a dry run with a slice that has a field of each feature;
- * fields that the server returns are features that are on. The slices that are written are compared with the answer,
- * too. A server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is
- * probed again.
+ * Server: what it has of DRA (dra/api_server.h). The slices that are written are compared with its answers, too. A
+ * server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is asked anew.
  */
 #pragma once
 

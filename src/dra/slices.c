@@ -253,3 +253,19 @@ json_t *dra_slices_probe(const struct dra_slices_options *options)
         json_decref(slices);
         return probe;
 }
+
+void dra_slices_set_object(
+        json_t *object, const struct dra_slices_options *options, const char *name, const char *owner_uid, json_t *spec)
+{
+        json_t *metadata;
+
+        json_object_set_new(object, "apiVersion", json_sprintf("resource.k8s.io/%s", dra_api_name(options->api)));
+        json_object_set_new(object, "kind", json_string("ResourceSlice"));
+        metadata = object_make(object, "metadata", NULL);
+        json_object_set_new(metadata, "name", json_string(name));
+        json_object_set_new(metadata, "ownerReferences",
+                json_pack("[{s: s, s: s, s: s, s: s, s: b}]", "apiVersion", "v1", "kind", "Node", "name", options->node,
+                        "uid", owner_uid, "controller", 1));
+        json_object_del(metadata, "managedFields");
+        json_object_set(object, "spec", spec);
+}

@@ -65,6 +65,13 @@ json_t *dra_slices_build(const struct dra_layout *layout, const struct dra_slice
 /* A slice for a dry run, with a field of each feature, as {"name": …, "spec": …}; no claim could get its device. */
 json_t *dra_slices_probe(const struct dra_slices_options *options);
 
+/*
+ * Makes |object| a ResourceSlice to be sent: with that name and |spec|, owned by the Node of |owner_uid|. It may be
+ * empty, or as the API server has it.
+ */
+void dra_slices_set_object(json_t *object, const struct dra_slices_options *options, const char *name,
+        const char *owner_uid, json_t *spec);
+
 /* Clears in |features| those whose fields are in |spec| and that the server dropped: they are not in |answered|. */
 void dra_slices_dropped(struct dra_features *features, const json_t *spec, const json_t *answered);
 
