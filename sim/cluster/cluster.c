@@ -255,6 +255,8 @@ static void on_connection(uv_stream_t *listener, int status)
         if (uv_accept(listener, (uv_stream_t *)&connection->tcp) < 0 ||
                 uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read) < 0)
                 drop(connection);
+        else
+                uv_tcp_nodelay(&connection->tcp, 1); /* an event of a watch does not wait for an answer */
 }
 
 /* ---- public ---- */

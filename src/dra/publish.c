@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "dra/api_server.h"
 #include "dra/reconcile.h"
+#include "dra/repair_pace.h"
 #include "dra/there.h"
 #include "kube/backoff.h"
 #include "kube/object.h"
@@ -23,11 +24,13 @@ struct dra_publisher {
         bool is_refused; /* the full layout: 422 */
         bool has_warned; /* that the safe layout is used */
         char *owner_uid; /* NULL: not known */
+        bool is_owner_old;
 
         struct arena arena; /* of |layout| */
         const struct dra_layout *layout;
         bool is_layout_old;
-        json_t *wanted; /* NULL: to be made; only while something is to be done: it is as large as what is there */
+        bool is_layout_new; /* the slices were not compared with it yet */
+        json_t *wanted;     /* NULL: to be made; only while something is to be done: it is as large as what is there */
         struct dra_there there;
         json_t *accepted; /* only where the server changed something */
         struct kube_watch *watch;
@@ -38,6 +41,7 @@ struct dra_publisher {
         json_t *sent;           /* the spec that |call| writes */
         char *sent_name;
         struct backoff backoff;
+        struct dra_repair_pace pace;
         uv_timer_t timer;
 };
 
@@ -112,6 +116,7 @@ static void on_node(const struct kube_answer *answer, void *data)
                 return;
         free(publisher->owner_uid);
         publisher->owner_uid = xstrdup(uid ? uid : "");
+        publisher->is_owner_old = false;
         arm(publisher, 0);
 }
 
@@ -202,12 +207,14 @@ static void on_written(const struct kube_answer *answer, void *data)
         }
         if (answer->status == 404 && json_object_del(dra_there_slices(&publisher->there), publisher->sent_name) == 0) {
                 publisher->call = NULL; /* another client deleted it meanwhile */
+                dra_repair_written(&publisher->pace);
                 arm(publisher, 0);
                 return;
         }
         if (!begin_answer(publisher, answer))
                 return;
         publisher->backoff.failures = 0;
+        dra_repair_written(&publisher->pace);
         read_back(publisher, answer->object);
         keep_sent(publisher, "", NULL);
         arm(publisher, 0);
@@ -222,6 +229,7 @@ static void on_deleted(const struct kube_answer *answer, void *data)
                 put_off(publisher, answer->error, answer->retry_after_ms);
                 return;
         }
+        dra_repair_written(&publisher->pace);
         json_object_del(dra_there_slices(&publisher->there), publisher->sent_name);
         arm(publisher, 0);
 }
@@ -280,10 +288,10 @@ static void on_object(enum kube_change what, json_t *object, void *data)
                 json_object_set(dra_there_slices(&publisher->there), name, object);
         } else {
                 json_object_del(dra_there_slices(&publisher->there), name);
-                free(publisher->owner_uid);
-                publisher->owner_uid = NULL;
+                publisher->is_owner_old = true;
         }
-        if (publisher->is_synced && !publisher->call && publisher->backoff.failures == 0)
+        /* Where the timer runs, something waits, and looks at this, too. */
+        if (publisher->is_synced && !publisher->call && !uv_is_active((uv_handle_t *)&publisher->timer))
                 arm(publisher, 0);
 }
 
@@ -365,6 +373,7 @@ static void make_layout(struct dra_publisher *publisher)
         drop_layout(publisher);
         publisher->layout = dra_layout_build(&publisher->arena, publisher->inventory, &options);
         publisher->is_layout_old = false;
+        publisher->is_layout_new = true;
         make_slices(publisher);
         if (publisher->layout->is_safe && !publisher->has_warned && !publisher->is_refused)
                 log_warn("the API server lacks a feature that sharing needs; the safe layout is offered instead",
@@ -375,33 +384,70 @@ static void make_layout(struct dra_publisher *publisher)
                 publisher->options.on_layout(publisher->options.data);
 }
 
+static void rest(struct dra_publisher *publisher)
+{
+        publisher->backoff.failures = 0;
+        dra_repair_rest(&publisher->pace);
+        forget_wanted(publisher);
+        dra_there_rest(&publisher->there);
+        if (!publisher->is_at_rest) {
+                publisher->is_at_rest = true;
+                publisher->options.done(NULL, publisher->options.data);
+        }
+}
+
+/* Another client undoes each repair. The first pause is not told: kubelet may be slow in deleting all at its start. */
+static void wait_for_repair(struct dra_publisher *publisher, const struct dra_action *action, uint64_t wait_ms)
+{
+        static const char *const done[] = {
+                [DRA_STEP_DELETE] = "added", [DRA_STEP_REPLACE] = "changed", [DRA_STEP_CREATE] = "deleted"};
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE,
+                "another client has %s ResourceSlice %s soon after the last repair; the next one is in %.1f s, and they "
+                "become rarer, down to one a minute, while this goes on; the audit log of the API server names the client",
+                done[action->step], action->name, (double)wait_ms / 1000);
+        forget_wanted(publisher);
+        dra_there_rest(&publisher->there);
+        publisher->is_at_rest = false;
+        arm(publisher, wait_ms);
+        if (publisher->pace.pauses.failures > 1)
+                publisher->options.done(&err, publisher->options.data);
+}
+
+static void take_step(struct dra_publisher *publisher, const struct dra_action *action)
+{
+        publisher->is_at_rest = false;
+        if (publisher->is_owner_old)
+                ask_node(publisher);
+        else if (action->step == DRA_STEP_DELETE)
+                delete_slice(publisher, action);
+        else
+                write_slice(publisher, action);
+}
+
 static void reconcile(struct dra_publisher *publisher)
 {
         const struct dra_pool pool = {.wanted = publisher->wanted,
                 .there = dra_there_slices(&publisher->there),
                 .accepted = publisher->accepted,
                 .owner_uid = publisher->owner_uid};
-        struct dra_action action = dra_reconcile(&pool);
+        const struct dra_action action = dra_reconcile(&pool);
+        uint64_t wait_ms;
 
-        switch (action.step) {
-        case DRA_STEP_NONE:
-                publisher->backoff.failures = 0;
-                forget_wanted(publisher);
-                dra_there_rest(&publisher->there);
-                if (!publisher->is_at_rest) {
-                        publisher->is_at_rest = true;
-                        publisher->options.done(NULL, publisher->options.data);
-                }
+        if (publisher->is_layout_new)
+                dra_repair_allow(&publisher->pace, action.n_writes);
+        publisher->is_layout_new = false;
+        if (action.step == DRA_STEP_NONE) {
+                rest(publisher);
                 return;
-        case DRA_STEP_DELETE:
-                delete_slice(publisher, &action);
-                break;
-        case DRA_STEP_REPLACE:
-        case DRA_STEP_CREATE:
-                write_slice(publisher, &action);
-                break;
         }
-        publisher->is_at_rest = false;
+        wait_ms = dra_repair_next(
+                &publisher->pace, action.n_writes, uv_now(publisher->options.loop), (uint32_t)uv_hrtime());
+        if (wait_ms > 0)
+                wait_for_repair(publisher, &action, wait_ms);
+        else
+                take_step(publisher, &action);
 }
 
 static void go_on(struct dra_publisher *publisher)
@@ -440,6 +486,7 @@ struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *opti
         publisher->accepted = json_object();
         publisher->backoff =
                 (struct backoff){options->retry_ms ? options->retry_ms : DRA_RETRY_MS, DRA_RETRY_LIMIT_MS, 0};
+        publisher->pace.pauses = publisher->backoff;
         uv_timer_init(options->loop, &publisher->timer);
         publisher->timer.data = publisher;
         return publisher;

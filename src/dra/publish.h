@@ -1,11 +1,13 @@
 /*
  * Keeps the ResourceSlices of this node in the API server as the layout says, as long as the loop runs. It creates and
  * changes them, and restores them if another program removes or changes them (kubelet deletes all of them when it
- * starts). Nothing is written while nothing changes.
+ * starts), less and less often if it does so again and again (dra/repair_pace.h). Nothing is written while nothing
+ * changes.
  *
  *   node ──► server ──► list and watch ──► reconcile, one write at a time ──► at rest
  *    ▲          ▲                             ▲   │                              │
- *    │          │                             │   └── failed: back-off ──────────┤
+ *    │          │                             │   └── failed: back-off; undone ──┤
+ *    │          │                             │       by others again: a pause   │
  *    │          │                             └────── a change, here or there ───┘
  *    │          └── the watch stood again after trouble: the server may be another
  *    └── a slice vanished: its owner may be another Node now
@@ -31,10 +33,11 @@ struct dra_publisher_options {
         struct kube_client *client; /* outlives the publisher */
         const char *node;           /* copied, as the next */
         const char *driver;         /* DRA_DRIVER */
-        uint64_t retry_ms;          /* 0: DRA_RETRY_MS */
+        uint64_t retry_ms;          /* the first wait after a failure, and between repairs; 0: DRA_RETRY_MS */
         /*
          * Called from the loop; may close the publisher. NULL: all slices are up to date, after they were not. Else the
-         * reason why not, each time that it has to wait. ERROR_NOT_FOUND: the API server has no resource.k8s.io.
+         * reason why not, each time that it has to wait, but for the first pause between repairs. ERROR_NOT_FOUND: the
+         * API server has no resource.k8s.io.
          */
         void (*done)(const struct error *error, void *data);
         void (*on_layout)(void *data); /* the offered layout has changed; must not close the publisher. May be NULL */

@@ -20,6 +20,7 @@ struct dra_action {
         const char *name; /* of the slice; points into |wanted| or |there| */
         json_t *spec;     /* wanted, borrowed; NULL for DELETE */
         json_int_t generation;
+        size_t n_writes; /* until all is right, this one included, if nobody else writes */
 };
 
 struct dra_pool {

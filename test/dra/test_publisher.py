@@ -3,6 +3,7 @@ import os
 import queue
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -124,6 +125,18 @@ def test_what_kubelet_deletes_at_its_start_is_put_back(server, start):
         server.delete(V1, slice_['metadata']['name'])
     server.wait_for(lambda: is_complete(server) and names(server) == FULL)
     publisher.until('ok')
+
+
+def test_what_is_deleted_again_and_again_is_put_back_later_each_time(server, start):
+    publisher = start()
+    publisher.until('ok')
+    begun = time.monotonic()
+    for _ in range(6):
+        server.delete(V1, server.all(V1)[0]['metadata']['name'])
+        server.wait_for(lambda: is_complete(server))
+    assert time.monotonic() - begun > (50 + 100 + 200 + 400 + 800) / 2 / 1000  # half of a pause may be missing
+    assert publisher.until('error').startswith('error another client has deleted ResourceSlice 0000')
+    assert names(server) == FULL
 
 
 def test_a_deleted_slice_is_restored_as_it_was(server, start):

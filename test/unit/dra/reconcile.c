@@ -90,6 +90,13 @@ static bool step(const json_t *wanted, json_t *there, char *ret)
         return true;
 }
 
+static size_t writes_left(const json_t *wanted, json_t *there)
+{
+        const struct dra_pool pool = {.wanted = wanted, .there = there, .owner_uid = "uid"};
+
+        return dra_reconcile(&pool).n_writes;
+}
+
 static void check_change(const char *before, const char *after, const char *steps, json_int_t generation)
 {
         json_t *there = there_of(before, 5);
@@ -102,10 +109,12 @@ static void check_change(const char *before, const char *after, const char *step
         const char *name;
         json_t *slice;
 
+        assert_int_equal(writes_left(wanted, there), strlen(steps));
         while (n < sizeof(done) - 1 && step(wanted, there, &done[n])) {
                 const char *now = seen(there, text);
 
                 n++;
+                assert_int_equal(writes_left(wanted, there), strlen(steps) - n);
                 assert_true(!*now || strcmp(now, old) == 0 || strcmp(now, after) == 0);
         }
         done[n] = '\0';
@@ -149,6 +158,7 @@ static void test_every_change_ends_though_it_is_interrupted_by_another(void **st
                 char contents[SLICES_MAX + 1] = "";
                 char text[SLICES_MAX + 1];
                 char what;
+                size_t left;
 
                 for (unsigned int change = 0; change < 6; change++) {
                         size_t count = (size_t)rand() % (SLICES_MAX + 1);
@@ -163,8 +173,11 @@ static void test_every_change_ends_though_it_is_interrupted_by_another(void **st
                         if (rand() % 3 == 0)
                                 json_object_del(there, "slice-1");
                 }
-                for (unsigned int steps = 0; step(wanted, there, &what); steps++)
-                        assert_true(steps < 3 * SLICES_MAX);
+                left = writes_left(wanted, there);
+                assert_true(left < 3 * SLICES_MAX);
+                for (; step(wanted, there, &what); left--)
+                        assert_int_not_equal(left, 0);
+                assert_int_equal(left, 0);
                 assert_string_equal(seen(there, text), contents);
                 json_decref(wanted);
                 json_decref(there);
