@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/macro.h"
+#include "kube/object.h"
 
 json_t *dra_there_slices(struct dra_there *there)
 {
@@ -13,6 +14,38 @@ json_t *dra_there_slices(struct dra_there *there)
                 free(TAKE_PTR(there->text));
         }
         return there->slices;
+}
+
+static uint64_t version_of(const json_t *object)
+{
+        const char *text = object_text(object, "metadata", "resourceVersion", NULL);
+
+        return text ? strtoull(text, NULL, 10) : 0;
+}
+
+static bool is_same(const json_t *known, const json_t *object)
+{
+        return json_equal(object_find(known, "spec", NULL), object_find(object, "spec", NULL)) &&
+               json_equal(object_find(known, "metadata", "ownerReferences", NULL),
+                       object_find(object, "metadata", "ownerReferences", NULL));
+}
+
+enum dra_there_news dra_there_follow(struct dra_there *there, enum kube_change what, json_t *object)
+{
+        const char *name = object_text(object, "metadata", "name", NULL);
+        const json_t *known = name ? json_object_get(dra_there_slices(there), name) : NULL;
+        uint64_t version = version_of(object);
+        enum dra_there_news news;
+
+        if (!name || (known && version > 0 && version < version_of(known)) || (what == KUBE_GONE && !known))
+                return DRA_THERE_SAME;
+        if (what == KUBE_GONE) {
+                json_object_del(there->slices, name);
+                return DRA_THERE_GONE;
+        }
+        news = is_same(known, object) ? DRA_THERE_SAME : DRA_THERE_CHANGED;
+        json_object_set(there->slices, name, object);
+        return news;
 }
 
 void dra_there_rest(struct dra_there *there)

@@ -7,6 +7,8 @@
 
 #include <jansson.h>
 
+#include "kube/watch.h"
+
 struct dra_there {
         json_t *slices; /* NULL: see |text| */
         char *text;
@@ -14,6 +16,15 @@ struct dra_there {
 
 /* {name: ResourceSlice}, to be read and changed until the next dra_there_rest(). Of a zeroed struct it is empty. */
 json_t *dra_there_slices(struct dra_there *there);
+
+enum dra_there_news {
+        DRA_THERE_SAME, /* spec and owners are as known; or it is older than an answer to a write of the agent */
+        DRA_THERE_CHANGED,
+        DRA_THERE_GONE,
+};
+
+/* Takes what the watch reports. */
+enum dra_there_news dra_there_follow(struct dra_there *there, enum kube_change what, json_t *object);
 
 /* To be called when they were looked at and are as they should be. */
 void dra_there_rest(struct dra_there *there);

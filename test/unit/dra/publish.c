@@ -163,6 +163,16 @@ static void take_devices(struct fixture *f)
         cluster_put(f->cluster, CLUSTER_SLICES, slice);
 }
 
+/* What the agent does not care for. */
+static void touch(struct fixture *f)
+{
+        json_t *slice = json_deep_copy(json_object_get(slices(f), name_of_devices(f)));
+
+        json_object_set_new(json_object_get(slice, "metadata"), "annotations",
+                json_pack("{s:o}", "touched", json_sprintf("%u", f->n_meddled++)));
+        cluster_put(f->cluster, CLUSTER_SLICES, slice);
+}
+
 static void add_strange_one(struct fixture *f)
 {
         if (json_object_size(slices(f)) > N_SLICES)
@@ -256,6 +266,26 @@ static void test_who_adds_slices_of_ours_for_ever_is_answered_more_and_more_rare
         assert_not_fought(*state, add_strange_one, 1, "added");
 }
 
+static void test_a_slice_that_is_touched_is_not_written_and_repaired_at_once_all_the_same(void **state)
+{
+        struct fixture *f = *state;
+        json_t *touched;
+
+        for (unsigned int i = 0; i < 10; i++) {
+                touch(f);
+                own_clock_pass(&f->loop, 100 * i);
+        }
+        touched = json_deep_copy(slices(f));
+        own_clock_pass(&f->loop, MINUTE_MS);
+        assert_true(json_equal(slices(f), touched));
+        touch(f);
+        own_clock_settle(&f->loop);
+        take_devices(f);
+        await(f, is_whole);
+        assert_int_equal(f->n_waits, 0);
+        json_decref(touched);
+}
+
 static bool has_taints(void *data)
 {
         const struct fixture *f = data;
@@ -322,6 +352,9 @@ int main(void)
                         test_who_changes_a_slice_for_ever_is_answered_more_and_more_rarely, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_who_adds_slices_of_ours_for_ever_is_answered_more_and_more_rarely, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_slice_that_is_touched_is_not_written_and_repaired_at_once_all_the_same, set_up,
+                        tear_down),
                 cmocka_unit_test_setup_teardown(test_the_agents_own_changes_do_not_wait, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_what_others_put_right_themselves_is_told_and_not_written, set_up, tear_down),
