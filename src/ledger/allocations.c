@@ -88,9 +88,9 @@ void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared)
 #define FILE_PREFIX "allocations"
 #define OLD_FILE_PREFIX "grants" /* of earlier versions */
 
-static char *allocations_path(const struct ledger *ledger, const char *prefix, const struct resource *resource)
+static char *allocations_path(const struct ledger *ledger, const char *prefix, const char *resource)
 {
-        char *path = xasprintf("%s/%s-%s.json", ledger->directory, prefix, resource->name);
+        char *path = xasprintf("%s/%s-%s.json", ledger->directory, prefix, resource);
 
         for (char *at = path + strlen(ledger->directory) + 1; *at; at++)
                 if (*at == '/')
@@ -124,8 +124,8 @@ static void mark_saved(struct ledger *ledger, const char *name)
 /* False: try again later. */
 static bool save_allocations(struct ledger *ledger, const struct ledger_resource *shared)
 {
-        _free_ char *path = allocations_path(ledger, FILE_PREFIX, shared->resource);
-        _free_ char *old_path = allocations_path(ledger, OLD_FILE_PREFIX, shared->resource);
+        _free_ char *path = allocations_path(ledger, FILE_PREFIX, shared->resource->name);
+        _free_ char *old_path = allocations_path(ledger, OLD_FILE_PREFIX, shared->resource->name);
         _free_ char *text = write_all_allocations(ledger, shared->resource->name);
         struct error err;
 
@@ -152,12 +152,18 @@ void ledger_on_save(uv_timer_t *timer)
                 uv_timer_start(&ledger->save_timer, ledger_on_save, ledger->save_ms, 0);
 }
 
+static char *recorded_path(const struct ledger *ledger, const char *resource)
+{
+        _free_ char *new_path = allocations_path(ledger, FILE_PREFIX, resource);
+        _free_ char *old_path = allocations_path(ledger, OLD_FILE_PREFIX, resource);
+
+        /* This version removes the old file when it writes. So if there is one, an older version wrote it last. */
+        return access(old_path, F_OK) == 0 ? TAKE_PTR(old_path) : TAKE_PTR(new_path);
+}
+
 void ledger_load_allocations(struct ledger *ledger, struct ledger_resource *shared)
 {
-        _free_ char *new_path = allocations_path(ledger, FILE_PREFIX, shared->resource);
-        _free_ char *old_path = allocations_path(ledger, OLD_FILE_PREFIX, shared->resource);
-        /* This version removes the old file when it writes. So if there is one, an older version wrote it last. */
-        const char *path = access(old_path, F_OK) == 0 ? old_path : new_path;
+        _free_ char *path = recorded_path(ledger, shared->resource->name);
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 
@@ -168,6 +174,17 @@ void ledger_load_allocations(struct ledger *ledger, struct ledger_resource *shar
         }
         if (allocations_read(shared->allocations, text.data, text.size, ledger_clock(ledger), &err) < 0)
                 log_warn("the allocation record is ignored", LOG_STR("file", path), LOG_ERR(&err));
+}
+
+void ledger_each_recorded(const struct ledger *ledger, const char *resource,
+        void (*each)(const struct allocation *allocation, void *data), void *data)
+{
+        _free_ char *path = recorded_path(ledger, resource);
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error ignored; /* it is told when the allocations are loaded */
+
+        if (file_read_private(path, ALLOCATIONS_TEXT_MAX, &text, &ignored) == 0)
+                (void)!allocations_each(text.data, text.size, each, data, &ignored);
 }
 
 /* ---- what kubelet says ---- */

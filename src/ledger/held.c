@@ -203,29 +203,57 @@ static size_t list_holders(const struct ledger *ledger, struct arena *arena, str
 
 /* ---- together ---- */
 
+struct naming {
+        const char *resource;
+        struct arena *arena;
+        struct rollout_held *held;
+        size_t n_held;
+};
+
 /* Ids are tokens: who has one may be bound to another unit than it names. */
-static void name_unit(const char *resource, const char *device, const char *unit, struct arena *arena,
-        struct rollout_held *held, size_t n_held)
+static void name_unit(const struct naming *naming, const char *device, const char *unit)
 {
         int64_t replica;
         size_t length = device_id_split(device, &replica);
 
         if (strlen(unit) == length && strncmp(device, unit, length) == 0)
                 return;
-        for (size_t i = 0; i < n_held; i++)
-                if (strcmp(held[i].device, device) == 0 && strcmp(held[i].resource, resource) == 0)
-                        held[i].unit = arena_strdup(arena, unit);
+        for (size_t i = 0; i < naming->n_held; i++)
+                if (strcmp(naming->held[i].device, device) == 0 &&
+                        strcmp(naming->held[i].resource, naming->resource) == 0)
+                        naming->held[i].unit = arena_strdup(naming->arena, unit);
 }
 
-static void name_units_of(
-        const struct ledger_resource *shared, struct arena *arena, struct rollout_held *held, size_t n_held)
+static void name_unit_of(const struct allocation *allocation, void *data)
 {
-        for (size_t i = 0; i < allocations_count(shared->allocations); i++) {
-                const struct allocation *allocation = allocations_get(shared->allocations, i);
+        for (size_t i = 0; allocation->unit && i < allocation->n_devices; i++)
+                name_unit(data, allocation->devices[i], allocation->unit);
+}
 
-                for (size_t j = 0; allocation->unit && j < allocation->n_devices; j++)
-                        name_unit(
-                                shared->resource->name, allocation->devices[j], allocation->unit, arena, held, n_held);
+/* Before its first plan the ledger has read no allocations, and the first rollout needs the units: see its rule 4. */
+static void name_recorded_units(const struct ledger *ledger, struct naming *naming)
+{
+        _cleanup_(map_done) struct map seen = MAP_INIT;
+
+        for (size_t i = 0; i < naming->n_held; i++) {
+                naming->resource = naming->held[i].resource;
+                if (map_add(&seen, naming->resource, naming))
+                        ledger_each_recorded(ledger, naming->resource, name_unit_of, naming);
+        }
+}
+
+static void name_units(const struct ledger *ledger, struct arena *arena, struct rollout_held *held, size_t n_held)
+{
+        struct naming naming = {.arena = arena, .held = held, .n_held = n_held};
+
+        if (!ledger->plan)
+                name_recorded_units(ledger, &naming);
+        for (size_t i = 0; i < ledger->n_shared; i++) {
+                const struct allocations *allocations = ledger->shared[i].allocations;
+
+                naming.resource = ledger->shared[i].resource->name;
+                for (size_t j = 0; j < allocations_count(allocations); j++)
+                        name_unit_of(allocations_get(allocations, j), &naming);
         }
 }
 
@@ -249,8 +277,7 @@ enum ledger_word ledger_held(struct ledger *ledger, struct arena *arena, struct 
                 *ret_count = 0;
         }
         *ret_count += add_recent(ledger, by_list, arena, *ret + *ret_count);
-        for (size_t i = 0; i < ledger->n_shared; i++)
-                name_units_of(&ledger->shared[i], arena, *ret, *ret_count);
+        name_units(ledger, arena, *ret, *ret_count);
         if (!by_list && !ledger_can_ask(ledger))
                 return LEDGER_STALE;
         return has_checkpoint || ledger->holders ? LEDGER_LISTED : LEDGER_UNKNOWN;

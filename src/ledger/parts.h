@@ -164,6 +164,9 @@ void ledger_update_unavailable(struct ledger *ledger, struct ledger_resource *sh
 void ledger_note_change(struct ledger *ledger, struct ledger_resource *shared);
 void ledger_on_save(uv_timer_t *timer);
 void ledger_load_allocations(struct ledger *ledger, struct ledger_resource *shared);
+/* What the file has of a resource, whether it is loaded or not; each is valid during the call. */
+void ledger_each_recorded(const struct ledger *ledger, const char *resource,
+        void (*each)(const struct allocation *allocation, void *data), void *data);
 void ledger_sync_allocations(struct ledger *ledger, struct ledger_resource *shared, int64_t as_of);
 
 /* ---- kubelet.c: what kubelet says ---- */

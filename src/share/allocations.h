@@ -162,6 +162,9 @@ char *allocations_write_all(const struct allocations *const *allocations, size_t
  * And back, added to what is there: allocations that are malformed, or whose id is there already, are left out. An
  * error, and no change, where the text is no JSON object with a list of allocations or is longer than
  * ALLOCATIONS_TEXT_MAX. They count as granted at |clock|: the agent before may have answered a moment ago.
+ * allocations_each() only tells them, each for as long as the call.
  */
+int allocations_each(const char *text, size_t length, void (*each)(const struct allocation *allocation, void *data),
+        void *data, struct error *err) MUST_USE;
 int allocations_read(
         struct allocations *allocations, const char *text, size_t length, int64_t clock, struct error *err) MUST_USE;

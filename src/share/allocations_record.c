@@ -72,29 +72,20 @@ static bool has_twice(const struct allocation *allocation)
         return false;
 }
 
-static void read_allocation(
-        struct allocations *allocations, struct arena *arena, struct map *ids, const json_t *json, int64_t clock)
+static bool read_allocation(struct allocation *ret, struct arena *arena, const json_t *json)
 {
-        struct allocation read = {0};
         struct error err;
         struct json_in in = {.arena = arena, .err = &err};
-        struct allocation_entry *entry;
 
-        json_fields_take(&in, json, &allocation_shape, &read);
-        if (in.is_bad || map_find(ids, read.id) || has_twice(&read))
-                return;
-        entry = allocation_entry_new(read.id, read.unit, read.devices, read.n_devices,
-                (struct allocations_moment){.clock = clock, .date = read.since});
-        entry->allocation.is_guess = read.is_guess;
-        entry->allocation.is_read = true;
-        map_add(ids, entry->id, entry);
-        allocations_enter(allocations, entry);
+        *ret = (struct allocation){0};
+        json_fields_take(&in, json, &allocation_shape, ret);
+        ret->is_read = true;
+        return !in.is_bad && !has_twice(ret);
 }
 
-int allocations_read(struct allocations *allocations, const char *text, size_t length, int64_t clock, struct error *err)
+int allocations_each(const char *text, size_t length, void (*each)(const struct allocation *allocation, void *data),
+        void *data, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        _cleanup_(map_done) struct map ids = MAP_INIT;
         json_error_t fault;
         json_t *root;
         const json_t *list;
@@ -109,11 +100,47 @@ int allocations_read(struct allocations *allocations, const char *text, size_t l
                 return error_set(
                         err, ERROR_INVALID, "no allocation record: %s", root ? "it has no list 'grants'" : fault.text);
         }
-        for (size_t i = 0; i < allocations->n_all; i++)
-                map_add(&ids, allocations->all[i]->id, allocations->all[i]);
-        for (size_t i = 0; i < json_array_size(list); i++)
-                read_allocation(allocations, &arena, &ids, json_array_get(list, i), clock);
-        allocations_recount(allocations);
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+                struct allocation read;
+
+                if (read_allocation(&read, &arena, json_array_get(list, i)))
+                        each(&read, data);
+        }
         json_decref(root);
         return 0;
+}
+
+struct reading {
+        struct allocations *allocations;
+        struct map ids;
+        int64_t clock;
+};
+
+static void enter_read(const struct allocation *read, void *data)
+{
+        struct reading *reading = data;
+        struct allocation_entry *entry;
+
+        if (map_find(&reading->ids, read->id))
+                return;
+        entry = allocation_entry_new(read->id, read->unit, read->devices, read->n_devices,
+                (struct allocations_moment){.clock = reading->clock, .date = read->since});
+        entry->allocation.is_guess = read->is_guess;
+        entry->allocation.is_read = true;
+        map_add(&reading->ids, entry->id, entry);
+        allocations_enter(reading->allocations, entry);
+}
+
+int allocations_read(struct allocations *allocations, const char *text, size_t length, int64_t clock, struct error *err)
+{
+        struct reading reading = {.allocations = allocations, .ids = MAP_INIT, .clock = clock};
+        int r;
+
+        for (size_t i = 0; i < allocations->n_all; i++)
+                map_add(&reading.ids, allocations->all[i]->id, allocations->all[i]);
+        r = allocations_each(text, length, enter_read, &reading, err);
+        allocations_recount(allocations);
+        map_done(&reading.ids);
+        return r;
 }

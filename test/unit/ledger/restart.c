@@ -93,6 +93,22 @@ static void test_the_file_is_enough_by_itself(void **state UNUSED)
         assert_kept(containers, 2);
 }
 
+/* The first plan is judged before the ledger has it: a unit waits for those bound to it, whatever their ids say. */
+static void test_what_is_held_is_bound_to_its_unit_before_there_is_a_plan(void **state UNUSED)
+{
+        static const char held[] = "told: GPU-0::0 GPU-0::1 GPU-0::2 GPU-0::3@GPU-1 GPU-1::0";
+
+        rig_run("other", "GPU-0::0 GPU-0::1 GPU-0::2");
+        rig_run("train", "GPU-0::3 GPU-1::0");
+        rig_pass(GRACE_MS);
+        assert_string_equal(rig_held(), held);
+        end(false);
+        rig_open();
+        assert_string_equal(rig_held(), held);
+        rig_apply(rig.plan);
+        assert_string_equal(rig_held(), held);
+}
+
 static void test_a_container_that_ended_while_no_agent_ran_is_released(void **state UNUSED)
 {
         rig_run("train", "GPU-0::0");
@@ -363,6 +379,7 @@ int main(void)
                 RIG_TEST(test_the_file_is_enough_by_itself),
                 RIG_TEST(test_the_file_of_an_older_version_is_read_until_the_new_one_is_written),
                 RIG_TEST(test_a_record_that_was_mended_is_written),
+                RIG_TEST(test_what_is_held_is_bound_to_its_unit_before_there_is_a_plan),
                 RIG_TEST(test_a_container_that_ended_while_no_agent_ran_is_released),
                 RIG_TEST_WITH(test_a_request_that_waited_for_the_agent_leaves_nothing, RIG_PARTITIONS),
                 RIG_TEST_WITH(test_without_a_whole_file_kubelets_record_is_enough, RIG_NAMESPACES),

@@ -479,7 +479,8 @@ const char *rig_held(void)
         qsort(held, count, sizeof(*held), compare_held);
         for (size_t i = 0; i < count; i++)
                 if (i == 0 || strcmp(held[i].device, held[i - 1].device) != 0)
-                        strbuf_printf(&text, " %s", held[i].device);
+                        strbuf_printf(&text, " %s%s%s", held[i].device, held[i].unit ? "@" : "",
+                                held[i].unit ? held[i].unit : "");
         return arena_strdup(&rig.arena, text.data);
 }
 
