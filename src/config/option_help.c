@@ -39,12 +39,18 @@ static void put_flag(struct strbuf *help, const char *flag)
                 strbuf_printf(help, "  %s%*s", flag, (int)(HELP_INDENT - 2 - length), "");
 }
 
+bool option_has_letter(const struct option *option)
+{
+        return option->aliases[0] && !option->aliases[0][1];
+}
+
 void option_print_one(struct strbuf *help, const struct option *option)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         size_t column = HELP_INDENT;
+        size_t n_letters = option_has_letter(option) ? 1 : 0;
 
-        if (option->aliases[0] && !option->aliases[0][1]) /* a letter */
+        if (n_letters)
                 strbuf_printf(&text, "-%s, ", option->aliases[0]);
         strbuf_printf(
                 &text, "--%s%s%s", option->flag, option->argument ? " " : "", option->argument ? option->argument : "");
@@ -57,7 +63,7 @@ void option_print_one(struct strbuf *help, const struct option *option)
                         strbuf_printf(&text, "%s %s", i ? " or" : "; env", option->environment[i]);
                 if (option->key)
                         strbuf_printf(&text, "; key %s", option->key);
-                for (size_t i = 0; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
+                for (size_t i = n_letters; i < ARRAY_SIZE(option->aliases) && option->aliases[i]; i++)
                         strbuf_printf(&text, "; also --%s", option->aliases[i]);
                 strbuf_puts(&text, ")");
                 put_words(help, &column, text.data);

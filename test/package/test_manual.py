@@ -90,6 +90,34 @@ def test_bash_completes_every_option_of_the_help(words):
     assert len(offered) == len(set(offered))
 
 
+def choices():
+    """(words, flag, values) of each option that takes one of some words, as fish has them: all of them are in its files."""
+    for name in sorted(os.listdir(FISH)):
+        with open(os.path.join(FISH, name), encoding='utf-8') as file:
+            for place, flag, values in re.findall(r'_place\)" = "([^"]*)"\' .*-l (\S+) .*-x -a \'([^\']*)\'', file.read()):
+                program = name.removesuffix('.fish')
+                yield [*([] if program == 'warpshare' else [program]), *place.removeprefix('warpshare').split()], flag, values.split()
+
+
+def test_the_help_names_each_word_that_an_option_takes():
+    faults = []
+    found = list(choices())
+    assert len(found) > 50
+    for words, flag, values in found:
+        said = re.search(r'^  (?:-\w, )?--%s( \S+)?(?:\n| )((?:.*\n)(?: {32}.*\n)*)' % flag, run(WARPSHARE, *words, '--help'), re.MULTILINE)
+        if not said or values == ['true', 'false']:
+            continue  # an option of the agent that another command has, too, or one that may stand alone
+        if not said.group(1):
+            faults.append((words, flag, 'does not show that it takes a value'))
+        faults += [(words, flag, one) for one in values if not re.search(r'(?<![\w-])%s(?![\w-])' % re.escape(one), said.group(2))]
+    assert not faults
+
+
+@pytest.mark.parametrize('words', ALL, ids=' '.join)
+def test_a_letter_is_named_once(words):
+    assert not re.search(r'also\s+--\w\W', run(WARPSHARE, *words, '--help'))
+
+
 def test_every_command_has_a_page_and_no_other_page_is_there():
     assert sorted(name_of(words) + '.1' for words in ALL) == sorted(os.listdir(PAGES))
 

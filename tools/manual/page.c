@@ -114,10 +114,10 @@ static void put_names(struct strbuf *text, const char *what, const char *const *
 
 static void put_option(struct strbuf *text, const struct option *option)
 {
-        bool has_letter = option->aliases[0] && !option->aliases[0][1];
+        size_t n_letters = option_has_letter(option) ? 1 : 0;
 
         strbuf_puts(text, ".TP\n.BR ");
-        if (has_letter)
+        if (n_letters)
                 strbuf_printf(text, "\\-%s \", \" ", option->aliases[0]);
         strbuf_puts(text, "\\-\\-");
         put_text(text, option->flag);
@@ -138,7 +138,7 @@ static void put_option(struct strbuf *text, const struct option *option)
         }
         put_names(text, "Environment: ", option->environment, ARRAY_SIZE(option->environment), "");
         put_names(text, "In the file: ", &option->key, option->key ? 1 : 0, "");
-        put_names(text, "Also: ", option->aliases, ARRAY_SIZE(option->aliases), "--");
+        put_names(text, "Also: ", option->aliases + n_letters, ARRAY_SIZE(option->aliases) - n_letters, "--");
 }
 
 static void put_options(struct strbuf *text, const struct command_line *line)

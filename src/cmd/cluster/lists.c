@@ -35,9 +35,9 @@ enum { WATCH = SESSION_FLAGS, INTERVAL, SORT };
                 .argument = "WORD",                                                                                    \
                 .help = "order of pods: memory or sm in use, the most first, or pod, by name"}
 
-static const struct option nodes_own[] = {SESSION_ROWS(session_outputs), WATCH_ROWS};
-static const struct option top_own[] = {SESSION_ROWS(session_outputs), WATCH_ROWS, SORT_ROW};
-static const struct option shares_own[] = {SESSION_ROWS(session_outputs_of_rows), WATCH_ROWS, SORT_ROW};
+static const struct option nodes_own[] = {SESSION_ROWS(session_outputs, "json"), WATCH_ROWS};
+static const struct option top_own[] = {SESSION_ROWS(session_outputs, "json"), WATCH_ROWS, SORT_ROW};
+static const struct option shares_own[] = {SESSION_ROWS(session_outputs_of_rows, "json or csv"), WATCH_ROWS, SORT_ROW};
 
 const struct command_line kubectl_nodes_line = {
         .shared = command_line_none,

@@ -37,7 +37,7 @@ enum {
                 .flag = (name), .type = OPTION_STRING, .fallback = "", .argument = (what), .help = (says)              \
         }
 
-#define SESSION_ROWS(outputs)                                                                                          \
+#define SESSION_ROWS(outputs, for_programs)                                                                            \
         [FLAG_NAMESPACE] = {.flag = "namespace",                                                                       \
                 .aliases = {"n"},                                                                                      \
                 .type = OPTION_STRING,                                                                                 \
@@ -55,7 +55,7 @@ enum {
                 .choices = (outputs),                                                                                  \
                 .fallback = "table",                                                                                   \
                 .argument = "WORD",                                                                                    \
-                .help = "table or wide for people, the others for programs"},                                          \
+                .help = "table or wide for people, " for_programs " for programs"},                                    \
         [FLAG_NO_HEADERS] = {.flag = "no-headers",                                                                     \
                 .type = OPTION_BOOL,                                                                                   \
                 .fallback = "false",                                                                                   \

@@ -9,7 +9,7 @@
 #include "cmd/cluster/session.h"
 #include "kube/object.h"
 
-static const struct option own[] = {SESSION_ROWS(session_outputs)};
+static const struct option own[] = {SESSION_ROWS(session_outputs, "json")};
 
 const struct command_line kubectl_why_line = {
         .shared = command_line_none,

@@ -31,7 +31,8 @@ static const struct option run_own[RUN_COUNT] = {
                 .type = OPTION_BOOL,
                 .fallback = "false",
                 .help = "share the GPUs of a machine without Kubernetes: the daemons come from --config-file, or are one "
-                        "for each GPU, and 'warpshare run' starts programs in shares of them"},
+                        "for each GPU, and 'warpshare run' starts programs in shares of them; --mps-directory is then " STANDALONE_ROOT
+                        " by default"},
         [RUN_GRACE] = {.flag = "grace",
                 .type = OPTION_STRING,
                 .fallback = "20",
@@ -46,8 +47,9 @@ static const struct option run_own[RUN_COUNT] = {
                 .type = OPTION_CHOICE,
                 .choices = shm_choices,
                 .fallback = "daemon",
-                .help = "who shares one /dev/shm: the clients of one daemon (where this process may mount, and "
-                        "containers see the mount), or all clients of the node"},
+                .argument = "WORD",
+                .help = "who shares one /dev/shm: daemon, the clients of one daemon (where this process may mount, and "
+                        "containers see the mount), or node, all clients of the node"},
         [RUN_SHM_SIZE] = {.flag = "shared-memory-size",
                 .environment = {"WARPSHARE_MPS_SHARED_MEMORY_SIZE"},
                 .type = OPTION_STRING,

@@ -25,7 +25,7 @@ enum { EXIT_NO_PROGRAM = 127, EXIT_NOT_STARTED = 126 }; /* as a shell's */
 #define AGAIN_MS 200
 #define MIB (UINT64_C(1) << 20)
 
-enum { SHARE, THREADS, MEMORY, GPU, WAIT, SHOW };
+enum { SHARE, THREADS, MEMORY, GPU, WAIT, SHOW, DIRECTORY };
 
 static const struct option own[] = {
         [SHARE] = {.flag = "share",
@@ -54,12 +54,16 @@ static const struct option own[] = {
                 .argument = "SECONDS",
                 .help = "how long to wait for room"},
         [SHOW] = {.flag = "show", .type = OPTION_BOOL, .fallback = "false", .help = "list GPUs and shares, and end"},
+        [DIRECTORY] = {.flag = "mps-directory",
+                .environment = {"WARPSHARE_MPS_DIRECTORY"},
+                .type = OPTION_STRING,
+                .fallback = STANDALONE_ROOT,
+                .argument = "PATH",
+                .help = "that of 'warpshare mps --standalone'"},
 };
 
-static const char *const shared[] = {"mps-directory", NULL};
-
 const struct command_line command_run_line = {
-        .shared = shared,
+        .shared = command_line_none,
         .own = own,
         .n_own = ARRAY_SIZE(own),
         .program = "warpshare run",
@@ -79,8 +83,6 @@ const struct command_line command_run_line = {
                 "The program gets CUDA_VISIBLE_DEVICES, CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and\n"
                 "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT. Status 126 or 127: it could not be started; 1: no share; else its own.\n"
                 "\n",
-        .more_help =
-                "\nWithout --mps-directory the folder is " STANDALONE_ROOT ", as for 'warpshare mps --standalone'.\n",
 };
 
 /* ---- what is asked for ---- */
@@ -248,8 +250,9 @@ static int show(const char *root, struct arena *arena, struct error *err)
 
 /* ---- the command ---- */
 
-static int run_program(char **program, const char *const *values, const char *root, struct arena *arena)
+static int run_program(char **program, const char *const *values, struct arena *arena)
 {
+        const char *root = values[DIRECTORY];
         const struct run_unit *unit;
         struct run_share share;
         struct error err;
@@ -284,11 +287,7 @@ int command_run(int argc, char **argv)
                 n_flags++;
         if (!command_line_read(&command_run_line, &set, values, &arena, n_flags, argv, &status))
                 return status;
-        standalone_set_defaults(&set);
         if (strcmp(values[SHOW], "true") != 0)
-                return run_program(n_flags < argc ? argv + n_flags + 1 : NULL, values,
-                        option_set_get(&set, "mps-directory"), &arena);
-        return show(option_set_get(&set, "mps-directory"), &arena, &err) < 0
-                       ? command_line_fail(&command_run_line, &err)
-                       : 0;
+                return run_program(n_flags < argc ? argv + n_flags + 1 : NULL, values, &arena);
+        return show(values[DIRECTORY], &arena, &err) < 0 ? command_line_fail(&command_run_line, &err) : 0;
 }
