@@ -252,6 +252,52 @@ def words_of_the_program():
     return found
 
 
+# ---- what the program says ----
+
+OF_OTHERS = ('failed to stat CDI host device', 'no matches for kind')  # said by containerd and kubectl
+WORDS = re.compile(r"(?<![\w.,:=%/'<{-])[A-Za-z]+(?: [A-Za-z]+){3,}(?![\w.*='-])")
+
+
+@functools.cache
+def said():
+    """Each four words in a row of what the program says. % is what it fills in, | ends a sentence or a text."""
+    found = set()
+    for folder in ('src/**/*.[ch]', 'src/**/*.js', 'sim/**/*.[ch]', 'scripts/*', 'deploy/**/*', 'tools/*'):
+        for path in glob.glob(os.path.join(SOURCE, folder), recursive=True):
+            if os.path.isfile(path):
+                with open(path, encoding='utf-8', errors='replace') as file:
+                    text = re.sub(r'"\s*(?:\\\n\s*)?(?:PRI\w+\s*)?"', '', file.read())
+                words = re.sub(r"[^A-Za-z% ]+", ' | ', re.sub(r'%[-.*0-9]*(?:ll?|z)?[a-z]', '%', re.sub(r'\s+', ' ', text))).split()
+                found |= set(zip(words, words[1:], words[2:], words[3:]))
+    return found
+
+
+def message_fault(text):
+    """Four words that the program does not say in this order, or None. One of them may be filled in."""
+    for words in map(str.split, () if text.startswith(OF_OTHERS) else WORDS.findall(text)):
+        for at in range(len(words) - 3):
+            four = tuple(words[at:at + 4])
+            forms = [four, *(four[:i] + ('%',) + four[i + 1:] for i in range(4))]
+            if not said().intersection(forms):
+                return ' '.join(four)
+    return None
+
+
+@pytest.mark.parametrize('path', PATHS, ids=identify)
+def test_messages_on_the_page_are_the_programs(path):
+    page = Page(path)
+    texts = [(line, text) for line, text in page.code() if not re.match(r'(?:\./)?(?:%s|test|srun|scripts|deploy)\b' %
+                                                                     '|'.join(sorted(ANYWHERE | ELSEWHERE)), text)]
+    for block in page.blocks:
+        for at, line in enumerate(block.text.splitlines()):
+            found = re.match(r'20\d\d-\S+Z (?:debug|info|warn|error) +(.*?)(?: \w+=|$)', line)
+            if found:
+                texts.append((block.line + at, found.group(1)))
+    faults = [f'{page.name}:{line}: `{text}`: nobody says "{message_fault(text)}"' for line, text in texts if message_fault(text)]
+    if faults:
+        pytest.fail('\n'.join(faults), pytrace=False)
+
+
 @pytest.mark.parametrize('path', PATHS, ids=identify)
 def test_metrics_and_variables_on_the_page_are_the_programs(path):
     with open(path, encoding='utf-8') as file:
