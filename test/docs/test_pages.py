@@ -26,8 +26,9 @@ OURS = {'warpshare', 'nvidia-device-plugin', 'mps-control-daemon', 'config-manag
 ANYWHERE = OURS | {'cat', 'cut', 'diff', 'echo', 'grep', 'head', 'ls', 'mkdir', 'printf', 'sed', 'sha256sum', 'sort', 'tail', 'wc'}
 # What is looked at and not run: it needs a cluster, a GPU, a registry or root, or changes the machine.
 ELSEWHERE = {'amtool', 'apt-get', 'awk', 'base64', 'buildah', 'chcon', 'chmod', 'cosign', 'crictl', 'ctr', 'curl', 'do', 'docker', 'done', 'export',
-             'for', 'git', 'helm', 'journalctl', 'jq', 'kind', 'kubectl', 'ln', 'make', 'meson', 'modprobe', 'mount', 'nvidia-modprobe', 'nvidia-smi', 'oc', 'openssl', 'podman',
-             'skopeo', 'sudo', 'systemctl', 'tar', 'test', 'umount', 'xargs'}
+             'for', 'git', 'helm', 'journalctl', 'jq', 'kind', 'kubectl', 'ln', 'make', 'meson', 'modprobe', 'mount', 'nvidia-cuda-mps-control', 'nvidia-modprobe',
+             'nvidia-smi', 'oc', 'openssl', 'podman', 'rsync', 'skopeo', 'some-program', 'ssh', 'sudo', 'systemctl', 'tar', 'test', 'umount',
+             'warpshare-mps-sim-client', 'xargs'}
 
 CHANGING = {'apply', 'restore'}  # what changes the GPUs' MIG geometry
 
@@ -68,7 +69,7 @@ def option_faults(words):
         found, below = flags(*known)
     if known == ('warpshare',) and rest and re.match(r'^[a-z-]+$', rest[0]) and not rest[0].startswith('-'):
         yield f'there is no command warpshare {rest[0]}'
-    for word in rest:
+    for word in rest[:rest.index('--')] if '--' in rest else rest:
         name = word.partition('=')[0]
         if re.match(r'^--?[a-z]', name) and name not in found:
             yield f'{" ".join(known)} has no option {name}'
@@ -205,6 +206,20 @@ def test_what_the_page_shows_is_what_the_program_does(path, node):
             faults += [f'{page.name}:{command.line}: $ {command.text}\n{fault}' for fault in found if fault]
     if faults:
         pytest.fail('\n\n'.join(faults), pytrace=False)
+
+
+@pytest.mark.parametrize('path', PATHS, ids=identify)
+def test_commands_begin_with_a_dollar(path):
+    """Others are neither run nor looked at."""
+    page = Page(path)
+    faults = []
+    for block, commands in page.commands():
+        for at, line in enumerate(() if commands or block.language not in ('', 'sh', 'bash') else block.text.splitlines()):
+            first = next((word for word in line.split() if not re.match(r'^\w+=', word)), '')
+            if not line.startswith(' ') and (first in ANYWHERE | ELSEWHERE or re.match(r'(?:scripts|deploy|tools|bench)/', first)):
+                faults.append(f'{page.name}:{block.line + at}: {line}')
+    if faults:
+        pytest.fail('\n'.join(faults), pytrace=False)
 
 
 @pytest.mark.parametrize('path', PATHS, ids=identify)
