@@ -32,7 +32,7 @@ ELSEWHERE = {'amtool', 'apt-get', 'awk', 'base64', 'buildah', 'chcon', 'chmod', 
 
 CHANGING = {'apply', 'restore'}  # what changes the GPUs' MIG geometry
 
-CONFIGURATION = {'version', 'flags', 'resources', 'sharing', 'imex', 'health', 'dra'}
+CONFIGURATION = {'version', 'flags', 'resources', 'sharing', 'imex', 'health', 'dra', 'mig'}
 
 
 def identify(path):
@@ -318,6 +318,57 @@ def test_metrics_and_variables_on_the_page_are_the_programs(path):
     with open(path, encoding='utf-8') as file:
         names = set(re.findall(r'\b(?:warpshare_[a-z_]*[a-z]|WARPSHARE_[A-Z_]*[A-Z])\b', file.read()))
     assert names <= words_of_the_program(), names - words_of_the_program()
+
+
+# ---- what the program takes ----
+
+def help_of(*words):
+    return subprocess.run([os.path.join(FOLDER, 'warpshare'), *words, '--help'], capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
+
+
+def test_the_table_of_flags_says_what_the_help_says():
+    """Flags, variables, keys and defaults, both ways round."""
+    with open(os.path.join(SOURCE, 'docs/configuration.md'), encoding='utf-8') as file:
+        section = file.read().partition('\n## Flags\n')[2].partition('\n## ')[0]
+    shown = {}
+    for row in re.findall(r'^\| (?:\*\*\+\*\* )?`--.*$', section, re.MULTILINE):
+        cells = [cell.strip() for cell in row.split('|')[1:]]
+        names = [re.findall(r'`([^`]+)`', cell) for cell in cells]
+        if names[0][1:] and cells[0].count(', `--'):  # several in one row, each with its variable
+            shown |= {flag.lstrip('-'): ([], [variable], names[2], '') for flag, variable in zip(names[0], names[1])}
+        else:
+            shown[names[0][0].lstrip('-')] = ([name for name in names[0][1:] if name.startswith('--')], names[1], names[2],
+                                              cells[3].partition(';')[0].strip('`').replace('empty', ''))
+    entries = re.findall(r'^  (?:-\w, )?--([a-z][a-z-]+)(?: \S+)?\n?((?:.*\n)(?: {32}.*\n)*)', help_of('agent'), re.MULTILINE)
+    assert len(entries) > 60
+    there = {}
+    for flag, text in entries:
+        said = re.search(r'\(default ([^;]*?)(?:; env ([^;]*))?(?:; key ([^;]*))?((?:; also [^;]*)*)\)$', re.sub(r'\s+', ' ', text).strip())
+        if said:  # --help and the like have no default
+            there[flag] = (re.findall(r'--[a-z-]+', said.group(4)), (said.group(2) or '').split(' or '), [said.group(3)] if said.group(3) else [],
+                           said.group(1).replace('empty', ''))
+    assert {flag for flag in shown if flag not in there} <= {'check', 'help'}
+    assert {flag: (shown.get(flag), values) for flag, values in there.items() if shown.get(flag) != values} == {}
+
+
+def test_each_variable_of_a_command_is_on_a_page():
+    commands = re.findall(r'^  ([a-z][a-z-]+) +\w', help_of().partition('commands:')[2], re.MULTILINE)
+    called = {(name,) for name in commands} | {('mps', 'status'), ('mig', 'apply'), ('mig', 'plan')}
+    names = {name for words in called for name in re.findall(r'\bWARPSHARE_[A-Z_]*[A-Z]', help_of(*words))}
+    pages = ''
+    for path in PATHS:
+        with open(path, encoding='utf-8') as file:
+            pages += file.read()
+    assert len(names) > 30
+    assert {name for name in names if not re.search(r'\b%s\b' % name, pages)} == set()
+
+
+def test_the_example_of_the_file_has_each_section():
+    page = Page(os.path.join(SOURCE, 'docs/configuration.md'))
+    at = next(number for number, line in page.prose if line == '## The file')
+    text = next(block.text for block in page.blocks if block.line > at)
+    assert set(re.findall(r'^(\w+):', text, re.MULTILINE)) == set(json.loads(subprocess.run(
+        [os.path.join(FOLDER, 'warpshare'), 'agent', '--print-schema'], capture_output=True, text=True, timeout=DEADLINE, check=True).stdout)['properties'])
 
 
 def test_checks_and_events_in_troubleshooting_are_the_programs(node):
