@@ -40,7 +40,7 @@ static int help(int argc, char **argv)
         return command->run(argc > 2 ? 3 : 2, words);
 }
 
-/* As everywhere (base/alloc.h): jansson would go on with an object that lacks members, and libuv ends without a word. */
+/* As everywhere (base/alloc.h). By itself jansson goes on with an object that lacks members, and libuv says nothing. */
 static void abort_without_memory(void)
 {
         json_set_alloc_funcs(xmalloc, free);
