@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "cmd/doctor/ask.h"
 #include "dra/slices.h"
+#include "dra/sockets.h"
 #include "io/reach.h"
 #include "kube/object.h"
 
@@ -13,15 +13,6 @@ static const char no_pods[] = "no pod with a claim of this driver starts on this
 static const char no_offer[] = "the scheduler gives no claim anything of this node";
 
 /* ---- kubelet ---- */
-
-static bool is_of_driver(const char *name, const char *driver)
-{
-        static const char end[] = "-reg.sock";
-        size_t length = strlen(name);
-
-        return text_starts_with(name, driver) && name[strlen(driver)] == '-' && length >= strlen(end) &&
-               strcmp(name + length - strlen(end), end) == 0;
-}
 
 /* A socket of the driver that somebody listens on; for the caller to free, or NULL. */
 static char *find_socket(const struct config_dra *dra)
@@ -33,7 +24,7 @@ static char *find_socket(const struct config_dra *dra)
         while (folder && !found && (entry = readdir(folder))) {
                 _free_ char *path = xasprintf("%s/%s", dra->registry, entry->d_name);
 
-                if (is_of_driver(entry->d_name, dra->driver_name) && reach_socket(path) == 0)
+                if (dra_sockets_is_first(dra->driver_name, entry->d_name) && reach_socket(path) == 0)
                         found = TAKE_PTR(path);
         }
         if (folder)
