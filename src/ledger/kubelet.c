@@ -3,6 +3,7 @@
  * file and may be old.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -197,6 +198,12 @@ static void go_on(struct ledger *ledger)
                 ledger_list_within(ledger, LIST_INTERVAL_MS);
 }
 
+/* What the record took for a moment, as JSON, goes back to the kernel; free() keeps pages that lie between others. */
+static void tidy(void)
+{
+        malloc_trim(0);
+}
+
 static void on_kubelet_listed(const struct error *err, const struct pod_list *list, void *data)
 {
         struct asking asking = *(struct asking *)data;
@@ -215,6 +222,7 @@ static void on_kubelet_listed(const struct error *err, const struct pod_list *li
                 ledger->options.on_held(ledger->options.data);
         asking.done(err, asking.data);
         ledger->list_is_new = false;
+        tidy();
 }
 
 void ledger_list(struct ledger *ledger, ledger_listed_fn *done, void *data)
@@ -250,6 +258,7 @@ void ledger_on_list_timer(uv_timer_t *timer)
         }
         take_record(ledger);
         go_on(ledger);
+        tidy();
 }
 
 void ledger_begin_asking(struct ledger *ledger)
