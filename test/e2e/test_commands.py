@@ -6,12 +6,16 @@ import re
 import select
 import shutil
 import subprocess
+import sys
 import time
 from xml.etree import ElementTree
 
 import pytest
 
 from node import REPORT, SIMULATOR, WARPSHARE
+
+sys.path.insert(0, os.path.join(os.environ['WARPSHARE_SOURCE'], 'test/docs'))
+from pages import Page, pattern  # noqa: E402
 
 ESCAPE = '\x1b['
 
@@ -65,6 +69,14 @@ def test_the_demonstration_shows_what_it_promises():
     assert 'All as it should be.' in done.stdout
     assert 'Not as it should be' not in done.stdout
     assert ESCAPE not in done.stdout
+    assert_readme_shows(done.stdout)
+
+
+def assert_readme_shows(output):
+    """What stands below "$ make run" there."""
+    shown = next(command.output for _, commands in Page(os.path.join(os.environ['WARPSHARE_SOURCE'], 'README.md')).commands()
+                 for command in commands if command.text == 'make run')
+    assert pattern(shown).fullmatch(output), 'README.md shows another output of make run'
 
 
 def test_each_step_of_the_demonstration_fits_on_a_small_terminal():
