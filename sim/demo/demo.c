@@ -49,6 +49,10 @@ static void keep(struct demo *demo)
         const struct sim_node *node = &demo->node;
 
         demo_heading(demo, "The node stays up, and the programs run, until Ctrl-C. Try:");
+        printf("  %s top --metrics-address=127.0.0.1:%u\n      who uses what of which GPU\n", node->program,
+                demo_port(demo));
+        printf("  %s mps status --mps-directory=%s\n      the MPS daemons, and whose shares they serve\n",
+                node->program, node->mps_root);
         printf("  %s\n      the agent's log\n", node->log);
         printf("  %s\n      the GPUs: edit it and watch the agent's log\n", node->scenario);
         printf("  %s\n      the configuration; 'kill -HUP %d' puts a change in force\n", node->config,

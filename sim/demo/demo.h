@@ -108,5 +108,7 @@ void demo_show_claims(struct demo *demo);
  * programs end.
  */
 void demo_show_use(struct demo *demo, void (*meanwhile)(struct demo *demo));
+/* That of the agent's metrics: the kernel chose it, and the agent's log has it; 0: not yet. */
+unsigned int demo_port(const struct demo *demo);
 void demo_show_daemons(struct demo *demo);
 bool demo_has_daemons(void *demo); /* all are ready for the configuration in force, or the agent has ended */

@@ -53,8 +53,7 @@ void demo_show_limit(struct demo *demo)
 
 /* ---- who uses what ---- */
 
-/* The kernel chose it, and the agent's log has it; 0: not yet. */
-static unsigned int find_port(const struct demo *demo)
+unsigned int demo_port(const struct demo *demo)
 {
         FILE *log = fopen(demo->node.log, "re");
         unsigned int port = 0;
@@ -103,10 +102,10 @@ static char *look_until_all_are_there(struct demo *demo, const unsigned int *use
         const uint64_t until_ms = uv_now(&demo->loop) + DEMO_PATIENCE_MS;
 
         while (uv_now(&demo->loop) < until_ms && !demo->wrong && !demo->interrupted) {
-                _free_ char *address = xasprintf("--metrics-address=127.0.0.1:%u", find_port(demo));
+                _free_ char *address = xasprintf("--metrics-address=127.0.0.1:%u", demo_port(demo));
                 const char *const argv[] = {demo->node.program, "top", "--once", address, NULL};
                 int status = 0;
-                char *text = find_port(demo) ? demo_output(demo, argv, environment, &status) : NULL;
+                char *text = demo_port(demo) ? demo_output(demo, argv, environment, &status) : NULL;
 
                 if (text && status != 0)
                         demo_fail(demo, "warpshare top says: %s", text);

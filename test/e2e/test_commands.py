@@ -5,6 +5,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -132,6 +133,23 @@ def test_the_demonstration_leaves_nothing_behind():
     done = demo('--log')
     folder = re.search(r'"configFile": "(/tmp/[^"]+)/config.yaml"', done.stdout).group(1)
     assert not os.path.exists(folder)
+
+
+def test_the_demonstration_stays_up_and_names_commands_that_work():
+    with subprocess.Popen([WARPSHARE, 'demo', '--nvml-library', SIMULATOR, '--keep'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          text=True) as program:
+        commands = []
+        for line in program.stdout:  # up to the last of what can be tried
+            if line.startswith('  %s ' % WARPSHARE):
+                commands.append(line.split())
+            if 'tool on the simulated GPUs' in line:
+                break
+        outputs = [run(*words[1:]) for words in commands]
+        program.send_signal(signal.SIGINT)
+    assert program.returncode == 0
+    assert [words[1] for words in commands] == ['top', 'mps']
+    assert [output.returncode for output in outputs] == [0, 0], outputs
+    assert 'default/training' in outputs[0].stdout and 'pod default/training' in outputs[1].stdout
 
 
 def test_the_demonstration_without_a_simulator_says_so():
