@@ -70,14 +70,17 @@ def test_the_demonstration_shows_what_it_promises():
     assert 'All as it should be.' in done.stdout
     assert 'Not as it should be' not in done.stdout
     assert ESCAPE not in done.stdout
-    assert_readme_shows(done.stdout)
+    assert pattern(shown_below('README.md', 'make run')).fullmatch(done.stdout), 'README.md shows another output of make run'
+    command = 'kubectl exec notebook -- warpshare probe'
+    probe = ' '.join(done.stdout.partition('$ ' + command)[2].partition('Here the stand-ins')[0].split())  # in lines of a small terminal there
+    shown = ' '.join(word for line in shown_below('docs/mps.md', command) for word in line.split())
+    assert pattern([shown]).fullmatch(probe + '\n'), 'docs/mps.md shows another output of ' + command
 
 
-def assert_readme_shows(output):
-    """What stands below "$ make run" there."""
-    shown = next(command.output for _, commands in Page(os.path.join(os.environ['WARPSHARE_SOURCE'], 'README.md')).commands()
-                 for command in commands if command.text == 'make run')
-    assert pattern(shown).fullmatch(output), 'README.md shows another output of make run'
+def shown_below(page, text):
+    """Lines that the page has below a command."""
+    return next(command.output for _, commands in Page(os.path.join(os.environ['WARPSHARE_SOURCE'], page)).commands()
+                for command in commands if command.text == text)
 
 
 def test_each_step_of_the_demonstration_fits_on_a_small_terminal():
