@@ -1,4 +1,5 @@
 """What a container is given, and which devices kubelet is advised to take."""
+import os
 import re
 
 import grpc
@@ -89,6 +90,22 @@ def test_a_weighted_share_has_as_much_as_it_has_replicas(node, replicas, threads
     assert [(mount.container_path, mount.host_path, mount.read_only) for mount in response.mounts] == [
         ('/mps/%s/pipe' % uuid, '/run/nvidia/mps/%s/pipe' % uuid, True),
         ('/dev/shm', '/run/nvidia/mps/shm', False)]
+
+
+@pytest.mark.parametrize('page, memory', [
+    ('mps.md', '32605MiB'), ('configuration.md', '24128MiB')])  # less the 320 MiB of this driver as much as there
+def test_the_manual_shows_all_variables_of_a_weighted_share(node, page, memory):
+    node.scenario(v100s(memory=memory))
+    kubelet = node.start_all(weighted(20, maxPerRequest=10))
+    ids = next(iter(by_gpu(kubelet.ids(GPU)).values()))
+    response, = kubelet.plugin(GPU).allocate_ids(ids[:7])
+    with open(os.path.join(os.environ['WARPSHARE_SOURCE'], 'docs', page), encoding='utf-8') as file:
+        block = re.search(r'^```\n(NVIDIA_VISIBLE_DEVICES=[^`]*)```', file.read(), re.MULTILINE).group(1)
+    shown = dict(line.split('=', 1) for line in block.splitlines())
+    assert set(shown) == set(response.envs)
+    for name, value in response.envs.items():
+        if 'GPU-' not in value and name != 'WARPSHARE_GRANT':
+            assert shown[name] == value, name
 
 
 def test_a_uniform_share_leaves_the_limits_to_the_control_daemon(node):
