@@ -760,6 +760,12 @@ def test_a_values_file_for_nvidias_chart_works(program):
         chart.render(program, NVIDIA)
 
 
+def test_notes_name_node_feature_discovery_where_labels_need_it(program):
+    for values, is_named in (({}, False), ({'gfd': {'enabled': True}}, True), ({'gfd': {'enabled': True, 'output': 'file'}}, True),
+                             ({'gfd': {'enabled': True, 'output': 'node'}}, False), ({'nfd': {'master': {}}}, True)):
+        assert ('\n- nfd:' in chart.render(program, values).notes) == is_named, values
+
+
 def test_notes_have_the_next_command(program):
     notes = chart.render(program, name='x', namespace='gpus').notes
     assert 'kubectl -n gpus rollout status daemonset/x-warpshare-agent' in notes and 'placeholder' in notes
