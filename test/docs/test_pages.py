@@ -34,6 +34,9 @@ CHANGING = {'apply', 'restore'}  # what changes the GPUs' MIG geometry
 
 CONFIGURATION = {'version', 'flags', 'resources', 'sharing', 'imex', 'health', 'dra', 'mig'}
 
+SCENARIO = {'driverVersion', 'cudaVersion', 'nvmlVersion', 'init', 'cpusPerNumaNode', 'gpus', 'topology', 'p2p', 'events', 'errors', 'delays',
+            'geometryFile', 'boots', 'longestWait', 'processDirectory'}
+
 
 def identify(path):
     return os.path.relpath(path, SOURCE)
@@ -176,6 +179,12 @@ def block_faults(node, block):
     if set(content) <= CONFIGURATION and ('version' in content or 'sharing' in content and
                                           all('resources' in (one or {}) for one in content['sharing'].values())):
         yield from config_faults(node, block.file_name or 'unnamed.yaml', block.text)
+    elif set(content) <= SCENARIO and 'gpus' in content:
+        name = block.file_name or 'unnamed-node.yaml'
+        node.write(name, block.text)
+        said = run(node, 'warpshare plan --scenario ' + name).stdout
+        if re.search(r"scenario '[^']*' line", said):
+            yield f'{name} as a simulated node:\n{said}'
     elif 'mig-configs' in content:
         yield from mig_faults(node, block.file_name or 'unnamed.yaml', block.text)
     elif (block.file_name or '').startswith('values'):
