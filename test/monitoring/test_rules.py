@@ -2,10 +2,13 @@
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 import yaml
 
+sys.path.insert(0, os.path.join(os.environ['WARPSHARE_SOURCE'], 'test/docs'))
+from pages import Page  # noqa: E402 -- beside the tests of all pages
 from cases import BUILD, CASES
 from source import FILES, RULES, SOURCE, program, query_faults, read, rules
 
@@ -108,6 +111,27 @@ def test_the_table_of_alerts_is_that_of_the_rules():
     assert {name for name, anchor, _, _ in listed if anchor == name.lower()} == sections().keys()
     for name, _, _, after in listed:
         assert after == (rules()[name].get('for') or '0'), name
+
+
+def queries_of_the_manual():
+    for name in ('docs/metrics.md', 'docs/alerts.md', 'docs/troubleshooting.md'):
+        page = Page(os.path.join(SOURCE, name))
+        for block, commands in page.commands():
+            if 'warpshare_' in block.text and not commands:
+                yield from (re.sub(r'^#.*\n?', '', query, flags=re.MULTILINE) for query in block.text.split('\n\n'))
+        yield from (query for _, query in page.code() if 'warpshare_' in query and re.search(r'[({]', query))
+
+
+def test_the_queries_of_the_manual_are_right(tmp_path):
+    queries = list(queries_of_the_manual())
+    assert len(queries) > 10
+    faults = [(query, fault) for query in queries for fault in query_faults(re.sub(r'\blabel_\w+', 'pod', query)) if '=~"warpshare_' not in query]
+    assert not faults
+    rules_file = tmp_path / 'queries.yaml'
+    rules_file.write_text(yaml.safe_dump({'groups': [{'name': 'manual', 'rules': [
+        {'record': f'manual:query{at}', 'expr': query} for at, query in enumerate(queries)]}]}), encoding='utf-8')
+    done = subprocess.run([program('promtool'), 'check', 'rules', rules_file], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_helm_the_same_files_are_used_with_the_pages_configuration(tmp_path):
