@@ -80,9 +80,11 @@ def test_a_control_daemon_that_is_killed(stage):
 
 
 def test_a_server_that_is_killed_takes_its_clients_and_no_daemon(stage):
-    client = stage.client()
-    kill(stage.server())
+    client, server = stage.client(), stage.server()
+    kill(server)
     assert client.wait() == 5
+    # Until its control daemon has noticed, a client is sent to the server that is gone.
+    stage.node.watch().wait_daemon(stage.faulty, lambda one: server not in [each['pid'] for each in one['servers']], 'no such server')
     again = stage.node.client('one')
     again.connected()
     assert stage.node.daemon(stage.faulty)['pid'] == stage.daemon['pid']
