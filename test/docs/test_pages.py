@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -135,17 +136,32 @@ def look_faults(node, command, files):
             words = words[words.index('--') + 1:]
         if os.path.basename(words[0]) in OURS:
             yield from option_faults([word.rstrip(')"') for word in words])
-        elif words[0].startswith(('scripts/', 'deploy/')) and os.path.exists(os.path.join(SOURCE, words[0])):
-            yield from script_faults(words)
+        yield from script_faults(words)
+
+
+def is_script(name):
+    """One of ours that has a help."""
+    return name.removeprefix('./') in {'scripts/setup.sh', 'scripts/verify-mps-setup.sh', 'deploy/kind/setup.sh', 'deploy/container/build',
+                                       'deploy/container/signature', 'bench/run', 'bench/peers', 'tools/dist', 'tools/gpu'}
+
+
+@functools.cache
+def script_help(name):
+    return subprocess.run([os.path.join(SOURCE, name), '--help'], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
+
+
+MADE_BY = {'IMAGE_ARGS': 'deploy/container/build', 'GPU_ARGS': 'tools/gpu', 'DIST_ARGS': 'tools/dist'}
 
 
 def script_faults(words):
-    """Options that the help of a script does not have."""
-    usage = subprocess.run([os.path.join(SOURCE, words[0]), '--help'], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                           timeout=DEADLINE, check=True).stdout
-    for word in words[1:]:
+    """Options that the help of a script does not have, also where make passes them on."""
+    if words[0] == 'make':
+        for name, _, value in (word.partition('=') for word in words):
+            if name in MADE_BY:
+                yield from script_faults([MADE_BY[name], *value.split()])
+    for word in words[1:] if is_script(words[0]) else ():
         name = word.partition('=')[0]
-        if name.startswith('-') and not re.search(r'(?<![\w-])%s(?![\w-])' % re.escape(name), usage):
+        if name.startswith('-') and not re.search(r'(?<![\w-])%s(?![\w-])' % re.escape(name), script_help(words[0])):
             yield f'{words[0]} has no option {name}'
 
 
@@ -238,6 +254,8 @@ def test_our_commands_within_the_text_have_these_options(path):
         words = as_program(text.replace('…', '').split())
         if words and words[0] in OURS:
             faults += [f'{identify(path)}:{line}: `{text}`: {fault}' for fault in option_faults(words)]
+        elif words and (is_script(words[0]) or words[0] == 'make'):
+            faults += [f'{identify(path)}:{line}: `{text}`: {fault}' for fault in script_faults(shlex.split(text.replace('…', '')))]
     if faults:
         pytest.fail('\n'.join(faults), pytrace=False)
 

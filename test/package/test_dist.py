@@ -65,6 +65,8 @@ def test_who_publishes_the_chart_names_the_own_addresses(tmp_path):
     assert chart['icon'].startswith('data:image/svg+xml;base64,')
     for words in (('--home', 'example.com'), ('--to', 'https://example.com/')):
         assert subprocess.run([dist, *words, str(tmp_path)], capture_output=True, check=False).returncode == 2
+    assert subprocess.run([dist, '--hom'], capture_output=True, check=False).returncode == 2
+    assert 'usage: tools/dist [--home URL]' in run(dist, '--help')
 
 
 def test_the_archive_is_named_by_the_version_and_has_its_sum(archive):
