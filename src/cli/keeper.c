@@ -190,6 +190,8 @@ int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, st
                 int status;
 
                 if (rc != 0) {
+                        if (rc < 0) /* the caller hears signals itself, SIGCHLD of its own children, too */
+                                sigprocmask(SIG_SETMASK, &keeper.before, NULL);
                         *ret = keeper.crashes;
                         return rc;
                 }

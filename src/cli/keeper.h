@@ -55,6 +55,7 @@ bool keeper_is_wanted(const char *choice);
 
 /*
  * |what| is for the log: "the agent". Returns 1 in a child, which is to run it, with what became of the ones before in
- * |ret|; and 0 in the parent when all is over, with the status to end with in |ret_status|. -1: there can be no child.
+ * |ret|; and 0 in the parent when all is over, with the status to end with in |ret_status|. -1: there can be no child,
+ * and nothing is held back from this process, which may do the work itself.
  */
 int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, struct error *err) MUST_USE;

@@ -2,10 +2,14 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/keeper.h"
+
+#define NOBODY 65534
 
 static void test_a_crash_is_followed_by_a_start_at_once_and_a_loop_of_them_by_ever_longer_waits(void **state UNUSED)
 {
@@ -118,6 +122,36 @@ static void test_a_hang_up_is_passed_on(void **state UNUSED)
         assert_int_equal(keep(await_hang_up), 7);
 }
 
+static void test_without_a_child_the_work_is_done_with_the_signals_of_before(void **state UNUSED)
+{
+        pid_t pid = fork();
+        int status;
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                struct rlimit none = {0, 0};
+                struct keeper_crashes crashes;
+                struct error err;
+                sigset_t before;
+                sigset_t after;
+                int result = -1;
+
+                sigprocmask(SIG_SETMASK, NULL, &before);
+                if (setrlimit(RLIMIT_NPROC, &none) < 0 || (geteuid() == 0 && setuid(NOBODY) < 0))
+                        _exit(1);
+                if (keeper_run("a child", &crashes, &result, &err) != -1)
+                        _exit(2);
+                sigprocmask(SIG_SETMASK, NULL, &after);
+                for (int i = 1; i < NSIG; i++)
+                        if (sigismember(&after, i) != sigismember(&before, i))
+                                _exit(3);
+                _exit(strcmp(err.text, "start a child in a child process: Resource temporarily unavailable") == 0 ? 0
+                                                                                                                  : 4);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -127,6 +161,7 @@ int main(void)
                 cmocka_unit_test(test_an_exit_status_ends_it),
                 cmocka_unit_test(test_a_child_that_is_to_stop_is_not_started_again),
                 cmocka_unit_test(test_a_hang_up_is_passed_on),
+                cmocka_unit_test(test_without_a_child_the_work_is_done_with_the_signals_of_before),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
