@@ -15,6 +15,7 @@
 #include "agent/parts.h"
 #include "agent/report.h"
 #include "cli/command.h"
+#include "io/loop.h"
 
 /*
  * A call into NVML may hang for ever, and then the monitor's thread cannot be joined; everything else is closed after
@@ -371,7 +372,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
                 .loop = &agent.loop, .options = options, .changed = on_config_changed, .data = &agent};
         struct error err;
 
-        uv_loop_init(&agent.loop);
+        loop_init(&agent.loop);
         init_timer(&agent, &agent.deadline);
         init_timer(&agent, &agent.retry);
         init_timer(&agent, &agent.cdi_retry);

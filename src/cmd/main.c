@@ -1,8 +1,11 @@
 /* The one binary: the name in argv[0], or the first argument, selects the command. */
+#include <errno.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "base/alloc.h"
@@ -47,6 +50,19 @@ static void abort_without_memory(void)
         uv_replace_allocator(xmalloc, xrealloc, xcalloc, free);
 }
 
+/* libuv aborts without a word where the system refuses it what it does not expect, a descriptor for example. */
+static void on_abort(int number)
+{
+        const char *why = strerror(errno);
+        static const char beginning[] = "aborted; the last error of the system was: ";
+
+        (void)!write(STDERR_FILENO, beginning, sizeof(beginning) - 1);
+        (void)!write(STDERR_FILENO, why, strlen(why));
+        (void)!write(STDERR_FILENO, "\n", 1);
+        signal(number, SIG_DFL);
+        raise(number); /* it comes with the return */
+}
+
 int main(int argc, char **argv)
 {
         const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
@@ -56,6 +72,7 @@ int main(int argc, char **argv)
         const struct command *named = word ? command_find(command_table, word) : NULL;
 
         abort_without_memory();
+        signal(SIGABRT, on_abort);
         /*
          * NVIDIA's plugin knows no words. It is the image's entry point, so that `docker run IMAGE demo` is `warpshare
          * demo`.

@@ -1,5 +1,6 @@
 #include "io/loop.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -42,6 +43,16 @@ static void close_handle(struct look *look, uv_handle_t *handle)
         handle->data = look;
         look->n_handles++;
         uv_close(handle, on_loop_closed);
+}
+
+void loop_init(uv_loop_t *loop)
+{
+        int rc = uv_loop_init(loop);
+
+        if (rc < 0) {
+                fprintf(stderr, "cannot make an event loop: %s\n", uv_strerror(rc));
+                exit(EXIT_FAILURE);
+        }
 }
 
 bool loop_run_until(uv_loop_t *loop, loop_condition_fn *is_true, void *data, uint64_t timeout_ms)

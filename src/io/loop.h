@@ -1,5 +1,6 @@
 /*
- * Turning a loop until something has come true, for what does one thing after the other.
+ * A loop of libuv: its beginning, and turning it until something has come true, for what does one thing after the
+ * other.
  *
  * uv_run(UV_RUN_ONCE) in a while will not do (libuv 1.44): timers that are due run at the beginning of such a turn, and
  * then it waits for a descriptor although one of them has made the condition true. With no other timer that is for
@@ -10,6 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
+
+/* A process without a loop can do nothing: where the system has no descriptor for one, it says so and ends. */
+void loop_init(uv_loop_t *loop);
 
 typedef bool loop_condition_fn(void *data);
 

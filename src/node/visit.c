@@ -6,7 +6,7 @@
 void api_visit_begin(struct api_visit *visit, const struct config *config)
 {
         *visit = (struct api_visit){0};
-        uv_loop_init(&visit->loop);
+        loop_init(&visit->loop);
         visit->is_outside = agent_api_open(&visit->client, &visit->loop, config, &visit->why) == AGENT_API_NONE;
 }
 

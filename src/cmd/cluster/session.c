@@ -72,7 +72,7 @@ bool session_open(struct session *session, const struct command_line *line, cons
                 *ret_status = command_line_fail(line, &err);
                 return false;
         }
-        uv_loop_init(&session->loop);
+        loop_init(&session->loop);
         uv_timer_init(&session->loop, &session->deadline);
         uv_timer_start(&session->deadline, on_deadline, session->timeout_ms, 0);
         session->client = kube_client_new(&session->loop);

@@ -14,6 +14,7 @@
 #include "cluster/cluster.h"
 #include "cmd/commands.h"
 #include "dashboard/server.h"
+#include "io/loop.h"
 #include "io/signals.h"
 #include "kube/access.h"
 #include "kube/client.h"
@@ -171,7 +172,7 @@ int command_dashboard(int argc, char **argv)
                 return command_line_refuse(&command_dashboard_line, &err);
         }
         command_line_setup_log(&set, NULL);
-        uv_loop_init(&process.loop);
+        loop_init(&process.loop);
         status = 0;
         if (process_start(&process, &set, values, seconds, &err) < 0) {
                 status = command_line_fail(&command_dashboard_line, &err);

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
+#include "io/loop.h"
 #include "io/reach.h"
 #include "mps/client/ask.h"
 #include "mps/control/control.h"
@@ -337,7 +338,7 @@ static void ask_daemon(struct doctor *doctor, const char *program, const char *p
         uv_loop_t loop;
         struct error err;
 
-        uv_loop_init(&loop);
+        loop_init(&loop);
         options.loop = &loop;
         if (mps_control_new(&question.control, &options, &err) == 0)
                 mps_control_ask(question.control, "get_default_active_thread_percentage", on_mps_answer, &question);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "cmd/mps/echo.h"
 #include "gpu/hangs.h"
+#include "io/loop.h"
 #include "io/signals.h"
 #include "metrics/http.h"
 #include "mps/wire/message.h"
@@ -246,7 +247,7 @@ int mps_process_start(struct mps_process *process, const struct mps_process_opti
 {
         *process = (struct mps_process){.options = *options, .lock = LOCK_INIT, .is_ready = true};
         process->root = xstrdup(options->root);
-        uv_loop_init(&process->loop);
+        loop_init(&process->loop);
         uv_timer_init(&process->loop, &process->deadline);
         if (process_start(process, err) < 0)
                 return -1;

@@ -24,6 +24,7 @@
 #include "config/config.h"
 #include "config/go_value.h"
 #include "config/word.h"
+#include "io/loop.h"
 #include "io/signals.h"
 #include "node/label.h"
 #include "node/watch.h"
@@ -405,7 +406,7 @@ static int run_manager(const struct option_set *set, const char *const *values, 
 
         command_line_setup_log(set, "klog");
         prepare_check(&manager, arena);
-        uv_loop_init(&manager.loop);
+        loop_init(&manager.loop);
         uv_timer_init(&manager.loop, &manager.retry);
         manager.retry.data = &manager;
         log_info("Starting config-manager", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));

@@ -23,6 +23,7 @@
 #include "config/word.h"
 #include "gpu/monitor.h"
 #include "io/filewatch.h"
+#include "io/loop.h"
 #include "io/signals.h"
 #include "node/api.h"
 #include "node/labels_make.h"
@@ -500,7 +501,7 @@ static int gpu_feature_discovery_run(const struct option_set *options, const cha
         struct error err;
 
         command_line_setup_log(options, "klog");
-        uv_loop_init(&discovery.loop);
+        loop_init(&discovery.loop);
         uv_timer_init(&discovery.loop, &discovery.deadline);
         discovery.deadline.data = &discovery;
         log_info("Starting GPU Feature Discovery.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));

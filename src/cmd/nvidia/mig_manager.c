@@ -27,6 +27,7 @@
 #include "cmd/nvidia/mig_clients.h"
 #include "cmd/nvidia/mig_configurations.h"
 #include "cmd/nvidia/mig_services.h"
+#include "io/loop.h"
 #include "io/signals.h"
 #include "kube/object.h"
 #include "mig/run.h"
@@ -532,7 +533,7 @@ static int run_program(const struct option_set *set, const char *const *values)
         program.reading =
                 mig_run_reading(&program.arena, values[DRIVER_ROOT_CTR], command_line_get(set, "nvml-library"));
         command_line_setup_log(set, "klog");
-        uv_loop_init(&program.loop);
+        loop_init(&program.loop);
         uv_timer_init(&program.loop, &program.timer);
         program.timer.data = &program;
         log_info("Starting " PROGRAM, LOG_STR("version", "Warpshare " WARPSHARE_VERSION));

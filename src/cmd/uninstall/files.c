@@ -99,7 +99,7 @@ static bool ask_kubelet(const char *socket, size_t *ret_holders)
         struct error err;
         uv_loop_t loop;
 
-        uv_loop_init(&loop);
+        loop_init(&loop);
         if (pod_resources_new(&pods, &loop, socket, &err) == 0) {
                 pod_resources_list(pods, on_files_listed, &question);
                 loop_run_until(&loop, is_answered, &question, 0);

@@ -1,4 +1,5 @@
 #include "cmd/uninstall/mps.h"
+#include "io/loop.h"
 #include "nodeconfig/record.h"
 
 #include <dirent.h>
@@ -135,7 +136,7 @@ static int close_supervisor(struct removals *removals, const struct mps_removal_
         struct mps_supervisor *supervisor;
         uv_loop_t loop;
 
-        uv_loop_init(&loop);
+        loop_init(&loop);
         options.loop = &loop;
         if (mps_supervisor_new(&supervisor, &options, err) < 0) {
                 uv_loop_close(&loop);

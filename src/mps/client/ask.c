@@ -4,6 +4,7 @@
 #include <uv.h>
 
 #include "io/lines.h"
+#include "io/loop.h"
 #include "mps/wire/message.h"
 
 #define PATIENCE_MS UINT64_C(10000)
@@ -65,7 +66,7 @@ struct mps_status *mps_ask(const char *root, struct error *err)
         };
 
         error_raise(&question.err, ERROR_INTERNAL, "it gave another answer");
-        uv_loop_init(&question.loop);
+        loop_init(&question.loop);
         uv_timer_init(&question.loop, &question.deadline);
         if (lines_connect(&question.lines, &question.loop, path, &options, &question.err) == 0) {
                 uv_timer_start(&question.deadline, on_ask_deadline, PATIENCE_MS, 0);

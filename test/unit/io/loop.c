@@ -1,6 +1,9 @@
 #include "unit.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/macro.h"
@@ -94,6 +97,35 @@ static void test_a_limit_of_time_ends_it_however_long_the_loop_stood_still(void 
         assert_false(loop_run_until(&f->loop, has_fired, f, 5));
 }
 
+static void test_a_process_that_can_have_no_loop_says_so_and_ends(void **state UNUSED)
+{
+        char text[100] = "";
+        int ends[2];
+        int status;
+        pid_t pid;
+
+        assert_int_equal(pipe(ends), 0);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                struct rlimit none = {0, 0};
+                uv_loop_t loop;
+
+                dup2(ends[1], STDERR_FILENO);
+                setrlimit(RLIMIT_NOFILE, &none);
+                loop_init(&loop);
+                _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), EXIT_FAILURE);
+        assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+        assert_ptr_equal(
+                strstr(text, "cannot make an event loop: too many open files\n"), text); /* and a sanitizer's */
+        close(ends[0]);
+        close(ends[1]);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -104,6 +136,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_a_limit_of_time_ends_it_however_long_the_loop_stood_still, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_what_holds_already_turns_nothing, set_up, tear_down),
+                cmocka_unit_test(test_a_process_that_can_have_no_loop_says_so_and_ends),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
