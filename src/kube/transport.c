@@ -24,16 +24,17 @@
 
 struct transport {
         struct transport_options options;
-        uv_work_t work; /* fills the next two */
+        uv_thread_t loader; /* fills the next two, and then wakes the loop */
         struct curl curl;
         struct error failure;
+        uv_async_t loaded;
         CURLM *multi; /* NULL: not created yet */
         struct easy_settings settings;
         uv_timer_t timer; /* libcurl's */
         struct list transfers;
         struct list ready;
         struct list sockets;
-        unsigned int n_open; /* handles that are not closed yet, and the thread's work */
+        unsigned int n_open; /* handles that are not closed yet */
         bool is_loading;     /* or loaded */
         bool is_nameless;    /* the certificate of the last server has no names */
         bool is_refused;     /* the last answer was a 401 */
@@ -483,12 +484,13 @@ struct transfer *transfer_cancel(struct transfer *transfer)
 
 /* ---- start and end ---- */
 
-static void kube_transport_load(uv_work_t *work)
+static void kube_transport_load(void *argument)
 {
-        struct transport *transport = container_of(work, struct transport, work);
+        struct transport *transport = argument;
 
         if (curl_load(&transport->curl, &transport->failure) == 0)
                 transport->failure.kind = ERROR_NONE;
+        uv_async_send(&transport->loaded);
 }
 
 static int transport_start(struct transport *transport)
@@ -508,15 +510,32 @@ static int transport_start(struct transport *transport)
         return 0;
 }
 
-static void on_loaded(uv_work_t *work, int status UNUSED)
+static void tell_ready(struct transport *transport)
 {
-        struct transport *transport = container_of(work, struct transport, work);
         bool is_good = !transport->is_closing && transport_start(transport) == 0;
 
         transport->is_loading = is_good; /* else it may be loaded again */
         if (!transport->is_closing)
                 transport->options.on_ready(is_good ? NULL : &transport->failure, transport->options.data);
+}
+
+static void on_loaded_closed(uv_handle_t *handle)
+{
+        struct transport *transport = container_of(handle, struct transport, loaded);
+
+        tell_ready(transport);
         transport_release(transport);
+}
+
+static void on_loaded(uv_async_t *async)
+{
+        uv_thread_join(&container_of(async, struct transport, loaded)->loader);
+        uv_close((uv_handle_t *)async, on_loaded_closed);
+}
+
+static void on_no_thread(uv_timer_t *timer)
+{
+        tell_ready(container_of(timer, struct transport, timer));
 }
 
 struct transport *transport_new(const struct transport_options *options)
@@ -539,11 +558,22 @@ int transport_equip(struct transport *transport, const struct kube_credentials *
 
 void transport_load(struct transport *transport)
 {
+        int rc;
+
         if (transport->is_loading)
                 return;
         transport->is_loading = true;
-        transport->n_open++;
-        uv_queue_work(transport->options.loop, &transport->work, kube_transport_load, on_loaded);
+        rc = uv_async_init(transport->options.loop, &transport->loaded, on_loaded);
+        if (rc == 0) {
+                transport->n_open++;
+                rc = uv_thread_create(&transport->loader, kube_transport_load, transport);
+                if (rc < 0)
+                        uv_close((uv_handle_t *)&transport->loaded, on_loaded_closed);
+        } else {
+                uv_timer_start(&transport->timer, on_no_thread, 0, 0);
+        }
+        if (rc < 0)
+                error_raise_errno(&transport->failure, -rc, "start the thread that loads libcurl");
 }
 
 void transport_close(struct transport *transport, void (*closed)(void *data), void *data)
