@@ -32,6 +32,7 @@ struct http_server {
         uv_poll_t listening;
         uv_poll_t poll;
         uv_timer_t again;
+        uv_timer_t pause;     /* of |listening|, where the system has no descriptor for who connects */
         uv_timer_t deadline;  /* of the oldest connection */
         struct list requests; /* from the oldest to the newest */
         bool has_room;        /* a connection ended in this run */
@@ -61,6 +62,7 @@ struct http_request {
         void *data;
 };
 
+#define PAUSE_MS UINT64_C(200)
 #define SPARE 8U /* connections that may come in one run, before the loop gets to end others */
 
 /* ---- texts ---- */
@@ -407,6 +409,13 @@ static bool is_loopback(const union peer *peer)
         return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
 }
 
+static void on_connectable(uv_poll_t *poll, int status, int events);
+
+static void on_pause_over(uv_timer_t *timer)
+{
+        uv_poll_start(&container_of(timer, struct http_server, pause)->listening, UV_READABLE, on_connectable);
+}
+
 /* libmicrohttpd counts the peer's connections and closes what is too much, as where it accepts itself. */
 static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
@@ -415,6 +424,10 @@ static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED
         socklen_t size = sizeof(peer);
         int fd = accept4(server->listener, &peer.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+                uv_poll_stop(poll); /* it would be readable all the time */
+                uv_timer_start(&server->pause, on_pause_over, PAUSE_MS, 0);
+        }
         if (fd < 0)
                 return;
         fd = http_tls_link(server->tls, fd, is_loopback(&peer));
@@ -489,11 +502,44 @@ static void close_handle(struct http_server *server, uv_handle_t *handle)
         uv_close(handle, on_http_closed);
 }
 
+static void stop_daemon(struct http_server *server)
+{
+        close_handle(server, (uv_handle_t *)&server->again);
+        close_handle(server, (uv_handle_t *)&server->deadline);
+        close_handle(server, (uv_handle_t *)&server->pause);
+        mhd.stop_daemon(server->daemon);
+        http_tls_close(server->tls);
+}
+
+/* 0, or an error of libuv's: only the timers are handles then. */
+static int watch_sockets(struct http_server *server, int epoll_fd)
+{
+        uv_loop_t *loop = server->options.loop;
+        int rc;
+
+        uv_timer_init(loop, &server->again);
+        uv_timer_init(loop, &server->deadline);
+        uv_timer_init(loop, &server->pause);
+        rc = uv_poll_init(loop, &server->poll, epoll_fd);
+        if (rc < 0)
+                return rc;
+        rc = server->tls ? uv_poll_init(loop, &server->listening, server->listener) : 0;
+        if (rc < 0) {
+                close_handle(server, (uv_handle_t *)&server->poll);
+                return rc;
+        }
+        uv_poll_start(&server->poll, UV_READABLE, on_http_readable);
+        if (server->tls)
+                uv_poll_start(&server->listening, UV_READABLE, on_connectable);
+        return 0;
+}
+
 int http_server_new(struct http_server **ret, const struct http_server_options *options, struct error *err)
 {
         const union MHD_DaemonInfo *info;
         struct http_server *server;
         _close_ int fd = -1;
+        int rc;
 
         if (microhttpd_load(&mhd, err) < 0 || http_address_listen(&fd, options->address, err) < 0)
                 return -1;
@@ -512,13 +558,10 @@ int http_server_new(struct http_server **ret, const struct http_server_options *
         }
         fd = -1; /* it is the daemon's, or |listener| */
         info = mhd.get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-        uv_poll_init(options->loop, &server->poll, info->epoll_fd);
-        uv_timer_init(options->loop, &server->again);
-        uv_timer_init(options->loop, &server->deadline);
-        uv_poll_start(&server->poll, UV_READABLE, on_http_readable);
-        if (server->tls) {
-                uv_poll_init(options->loop, &server->listening, server->listener);
-                uv_poll_start(&server->listening, UV_READABLE, on_connectable);
+        rc = watch_sockets(server, info->epoll_fd);
+        if (rc < 0) {
+                stop_daemon(server);
+                return error_errno(err, -rc, "watch the sockets of HTTP");
         }
         *ret = server;
         return 0;
@@ -534,8 +577,8 @@ struct http_server *http_server_close(struct http_server *server)
         if (!server)
                 return NULL;
         close_handle(server, (uv_handle_t *)&server->poll);
-        close_handle(server, (uv_handle_t *)&server->again);
-        close_handle(server, (uv_handle_t *)&server->deadline);
+        if (server->tls)
+                close_handle(server, (uv_handle_t *)&server->listening);
         LIST_FOR_EACH(link, &server->requests) {
                 struct http_request *request = container_of(link, struct http_request, link);
 
@@ -544,10 +587,6 @@ struct http_server *http_server_close(struct http_server *server)
                         mhd.resume_connection(request->connection);
                 }
         }
-        mhd.stop_daemon(server->daemon);
-        if (server->tls) {
-                close_handle(server, (uv_handle_t *)&server->listening);
-                http_tls_close(server->tls);
-        }
+        stop_daemon(server);
         return NULL;
 }

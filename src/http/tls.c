@@ -51,7 +51,7 @@ struct tls_link {
         uv_poll_t client_poll;
         uv_poll_t inner_poll;
         uv_timer_t deadline;
-        unsigned int n_open; /* handles */
+        unsigned int n_open; /* handles, in the order deadline, client_poll, inner_poll */
         bool may_be_plain;
         bool is_plain;
         bool is_accepted;  /* the handshake is done */
@@ -215,11 +215,13 @@ static void on_link_closed(uv_handle_t *handle)
 
 static void end_link(struct tls_link *link)
 {
-        if (uv_is_closing((uv_handle_t *)&link->client_poll))
+        uv_handle_t *const handles[] = {
+                (uv_handle_t *)&link->deadline, (uv_handle_t *)&link->client_poll, (uv_handle_t *)&link->inner_poll};
+
+        if (uv_is_closing(handles[0]))
                 return;
-        uv_close((uv_handle_t *)&link->client_poll, on_link_closed);
-        uv_close((uv_handle_t *)&link->inner_poll, on_link_closed);
-        uv_close((uv_handle_t *)&link->deadline, on_link_closed);
+        for (unsigned int i = link->n_open; i > 0; i--)
+                uv_close(handles[i - 1], on_link_closed);
 }
 
 static void on_link_deadline(uv_timer_t *timer)
@@ -455,13 +457,20 @@ int http_tls_link(struct http_tls *tls, int fd, bool may_be_plain)
         link->client = fd;
         link->inner = pair[0];
         link->may_be_plain = may_be_plain;
-        link->n_open = 3;
-        uv_poll_init(tls->options.loop, &link->client_poll, link->client);
-        uv_poll_init(tls->options.loop, &link->inner_poll, link->inner);
         uv_timer_init(tls->options.loop, &link->deadline);
         link->client_poll.data = link->inner_poll.data = link->deadline.data = link;
         list_append(&tls->links, &link->link);
         tls->n_links++;
+        link->n_open = 1;
+        if (uv_poll_init(tls->options.loop, &link->client_poll, link->client) == 0)
+                link->n_open++;
+        if (link->n_open == 2 && uv_poll_init(tls->options.loop, &link->inner_poll, link->inner) == 0)
+                link->n_open++;
+        if (link->n_open < 3) {
+                end_link(link);
+                close(pair[1]);
+                return -1;
+        }
         uv_timer_start(&link->deadline, on_link_deadline, tls->options.deadline_ms, 0);
         uv_poll_start(&link->client_poll, UV_READABLE, on_link_event);
         uv_poll_start(&link->inner_poll, UV_DISCONNECT, on_link_event);

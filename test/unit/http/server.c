@@ -4,6 +4,9 @@
  */
 #include "http_client.h"
 
+#include <sys/resource.h>
+
+#include "epoll_limit.h"
 #include "http/server.h"
 
 static struct http_server *server;
@@ -50,6 +53,7 @@ static int set_up(void **state UNUSED)
         waiting = NULL;
         n_asked = n_gone = 0;
         is_late_to_answer = true;
+        watches_left = -1;
         return 0;
 }
 
@@ -62,9 +66,11 @@ static int tear_down(void **state UNUSED)
         return uv_loop_close(&loop);
 }
 
-static void start(uint64_t deadline_ms, unsigned int connections)
+static const struct http_server_tls own_certificate = {NULL, NULL};
+
+static struct http_server_options with(uint64_t deadline_ms, unsigned int connections)
 {
-        const struct http_server_options options = {
+        return (struct http_server_options){
                 .loop = &loop,
                 .address = "127.0.0.1:0",
                 .connections = connections,
@@ -72,6 +78,11 @@ static void start(uint64_t deadline_ms, unsigned int connections)
                 .deadline_ms = deadline_ms,
                 .on_request = on_request,
         };
+}
+
+static void start(uint64_t deadline_ms, unsigned int connections)
+{
+        const struct http_server_options options = with(deadline_ms, connections);
         struct error err;
 
         assert_ok(http_server_new(&server, &options, &err), &err);
@@ -200,6 +211,96 @@ static void test_several_answers_share_one_text(void **state UNUSED)
         assert_string_equal(http_text_data(shared), "<p>");
 }
 
+static void start_tls(void)
+{
+        struct http_server_options options = with(0, 8);
+        struct error err;
+
+        options.tls = &own_certificate;
+        is_late_to_answer = false;
+        assert_ok(http_server_new(&server, &options, &err), &err);
+        server_port = http_server_port(server);
+        uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+static void test_a_server_whose_sockets_cannot_be_watched_is_an_error(void **state UNUSED)
+{
+        for (unsigned int i = 0; i < 2; i++) {
+                struct http_server_options options = with(0, 8);
+                unsigned int n_failed = 0;
+                struct error err;
+
+                options.tls = i ? &own_certificate : NULL;
+                while (watches_left = (int)n_failed, http_server_new(&server, &options, &err) < 0) {
+                        n_failed++;
+                        uv_run(&loop, UV_RUN_DEFAULT);
+                }
+                watches_left = -1;
+                assert_true(n_failed > 0);
+                assert_string_equal(err.text, "watch the sockets of HTTP: No space left on device");
+                server = http_server_close(server);
+        }
+}
+
+static void test_a_connection_that_cannot_be_watched_ends_alone(void **state UNUSED)
+{
+        start_tls();
+        for (int i = 0; i < 3; i++) {
+                int fd = dial("127.0.0.1");
+                _free_ char *answer = NULL;
+
+                say(fd, "GET / HTTP/1.0\r\n\r\n");
+                watches_left = i < 2 ? i : -1;
+                answer = hear(fd);
+                watches_left = -1;
+                assert_begins(answer, i < 2 ? "" : "HTTP/1.1 200 OK\r\n");
+                assert_int_equal(n_asked, i < 2 ? 0 : 1);
+        }
+}
+
+static void on_turn(uv_prepare_t *prepare)
+{
+        ++*(unsigned int *)prepare->data;
+}
+
+static void on_enough(uv_timer_t *timer)
+{
+        uv_stop(timer->loop);
+}
+
+static void test_a_connection_for_which_there_is_no_descriptor_waits_for_one(void **state UNUSED)
+{
+        unsigned int n_turns = 0;
+        _free_ char *answer = NULL;
+        uv_prepare_t prepare;
+        uv_timer_t timer;
+        struct rlimit before;
+        struct rlimit few;
+        int fd;
+
+        start_tls();
+        fd = dial("127.0.0.1");
+        say(fd, "GET / HTTP/1.0\r\n\r\n");
+        uv_prepare_init(&loop, &prepare);
+        uv_timer_init(&loop, &timer);
+        prepare.data = &n_turns;
+        uv_prepare_start(&prepare, on_turn);
+        uv_timer_start(&timer, on_enough, 300, 0);
+        getrlimit(RLIMIT_NOFILE, &before);
+        few = before;
+        few.rlim_cur = (rlim_t)dup(fd);
+        close((int)few.rlim_cur);
+        setrlimit(RLIMIT_NOFILE, &few);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        setrlimit(RLIMIT_NOFILE, &before);
+        uv_close((uv_handle_t *)&prepare, NULL);
+        uv_close((uv_handle_t *)&timer, NULL);
+        uv_run(&loop, UV_RUN_NOWAIT);
+        assert_in_range(n_turns, 2, 20);
+        answer = hear(fd);
+        assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -212,6 +313,11 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_closing_the_server_ends_requests_that_wait, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_paths_arguments_and_headers_are_read, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_several_answers_share_one_text, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_server_whose_sockets_cannot_be_watched_is_an_error, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_connection_that_cannot_be_watched_ends_alone, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_connection_for_which_there_is_no_descriptor_waits_for_one, set_up, tear_down),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
