@@ -5,7 +5,6 @@
  */
 #include "io/child.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -195,16 +194,17 @@ static int open_input(const struct child_options *options, int *ret, struct erro
         return 0;
 }
 
-/* From here on on_child_closed() frees the child, whatever happens. */
-static void init_handles(struct child *child, uv_loop_t *loop)
+/* From here on, if it succeeds, on_child_closed() frees the child, whatever happens. */
+static int init_handles(struct child *child, uv_loop_t *loop)
 {
-        int rc = uv_timer_init(loop, &child->timer);
+        int rc = uv_poll_init(loop, &child->poll, child->fd);
 
-        assert(rc == 0);
-        rc = uv_poll_init(loop, &child->poll, child->fd);
-        assert(rc == 0); /* a pipe can be polled */
+        if (rc < 0)
+                return rc;
+        uv_timer_init(loop, &child->timer);
         child->timer.data = child->poll.data = child->process.data = child;
         child->open_handles = 3;
+        return 0;
 }
 
 int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *options, struct error *err)
@@ -226,7 +226,12 @@ int child_run(struct child **ret, uv_loop_t *loop, const struct child_options *o
         child->output = (struct strbuf)STRBUF_INIT;
         child->on_end = options->on_end;
         child->data = options->data;
-        init_handles(child, loop);
+        rc = init_handles(child, loop);
+        if (rc < 0) {
+                close(child->fd);
+                free(child);
+                return error_errno(err, -rc, "run '%s': watch its output", options->argv[0]);
+        }
         rc = spawn(loop, &child->process,
                 &(struct spawn_options){options->argv, options->environment, input, output, on_reaped});
         if (rc < 0) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "epoll_limit.h"
 #include "io/child.h"
 
 /* What the child's end said; the texts are copies. */
@@ -326,6 +327,23 @@ static void test_a_program_that_may_not_be_run_is_named(void **state)
 }
 
 /* Ours are close-on-exec; this is what the module itself opens. */
+static void test_a_child_whose_output_cannot_be_watched_does_not_begin(void **state)
+{
+        static const char *const argv[] = {"/bin/true", NULL};
+        struct fixture *f = *state;
+        struct child_options options = shell(f, argv);
+        struct error err;
+        int rc;
+
+        watches_left = 0;
+        rc = start(f, &options, &err);
+        watches_left = -1;
+        assert_int_equal(rc, -1);
+        assert_string_equal(err.text, "run '/bin/true': watch its output: No space left on device");
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+        assert_int_equal(f->ends, 0);
+}
+
 static void test_the_child_has_three_descriptors(void **state)
 {
         struct fixture *f = *state;
@@ -389,6 +407,7 @@ int main(void)
                 TEST(test_a_cancelled_child_is_killed_without_a_callback),
                 TEST(test_a_program_that_is_not_there_is_named),
                 TEST(test_a_program_that_may_not_be_run_is_named),
+                TEST(test_a_child_whose_output_cannot_be_watched_does_not_begin),
                 TEST(test_the_child_has_three_descriptors),
                 TEST(test_many_children_at_once_each_keep_their_own),
         };
