@@ -55,7 +55,8 @@ static void add_graphics(const struct cdi_context *context, struct spec_edits *e
         if (!gpu->bus || strchr(gpu->bus, '/'))
                 return;
         folder = arena_printf(context->arena, "/sys/bus/pci/devices/%s/drm", gpu->bus);
-        count = roots_list(context->roots.system, folder, context->arena, &names, is_graphics_node, NULL);
+        count = roots_list(
+                &context->roots, context->roots.system, folder, context->arena, &names, is_graphics_node, NULL);
         for (size_t i = 0; i < count; i++) {
                 bool is_card = text_starts_with(names[i], "card");
 

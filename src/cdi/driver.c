@@ -138,6 +138,8 @@ static bool read_soname(const struct finder *finder, const char *library, char *
         _free_ char *path = xasprintf("%s%s", finder->roots->driver, library);
         _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
+        if (fd < 0)
+                roots_note_errno(finder->roots, path);
         return fd >= 0 && soname_read(fd, ret) && roots_is_plain(ret);
 }
 
@@ -206,7 +208,9 @@ static void add_libraries(const struct finder *finder, const char *path, roots_f
 {
         const char *folder = roots_resolve(finder->roots, finder->arena, path);
         const char *const *names;
-        size_t count = folder ? roots_list(finder->roots->driver, folder, finder->arena, &names, is_wanted, data) : 0;
+        size_t count = folder ? roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names,
+                                        is_wanted, data)
+                              : 0;
 
         for (size_t i = 0; i < count; i++)
                 add_library(finder, folder, names[i]);
@@ -225,7 +229,8 @@ static void add_all_libraries(const struct finder *finder)
                 const char *folder = finder->folders[i];
                 const char *const *names;
 
-                if (roots_list(finder->roots->driver, folder, finder->arena, &names, is_cuda_library, finder->suffix))
+                if (roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names, is_cuda_library,
+                            finder->suffix))
                         add_folder(driver->cuda_folders, &driver->n_cuda_folders, folder);
                 add_libraries(finder, folder, is_of_version, finder->suffix);
                 add_libraries(finder, driver_join(finder->arena, folder, "vdpau"), is_of_version, finder->suffix);
@@ -258,8 +263,8 @@ static bool has_version(const struct finder *finder, const char **ret_other)
 {
         for (size_t i = 0; i < finder->n_folders; i++) {
                 const char *const *names;
-                size_t count = roots_list(
-                        finder->roots->driver, finder->folders[i], finder->arena, &names, is_core_library, NULL);
+                size_t count = roots_list(finder->roots, finder->roots->driver, finder->folders[i], finder->arena,
+                        &names, is_core_library, NULL);
 
                 for (size_t j = 0; j < count; j++) {
                         if (ends_with(names[j], finder->suffix))
@@ -275,12 +280,15 @@ static void add_cached_folders(struct finder *finder)
         static const char *const names[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
         const char *cache = roots_resolve(finder->roots, finder->arena, "/etc/ld.so.cache");
         _cleanup_(strbuf_done) struct strbuf bytes = STRBUF_INIT;
-        struct error ignored;
+        struct error err;
 
-        if (!cache || !S_ISREG(roots_type(finder->roots, cache)) ||
-                file_read(arena_printf(finder->arena, "%s%s", finder->roots->driver, cache), LDCACHE_LIMIT, &bytes,
-                        &ignored) < 0)
+        if (!cache || !S_ISREG(roots_type(finder->roots, cache)))
                 return;
+        if (file_read(arena_printf(finder->arena, "%s%s", finder->roots->driver, cache), LDCACHE_LIMIT, &bytes, &err) <
+                0) {
+                roots_note(finder->roots, &err);
+                return;
+        }
         for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
                 const char *library = ldcache_find(bytes.data, bytes.size, names[i]);
                 const char *resolved = library ? roots_resolve(finder->roots, finder->arena, library) : NULL;
@@ -402,7 +410,9 @@ static bool add_firmware_of(const struct finder *finder, const char *base)
         const char *path = arena_printf(finder->arena, "%s/nvidia/%s", base, finder->search->version);
         const char *folder = roots_resolve(finder->roots, finder->arena, path);
         const char *const *names;
-        size_t count = folder ? roots_list(finder->roots->driver, folder, finder->arena, &names, is_firmware, NULL) : 0;
+        size_t count = folder ? roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names,
+                                        is_firmware, NULL)
+                              : 0;
 
         for (size_t i = 0; i < count; i++)
                 add_first(finder, &folder, 1, names[i], NULL, S_IFREG);
@@ -418,9 +428,11 @@ static void add_firmware(const struct finder *finder)
         _free_ char *parameter = xasprintf("%s/sys/module/firmware_class/parameters/path", finder->roots->system);
         _cleanup_(strbuf_done) struct strbuf custom = STRBUF_INIT;
         struct utsname kernel;
-        struct error ignored;
+        struct error err;
 
-        if (file_read(parameter, PATH_MAX, &custom, &ignored) == 0 && custom.data[0] == '/') {
+        if (file_read(parameter, PATH_MAX, &custom, &err) < 0) {
+                roots_note(finder->roots, &err);
+        } else if (custom.data[0] == '/') {
                 size_t root = strlen(finder->roots->driver_host);
 
                 custom.data[strcspn(custom.data, "\n")] = '\0';

@@ -17,7 +17,7 @@ static bool cdi_nodes_find(
                 char whole[PATH_MAX];
 
                 if (snprintf(whole, sizeof(whole), "%s%s", here[i], path) >= (int)sizeof(whole) ||
-                        lstat(whole, ret_info) < 0 || !S_ISCHR(ret_info->st_mode))
+                        !roots_look(&context->roots, whole, ret_info) || !S_ISCHR(ret_info->st_mode))
                         continue;
                 *ret_host_root = host[i];
                 return true;
@@ -61,7 +61,7 @@ size_t nodes_list(const struct cdi_context *context, const char *folder, roots_f
         /* Only one of the two folders is used: if the driver's /dev has any of the nodes, it has all. */
         for (size_t i = *here[0] ? 0 : 1; i < ARRAY_SIZE(here) && n_found == 0; i++) {
                 const char *const *names;
-                size_t count = roots_list(here[i], folder, context->arena, &names, is_wanted, data);
+                size_t count = roots_list(&context->roots, here[i], folder, context->arena, &names, is_wanted, data);
 
                 *ret = ARENA_ARRAY(context->arena, const char *, count);
                 for (size_t j = 0; j < count; j++) {

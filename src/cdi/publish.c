@@ -45,21 +45,35 @@ static char *file_path(const struct cdi_context *context, const char *class_name
 }
 
 /* Reads the present content of the file; empty if it is no regular file, or too large to be ours. */
-static void read_previous(const char *path, struct strbuf *ret)
+static void read_previous(const struct cdi_context *context, const char *path, struct strbuf *ret)
 {
-        struct error ignored;
+        struct error err;
         struct stat info;
 
-        if (lstat(path, &info) < 0 || !S_ISREG(info.st_mode) || file_read(path, PREVIOUS_LIMIT, ret, &ignored) < 0)
+        if (!roots_look(&context->roots, path, &info) || !S_ISREG(info.st_mode)) {
                 strbuf_clear(ret);
+        } else if (file_read(path, PREVIOUS_LIMIT, ret, &err) < 0) {
+                roots_note(&context->roots, &err);
+                strbuf_clear(ret);
+        }
+}
+
+/* A specification without it would be in force until the next plan. */
+static int check_seen(const struct cdi_context *context, struct error *err)
+{
+        if (context->roots.unseen->kind == ERROR_NONE)
+                return 0;
+        *err = *context->roots.unseen;
+        return error_prefix(err, "CDI");
 }
 
 /* Writes nothing if the content is the same: runtimes watch the folder, and read all files again after each change. */
-static int write_spec(const struct spec *spec, const char *path, const struct strbuf *previous, struct error *err)
+static int write_spec(const struct cdi_context *context, const struct spec *spec, const char *path,
+        const struct strbuf *previous, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
 
-        if (spec_print(spec, &content, err) < 0)
+        if (check_seen(context, err) < 0 || spec_print(spec, &content, err) < 0)
                 return -1;
         if (content.size == previous->size && memcmp(content.data, previous->data, content.size) == 0)
                 return 0;
@@ -74,13 +88,15 @@ static int publish_gpu(const struct cdi_context *context, struct error *err)
         _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
         _free_ char *path = file_path(context, CDI_CLASS_GPU);
 
-        if (gpu_build(context, spec, err) < 0)
+        if (gpu_build(context, spec, err) < 0) {
+                (void)!check_seen(context, err); /* why the driver was not found */
                 return -1;
-        read_previous(path, &previous);
+        }
+        read_previous(context, path, &previous);
         devices_keep(context, spec, previous.data, previous.size);
         if (devices_check(context, spec, err) < 0)
                 return -1;
-        return write_spec(spec, path, &previous, err);
+        return write_spec(context, spec, path, &previous, err);
 }
 
 /* 1: written; 0: there is nothing to inject, and an earlier file stays for the containers that were created with it. */
@@ -91,13 +107,15 @@ static int publish_extra(const struct cdi_context *context, const struct extra *
         _free_ char *path = file_path(context, extra->class_name);
 
         extras_add(context, extra, spec);
+        if (check_seen(context, err) < 0)
+                return -1;
         if (spec_count(spec) == 0) {
                 cdi_warn(context, "%s is enabled, but none of its device nodes is in '%s'", extra->class_name,
                         extra->folder);
                 return 0;
         }
-        read_previous(path, &previous);
-        return write_spec(spec, path, &previous, err) < 0 ? -1 : 1;
+        read_previous(context, path, &previous);
+        return write_spec(context, spec, path, &previous, err) < 0 ? -1 : 1;
 }
 
 /* 1: written; 0: no container gets limits by CDI, and an earlier file stays. */
@@ -109,9 +127,9 @@ static int publish_limits(const struct cdi_context *context, struct error *err)
 
         if (!limit_devices_add(context, spec) || spec_count(spec) == 0)
                 return 0;
-        read_previous(path, &previous);
+        read_previous(context, path, &previous);
         limit_devices_keep(spec, previous.data, previous.size);
-        return write_spec(spec, path, &previous, err) < 0 ? -1 : 1;
+        return write_spec(context, spec, path, &previous, err) < 0 ? -1 : 1;
 }
 
 static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err)
@@ -125,9 +143,11 @@ static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data,
                 .warn = warn,
                 .warn_data = warn_data,
         };
+        struct error unseen = {.kind = ERROR_NONE};
         unsigned int found = 0;
         int limits;
 
+        context.roots.unseen = &unseen;
         if (plan->n_resources == 0 && !(plan->claimable && plan->claimable->n_units))
                 return 0;
         if (file_make_folder(plan->config->cdi_root, err) < 0)

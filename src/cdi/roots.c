@@ -2,10 +2,10 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/strbuf.h"
 #include "base/text.h"
@@ -39,10 +39,35 @@ bool roots_is_plain(const char *name)
         return *name;
 }
 
+void roots_note(const struct roots *roots, const struct error *err)
+{
+        if (roots->unseen && roots->unseen->kind == ERROR_NONE &&
+                (err->kind == ERROR_EXHAUSTED || err->kind == ERROR_UNAVAILABLE))
+                *roots->unseen = *err;
+}
+
+void roots_note_errno(const struct roots *roots, const char *path)
+{
+        struct error err;
+
+        if (errno == ELOOP)
+                return; /* links in a circle lead to nothing */
+        error_raise_errno(&err, errno, "look at '%s'", path);
+        roots_note(roots, &err);
+}
+
+bool roots_look(const struct roots *roots, const char *path, struct stat *ret)
+{
+        if (lstat(path, ret) == 0)
+                return true;
+        roots_note_errno(roots, path);
+        return false;
+}
+
 /* ---- links ---- */
 
 struct walk {
-        const char *root;
+        const struct roots *roots;
         struct strbuf done; /* "/usr/lib": no link in it */
         struct strbuf rest; /* "x/../y": components that are still to be resolved */
         unsigned int links;
@@ -79,6 +104,8 @@ static bool roots_follow(struct walk *walk, const char *link)
         ssize_t length = readlink(link, target, sizeof(target) - 1);
         _free_ char *rest = NULL;
 
+        if (length < 0)
+                roots_note_errno(walk->roots, link);
         if (length <= 0 || ++walk->links > MAX_LINKS || walk->rest.size + (size_t)length >= PATH_MAX)
                 return false;
         target[length] = '\0';
@@ -101,8 +128,9 @@ static bool roots_step(struct walk *walk, const char *name)
                 return true;
         }
         if (!roots_is_plain(name) ||
-                snprintf(path, sizeof(path), "%s%s/%s", walk->root, walk->done.data, name) >= (int)sizeof(path) ||
-                lstat(path, &info) < 0)
+                snprintf(path, sizeof(path), "%s%s/%s", walk->roots->driver, walk->done.data, name) >=
+                        (int)sizeof(path) ||
+                !roots_look(walk->roots, path, &info))
                 return false;
         if (S_ISLNK(info.st_mode))
                 return roots_follow(walk, path);
@@ -112,7 +140,7 @@ static bool roots_step(struct walk *walk, const char *name)
 
 const char *roots_resolve(const struct roots *roots, struct arena *arena, const char *path)
 {
-        struct walk walk = {.root = roots->driver, .done = STRBUF_INIT, .rest = STRBUF_INIT};
+        struct walk walk = {.roots = roots, .done = STRBUF_INIT, .rest = STRBUF_INIT};
         const char *resolved = NULL;
         char name[NAME_MAX + 1];
 
@@ -134,15 +162,15 @@ unsigned int roots_type(const struct roots *roots, const char *path)
         struct stat info;
 
         if (snprintf(whole, sizeof(whole), "%s%s", roots->driver, path) >= (int)sizeof(whole) ||
-                lstat(whole, &info) < 0)
+                !roots_look(roots, whole, &info))
                 return 0;
         return info.st_mode & S_IFMT;
 }
 
 /* ---- folders ---- */
 
-size_t roots_list(const char *root, const char *path, struct arena *arena, const char *const **ret,
-        roots_filter_fn *is_wanted, const void *data)
+size_t roots_list(const struct roots *roots, const char *root, const char *path, struct arena *arena,
+        const char *const **ret, roots_filter_fn *is_wanted, const void *data)
 {
         _free_ char *folder = xasprintf("%s%s", root, path);
         DIR *handle = opendir(folder);
@@ -151,8 +179,10 @@ size_t roots_list(const char *root, const char *path, struct arena *arena, const
         size_t count = 0;
 
         *ret = NULL;
-        if (!handle)
+        if (!handle) {
+                roots_note_errno(roots, folder);
                 return 0;
+        }
         names = ARENA_ARRAY(arena, const char *, ROOTS_MAX_NAMES);
         while (count < ROOTS_MAX_NAMES && (entry = readdir(handle)))
                 if (roots_is_plain(entry->d_name) && is_wanted(entry->d_name, data))

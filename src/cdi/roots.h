@@ -17,8 +17,10 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "config/config.h"
 
 /* None has a slash at the end: "" is the root itself. */
@@ -27,7 +29,16 @@ struct roots {
         const char *driver_host; /* on the host */
         const char *dev_host;
         const char *system; /* here, the prefix of /dev, /proc and /sys */
+        /*
+         * The first thing that could not be looked at, though it may be there: without descriptors or memory, or where
+         * a disk fails. What is written without it would lack it for good. NULL: nobody asks.
+         */
+        struct error *unseen;
 };
+
+/* Of a file that could not be read, or of errno. Does nothing where that says that it is not there, or is none. */
+void roots_note(const struct roots *roots, const struct error *err);
+void roots_note_errno(const struct roots *roots, const char *path);
 
 struct roots roots_of(const struct config *config, struct arena *arena);
 
@@ -38,17 +49,20 @@ struct roots roots_of(const struct config *config, struct arena *arena);
  */
 const char *roots_resolve(const struct roots *roots, struct arena *arena, const char *path);
 
+/* lstat(), of a path that is whole. */
+bool roots_look(const struct roots *roots, const char *path, struct stat *ret);
+
 /* The type (S_IF*) of |path| in the driver's tree, without following links; 0 if it does not exist. */
 unsigned int roots_type(const struct roots *roots, const char *path);
 
 /*
- * The names in folder |path| of the tree that |is_wanted| accepts, sorted; at most ROOTS_MAX_NAMES, and only those that
+ * The names in folder |path| below |root|, one of |roots|, that |is_wanted| accepts, sorted; at most ROOTS_MAX_NAMES, and only those that
  * roots_is_plain() accepts. None if there is no such folder.
  */
 #define ROOTS_MAX_NAMES ((size_t)1024)
 typedef bool roots_filter_fn(const char *name, const void *data);
-size_t roots_list(const char *root, const char *path, struct arena *arena, const char *const **ret,
-        roots_filter_fn *is_wanted, const void *data);
+size_t roots_list(const struct roots *roots, const char *root, const char *path, struct arena *arena,
+        const char *const **ret, roots_filter_fn *is_wanted, const void *data);
 
 /* Turns the path of the hook's program into its path on the host, if it is in the driver's tree. */
 const char *roots_to_host(const struct roots *roots, struct arena *arena, const char *path);

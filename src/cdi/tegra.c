@@ -119,6 +119,7 @@ static size_t read_lists(struct reader *reader, const char *root)
                 if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
                         continue;
                 if (file_read(path, TEGRA_LIST_LIMIT, &content, &err) < 0) {
+                        roots_note(&reader->context->roots, &err);
                         if (err.kind != ERROR_NOT_FOUND)
                                 cdi_warn(reader->context, "CDI: a list of Tegra's files is ignored: %s", err.text);
                         continue;

@@ -32,7 +32,7 @@ static time_t age_of(const struct cdi_context *context, const char *store)
         struct stat info;
 
         if (snprintf(path, sizeof(path), "%s%s/libcuda.so.1.1", context->roots.driver, store) >= (int)sizeof(path) ||
-                lstat(path, &info) < 0 || !S_ISREG(info.st_mode))
+                !roots_look(&context->roots, path, &info) || !S_ISREG(info.st_mode))
                 return 0;
         return info.st_mtime;
 }
@@ -40,7 +40,7 @@ static time_t age_of(const struct cdi_context *context, const char *store)
 static const char *find_store(const struct cdi_context *context)
 {
         const char *const *names;
-        size_t count = roots_list(context->roots.driver, STORES, context->arena, &names, is_any, NULL);
+        size_t count = roots_list(&context->roots, context->roots.driver, STORES, context->arena, &names, is_any, NULL);
         const char *newest = NULL;
         time_t newest_age = 0;
 
@@ -85,7 +85,7 @@ int wsl_find(struct driver *ret, const struct cdi_context *context, const char *
         nodes[0] = "/dev/dxg";
         driver_init(ret, context->arena);
         add_file(ret, context, WSL_LIBRARIES "/libdxcore.so");
-        count = roots_list(context->roots.driver, store, context->arena, &names, is_driver_file, NULL);
+        count = roots_list(&context->roots, context->roots.driver, store, context->arena, &names, is_driver_file, NULL);
         for (size_t i = 0; i < count; i++) {
                 const char *path = arena_printf(context->arena, "%s/%s", store, names[i]);
 
