@@ -128,16 +128,20 @@ static const struct {
         mode_t type;
 } doors[MPS_DOORS] = {{"control", S_IFSOCK}, {"control_privileged", S_IFSOCK}, {"control_lock", S_IFREG}};
 
-/* All zeros: there is no file of that kind and of our user. */
-static struct mps_door check_door(const struct mps_folder *folder, size_t position)
+/*
+ * |*ret| has all zeros: there is no file of that kind and of our user. False: it cannot be found out, for want of memory
+ * for example.
+ */
+static bool check_door(const struct mps_folder *folder, size_t position, struct mps_door *ret)
 {
-        struct mps_door door = {0};
         struct stat status;
 
-        if (fstatat(folder->pin, doors[position].name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-                (status.st_mode & S_IFMT) == doors[position].type && status.st_uid == geteuid())
-                door = (struct mps_door){status.st_dev, status.st_ino};
-        return door;
+        *ret = (struct mps_door){0};
+        if (fstatat(folder->pin, doors[position].name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT;
+        if ((status.st_mode & S_IFMT) == doors[position].type && status.st_uid == geteuid())
+                *ret = (struct mps_door){status.st_dev, status.st_ino};
+        return true;
 }
 
 /*
@@ -155,7 +159,7 @@ static bool is_listener(const struct mps_folder *folder, const char *name, pid_t
         if (fd < 0)
                 return true;
         if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-                return errno == EAGAIN;
+                return errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS;
         return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid == daemon;
 }
 
@@ -165,8 +169,7 @@ void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon)
                 .inode = (ino_t)-1}; /* differs from every file, and from a missing one */
 
         for (size_t i = 0; i < MPS_DOORS; i++) {
-                folder->doors[i] = check_door(folder, i);
-                if (!folder->doors[i].inode ||
+                if (!check_door(folder, i, &folder->doors[i]) || !folder->doors[i].inode ||
                         (doors[i].type == S_IFSOCK && !is_listener(folder, doors[i].name, daemon)))
                         folder->doors[i] = nobodys;
         }
@@ -175,8 +178,10 @@ void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon)
 const char *mps_folder_changed_door(const struct mps_folder *folder)
 {
         for (size_t i = 0; i < MPS_DOORS; i++) {
-                const struct mps_door door = check_door(folder, i);
+                struct mps_door door;
 
+                if (!check_door(folder, i, &door))
+                        continue;
                 if (door.device != folder->doors[i].device || door.inode != folder->doors[i].inode)
                         return doors[i].name;
         }
@@ -210,7 +215,9 @@ bool mps_folder_is_same(const struct mps_folder *folder)
 {
         struct stat status;
 
-        return stat(folder->pipe, &status) == 0 && status.st_dev == folder->device && status.st_ino == folder->inode;
+        if (stat(folder->pipe, &status) < 0)
+                return errno != ENOENT && errno != ENOTDIR;
+        return status.st_dev == folder->device && status.st_ino == folder->inode;
 }
 
 int mps_folder_open_log(const struct mps_folder *folder, struct error *err)

@@ -54,7 +54,8 @@ int mps_folder_clear(const struct mps_folder *folder, struct error *err) MUST_US
  * mps_folder_note_doors() stores which sockets and lock file the process |daemon| has created. They stay the same for
  * its life, so a different one is somebody else's. mps_folder_changed_door() returns the name of the first that is
  * missing, was replaced or has another type or owner; NULL: none. It also returns one that was not the daemon's from
- * the start (the kernel says who listens on a socket).
+ * the start (the kernel says who listens on a socket). What cannot be found out now, for want of memory for example, is
+ * no change: a daemon is ended for one, with all its clients.
  */
 void mps_folder_note_doors(struct mps_folder *folder, pid_t daemon);
 const char *mps_folder_changed_door(const struct mps_folder *folder);
@@ -62,7 +63,7 @@ const char *mps_folder_changed_door(const struct mps_folder *folder);
 /* Gives it the SELinux type that containers may use, where that is on. Refusals are told by the log. */
 void mps_folder_label(const char *path);
 
-/* The pipe directory is still the one that mps_folder_make() saw. */
+/* The pipe directory is still the one that mps_folder_make() saw, or that cannot be found out now. */
 bool mps_folder_is_same(const struct mps_folder *folder);
 
 /*
