@@ -59,6 +59,9 @@ bool lock_is_current(const struct lock *lock, const char *directory)
 {
         struct stat status;
 
-        return lock->fd >= 0 && stat(directory, &status) == 0 && status.st_dev == lock->device &&
-               status.st_ino == lock->inode;
+        if (lock->fd < 0)
+                return false;
+        if (stat(directory, &status) < 0)
+                return errno != ENOENT && errno != ENOTDIR;
+        return status.st_dev == lock->device && status.st_ino == lock->inode;
 }

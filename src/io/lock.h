@@ -40,5 +40,5 @@ int lock_take_within(struct lock *lock, const char *directory, unsigned int pati
 void lock_release(struct lock *lock);   /* leaves the directory as it is */
 void lock_hand_over(struct lock *lock); /* and wakes who waits for it */
 
-/* Held, and still the lock of what is at |directory| now. */
+/* Held, and still the lock of what is at |directory| now; also where that cannot be found out, for want of memory. */
 bool lock_is_current(const struct lock *lock, const char *directory);

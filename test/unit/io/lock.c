@@ -1,17 +1,31 @@
 #include "unit.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/lock.h"
 
 static char folder[64];
+static int failure; /* of the next stat(); 0: none */
+
+/* The module's. */
+int stat(const char *path, struct stat *ret)
+{
+        if (!failure)
+                return (int)syscall(SYS_newfstatat, AT_FDCWD, path, ret, 0);
+        errno = failure;
+        failure = 0;
+        return -1;
+}
 
 static int make_folder(void **state UNUSED)
 {
@@ -120,6 +134,25 @@ static void test_a_directory_made_again_is_not_the_locked_one(void **state UNUSE
         assert_int_equal(rmdir(parked), 0);
 }
 
+static void test_a_directory_that_cannot_be_looked_at_now_is_the_locked_one(void **state UNUSED)
+{
+        static const struct {
+                int failure;
+                bool is_current;
+        } rows[] = {{ENOMEM, true}, {EIO, true}, {ENOENT, false}, {ENOTDIR, false}};
+        struct lock lock = LOCK_INIT;
+        struct error err;
+
+        assert_false(lock_is_current(&lock, folder));
+        assert_ok(lock_take(&lock, folder, &err), &err);
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                failure = rows[i].failure;
+                assert_int_equal(lock_is_current(&lock, folder), rows[i].is_current);
+                assert_true(lock_is_current(&lock, folder));
+        }
+        lock_release(&lock);
+}
+
 static void test_a_missing_directory_is_named(void **state UNUSED)
 {
         struct lock lock = LOCK_INIT;
@@ -137,6 +170,7 @@ int main(void)
                 cmocka_unit_test(test_a_waiter_learns_that_the_lock_is_free),
                 cmocka_unit_test(test_a_process_that_dies_gives_the_lock_back),
                 cmocka_unit_test(test_a_directory_made_again_is_not_the_locked_one),
+                cmocka_unit_test(test_a_directory_that_cannot_be_looked_at_now_is_the_locked_one),
                 cmocka_unit_test(test_a_missing_directory_is_named),
         };
 
