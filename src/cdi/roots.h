@@ -56,8 +56,8 @@ bool roots_look(const struct roots *roots, const char *path, struct stat *ret);
 unsigned int roots_type(const struct roots *roots, const char *path);
 
 /*
- * The names in folder |path| below |root|, one of |roots|, that |is_wanted| accepts, sorted; at most ROOTS_MAX_NAMES, and only those that
- * roots_is_plain() accepts. None if there is no such folder.
+ * The names in folder |path| below |root|, one of |roots|, that |is_wanted| accepts, sorted; at most ROOTS_MAX_NAMES,
+ * and only those that roots_is_plain() accepts. None if there is no such folder.
  */
 #define ROOTS_MAX_NAMES ((size_t)1024)
 typedef bool roots_filter_fn(const char *name, const void *data);

@@ -1,4 +1,4 @@
-/* epoll of a program (libuv's, and of other libraries) that takes no more sockets, as where a limit of the system is reached. */
+/* epoll of a program (libuv's, other libraries') that takes no more sockets, as at a limit of the system. */
 #pragma once
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
- * What cannot be looked at for a moment: the specification is whole, or not written. Each look of the modules comes here
- * first, and one of them fails.
+ * What cannot be looked at for a moment: the specification is whole, or not written. Each look of the modules comes
+ * here first, and one of them fails.
  */
 #include "tree.h"
 
