@@ -97,6 +97,12 @@ static void test_a_limit_of_time_ends_it_however_long_the_loop_stood_still(void 
         assert_false(loop_run_until(&f->loop, has_fired, f, 5));
 }
 
+/* Before a sanitizer looks for leaks, which it cannot without descriptors. */
+static void end_at_once(void)
+{
+        _exit(EXIT_FAILURE);
+}
+
 static void test_a_process_that_can_have_no_loop_says_so_and_ends(void **state UNUSED)
 {
         char text[100] = "";
@@ -113,6 +119,7 @@ static void test_a_process_that_can_have_no_loop_says_so_and_ends(void **state U
 
                 dup2(ends[1], STDERR_FILENO);
                 setrlimit(RLIMIT_NOFILE, &none);
+                atexit(end_at_once);
                 loop_init(&loop);
                 _exit(0);
         }
@@ -120,8 +127,7 @@ static void test_a_process_that_can_have_no_loop_says_so_and_ends(void **state U
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), EXIT_FAILURE);
         assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
-        assert_ptr_equal(
-                strstr(text, "cannot make an event loop: too many open files\n"), text); /* and a sanitizer's */
+        assert_string_equal(text, "cannot make an event loop: too many open files\n");
         close(ends[0]);
         close(ends[1]);
 }
