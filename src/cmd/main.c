@@ -50,15 +50,27 @@ static void abort_without_memory(void)
         uv_replace_allocator(xmalloc, xrealloc, xcalloc, free);
 }
 
-/* libuv aborts without a word where the system refuses it what it does not expect, a descriptor for example. */
+/*
+ * libuv aborts without a word where the system refuses it what it does not expect, a descriptor for example. Not by
+ * strerror(), which may take a lock: the signal may come from outside, at any moment.
+ */
 static void on_abort(int number)
 {
-        const char *why = strerror(errno);
-        static const char beginning[] = "aborted; the last error of the system was: ";
+        static const struct {
+                int number;
+                const char *text;
+        } refusals[] = {{EMFILE, "too many open files\n"}, {ENFILE, "too many open files on this machine\n"},
+                {ENOMEM, "no memory\n"}, {EAGAIN, "a limit of processes and threads, or of memory\n"},
+                {ENOSPC, "no space, or a limit of watches\n"}};
+        static const char beginning[] = "aborted; what the system refused last: ";
+        const char *text = "nothing of descriptors, memory or threads\n";
+        int last = errno; /* NOLINT(bugprone-signal-handler): a variable of this thread */
 
+        for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+                if (refusals[i].number == last)
+                        text = refusals[i].text;
         (void)!write(STDERR_FILENO, beginning, sizeof(beginning) - 1);
-        (void)!write(STDERR_FILENO, why, strlen(why));
-        (void)!write(STDERR_FILENO, "\n", 1);
+        (void)!write(STDERR_FILENO, text, strlen(text));
         signal(number, SIG_DFL);
         raise(number); /* it comes with the return */
 }
