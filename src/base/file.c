@@ -163,6 +163,15 @@ bool file_is_at_both(const char *a, const char *b)
                first.st_ino == second.st_ino;
 }
 
+bool file_is_still(const char *path, dev_t device, ino_t inode)
+{
+        struct stat status;
+
+        if (stat(path, &status) < 0)
+                return errno != ENOENT && errno != ENOTDIR;
+        return status.st_dev == device && status.st_ino == inode;
+}
+
 int file_make_folder(const char *path, struct error *err)
 {
         _free_ char *part = xstrdup(path);

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "base/strbuf.h"
@@ -18,6 +19,9 @@ const char *file_base_name(const char *path);
 
 /* Both paths lead to the same file or folder: device and inode are equal. */
 bool file_is_at_both(const char *a, const char *b);
+
+/* |path| leads to this file or folder; also where that cannot be found out now, for want of memory for example. */
+bool file_is_still(const char *path, dev_t device, ino_t inode);
 
 /* Creates the folder |path| and its parents as far as they are missing, with mode 0755. */
 int file_make_folder(const char *path, struct error *err) MUST_USE;

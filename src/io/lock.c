@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define PAUSE_MS 20U
 
 int lock_take(struct lock *lock, const char *directory, struct error *err)
@@ -57,11 +59,5 @@ void lock_release(struct lock *lock)
 
 bool lock_is_current(const struct lock *lock, const char *directory)
 {
-        struct stat status;
-
-        if (lock->fd < 0)
-                return false;
-        if (stat(directory, &status) < 0)
-                return errno != ENOENT && errno != ENOTDIR;
-        return status.st_dev == lock->device && status.st_ino == lock->inode;
+        return lock->fd >= 0 && file_is_still(directory, lock->device, lock->inode);
 }

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
 
 #define LOG_LIMIT ((off_t)8 * 1024 * 1024)
@@ -213,11 +214,7 @@ int mps_folder_clear(const struct mps_folder *folder, struct error *err)
 
 bool mps_folder_is_same(const struct mps_folder *folder)
 {
-        struct stat status;
-
-        if (stat(folder->pipe, &status) < 0)
-                return errno != ENOENT && errno != ENOTDIR;
-        return status.st_dev == folder->device && status.st_ino == folder->inode;
+        return file_is_still(folder->pipe, folder->device, folder->inode);
 }
 
 int mps_folder_open_log(const struct mps_folder *folder, struct error *err)
