@@ -34,9 +34,8 @@ struct dra_registration {
         uint64_t pause_ms;
         char last_failure[sizeof(((struct error *)0)->text)];
         bool is_registered;
-        bool is_closing;
-        bool is_handing_over; /* as long as it waits for the next instance */
-        unsigned int open;    /* handles that are not closed: servers, also replaced ones, and the timer */
+        bool is_closing;   /* and hands over as long as |watches| are there */
+        unsigned int open; /* handles that are not closed: servers, also replaced ones, and the timer */
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -223,7 +222,7 @@ static void on_changed(void *data)
 {
         struct dra_registration *registration = data;
 
-        if (registration->is_handing_over)
+        if (registration->is_closing)
                 try_to_hand_over(registration);
         else
                 look(registration);
@@ -337,7 +336,6 @@ static void close_server(
 
 static void close_sockets(struct dra_registration *registration, bool has_handed_over, uint64_t grace_ms)
 {
-        registration->is_handing_over = false;
         for (unsigned int i = 0; i < ARRAY_SIZE(registration->watches); i++)
                 registration->watches[i] = dirwatch_close(registration->watches[i]);
         uv_close((uv_handle_t *)&registration->timer, on_timer_closed);
@@ -374,6 +372,5 @@ void dra_registration_hand_over(
                 close_sockets(registration, false, 0);
                 return;
         }
-        registration->is_handing_over = true;
         uv_timer_start(&registration->timer, on_nobody_came, patience_ms, 0);
 }

@@ -35,7 +35,6 @@
 
 #include "base/error.h"
 #include "dra/service.h"
-#include "dra/sockets.h"
 
 struct dra_registration;
 
