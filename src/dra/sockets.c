@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "io/reach.h"
 
@@ -67,13 +68,22 @@ bool dra_sockets_is_second(const char *driver UNUSED, const char *name)
         return is_name_of_ours(name, SECOND_BEGIN, SECOND_END);
 }
 
-/* The first file of the instance that has the second file |name|. */
-static char *first_of(const struct dra_sockets *sockets, const char *name)
+/* The first file of the instance whose second file has the name |second|. */
+static char *first_of(const struct dra_sockets *sockets, const char *second)
 {
-        const char *instance = name + strlen(SECOND_BEGIN);
+        const char *instance = second + strlen(SECOND_BEGIN);
 
         return xasprintf("%s/%s%.*s" FIRST_END, sockets->registry, sockets->driver,
                 (int)(strlen(instance) - strlen(SECOND_END)), instance);
+}
+
+/* And the other way round. */
+static char *second_of(const struct dra_sockets *sockets, const char *first)
+{
+        const char *instance = first + strlen(sockets->driver);
+
+        return xasprintf("%s/" SECOND_BEGIN "%.*s" SECOND_END, sockets->directory,
+                (int)(strlen(instance) - strlen(FIRST_END)), instance);
 }
 
 /* ---- what others have ---- */
@@ -119,11 +129,6 @@ static void close_directory(DIR **opened)
                 closedir(*opened);
 }
 
-static const char *name_of(const char *path)
-{
-        return strrchr(path, '/') + 1;
-}
-
 static bool is_newer(const struct timespec *a, const struct timespec *b)
 {
         return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
@@ -157,7 +162,7 @@ bool dra_sockets_hand_over(const struct dra_sockets *sockets)
                 return false;
         link = xasprintf("%s.link", sockets->second);
         unlink(link);
-        if (symlink(name_of(successor), link) < 0 || rename(link, sockets->second) < 0) {
+        if (symlink(file_base_name(successor), link) < 0 || rename(link, sockets->second) < 0) {
                 log_warn("cannot hand kubelet over to the next instance", LOG_STR("link", sockets->second),
                         LOG_STR("error", strerror(errno)));
                 return false;
@@ -190,9 +195,7 @@ static void remove_if_stale(const char *path, const struct stat *status)
 /* The first file at |path| is of an instance that has handed over. */
 static bool has_handed_over(const struct dra_sockets *sockets, const char *path)
 {
-        const char *instance = name_of(path) + strlen(sockets->driver);
-        _free_ char *second = xasprintf("%s/" SECOND_BEGIN "%.*s" SECOND_END, sockets->directory,
-                (int)(strlen(instance) - strlen(FIRST_END)), instance);
+        _free_ char *second = second_of(sockets, file_base_name(path));
         struct stat status;
 
         return lstat(second, &status) == 0 && S_ISLNK(status.st_mode);
@@ -221,7 +224,7 @@ static void tidy_second(const struct dra_sockets *sockets)
 
         while ((path = next_other(opened, &files, &status))) {
                 if (S_ISLNK(status.st_mode) && is_older(&status, DRA_SOCKETS_HANDED_OVER_S)) {
-                        _free_ char *first = first_of(sockets, name_of(path));
+                        _free_ char *first = first_of(sockets, file_base_name(path));
 
                         remove_left(first); /* before the link: kubelet ends with the instance that it has by this */
                         remove_left(path);
