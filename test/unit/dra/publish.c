@@ -6,19 +6,15 @@
 
 #include "own_clock.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "dra/publish.h"
 #include "io/loop.h"
-#include "kube/client.h"
 #include "kube/object.h"
-#include "sim/cluster/cluster.h"
 #include "simulated.h"
+#include "test/unit/cluster_client.h"
 
 #define NODE "n1"
 #define N_SLICES 2
@@ -33,10 +29,7 @@
 
 struct fixture {
         uv_loop_t loop;
-        char folder[64];
-        char kubeconfig[96];
-        struct cluster *cluster;
-        struct kube_client *client;
+        struct cluster_client api;
         struct inventory *inventory;
         struct dra_publisher *publisher;
         bool is_right;
@@ -65,7 +58,7 @@ static bool is_right(void *data)
 
 static json_t *slices(const struct fixture *f)
 {
-        return cluster_objects(f->cluster, CLUSTER_SLICES);
+        return cluster_objects(f->api.cluster, CLUSTER_SLICES);
 }
 
 static int set_up(void **state)
@@ -73,24 +66,16 @@ static int set_up(void **state)
         static const struct dra_options options = DRA_OPTIONS_DEFAULT;
         struct fixture *f = xcalloc(1, sizeof(*f));
         _free_ char *scenario = xasprintf("%s/v100x4.yaml", getenv("WARPSHARE_SCENARIOS"));
-        _free_ char *config = NULL;
-        struct error err;
 
-        signal(SIGPIPE, SIG_IGN);
-        unsetenv("HTTP_PROXY");
-        unsetenv("http_proxy");
         uv_loop_init(&f->loop);
-        strcpy(f->folder, "/tmp/warpshare-dra-publish-XXXXXX");
-        assert_non_null(mkdtemp(f->folder));
-        snprintf(f->kubeconfig, sizeof(f->kubeconfig), "%s/kubeconfig", f->folder);
-        assert_ok(cluster_new(&f->cluster, &f->loop, &err), &err);
-        config = cluster_kubeconfig(f->cluster);
-        assert_ok(file_write(f->kubeconfig, config, strlen(config), &err), &err);
-        assert_ok(kube_client_open(&f->client, &f->loop, f->kubeconfig, &err), &err);
-        cluster_put(f->cluster, CLUSTER_NODES, json_pack("{s:s, s:{s:s}}", "kind", "Node", "metadata", "name", NODE));
+        cluster_client_open(&f->api, &f->loop, NODE);
         f->inventory = simulated_inventory(scenario);
-        f->publisher = dra_publisher_new(&(struct dra_publisher_options){
-                .loop = &f->loop, .client = f->client, .node = NODE, .driver = DRA_DRIVER, .done = on_done, .data = f});
+        f->publisher = dra_publisher_new(&(struct dra_publisher_options){.loop = &f->loop,
+                .client = f->api.client,
+                .node = NODE,
+                .driver = DRA_DRIVER,
+                .done = on_done,
+                .data = f});
         uv_timer_init(&f->loop, &f->meddler);
         f->meddler.data = f;
         dra_publisher_put(f->publisher, f->inventory, &options);
@@ -106,14 +91,12 @@ static int tear_down(void **state)
         struct fixture *f = *state;
 
         dra_publisher_close(f->publisher);
-        kube_client_close(f->client, NULL, NULL);
-        cluster_close(f->cluster);
+        cluster_client_close(&f->api);
         uv_close((uv_handle_t *)&f->meddler, NULL);
         uv_run(&f->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&f->loop), 0);
         inventory_free(f->inventory);
-        unlink(f->kubeconfig);
-        assert_int_equal(rmdir(f->folder), 0);
+        cluster_client_remove(&f->api);
         free(f);
         return 0;
 }
@@ -130,7 +113,7 @@ static void on_meddler(uv_timer_t *timer)
 static void delete_all(struct fixture *f)
 {
         f->n_meddled += (unsigned int)json_object_size(slices(f));
-        cluster_wipe_slices(f->cluster, NODE, NULL);
+        cluster_wipe_slices(f->api.cluster, NODE, NULL);
 }
 
 /* The slice with devices, which is the last one. */
@@ -160,7 +143,7 @@ static void take_devices(struct fixture *f)
         f->n_meddled++;
         slice = json_deep_copy(json_object_get(slices(f), name_of_devices(f)));
         json_object_set_new(json_object_get(slice, "spec"), "devices", json_array());
-        cluster_put(f->cluster, CLUSTER_SLICES, slice);
+        cluster_put(f->api.cluster, CLUSTER_SLICES, slice);
 }
 
 /* What the agent does not care for. */
@@ -170,7 +153,7 @@ static void touch(struct fixture *f)
 
         json_object_set_new(json_object_get(slice, "metadata"), "annotations",
                 json_pack("{s:o}", "touched", json_sprintf("%u", f->n_meddled++)));
-        cluster_put(f->cluster, CLUSTER_SLICES, slice);
+        cluster_put(f->api.cluster, CLUSTER_SLICES, slice);
 }
 
 static void add_strange_one(struct fixture *f)
@@ -178,7 +161,7 @@ static void add_strange_one(struct fixture *f)
         if (json_object_size(slices(f)) > N_SLICES)
                 return;
         f->n_meddled++;
-        cluster_put(f->cluster, CLUSTER_SLICES,
+        cluster_put(f->api.cluster, CLUSTER_SLICES,
                 json_pack("{s:{s:o}, s:{s:s, s:s, s:{s:s, s:i, s:i}, s:[]}}", "metadata", "name",
                         json_sprintf("strange-%u", f->n_meddled), "spec", "driver", DRA_DRIVER, "nodeName", NODE,
                         "pool", "name", NODE, "generation", 1, "resourceSliceCount", 1, "devices"));
@@ -321,7 +304,7 @@ static void test_what_others_put_right_themselves_is_told_and_not_written(void *
 
         meddle_for(f, take_devices, MINUTE_MS);
         await(f, is_wrong);
-        after = json_deep_copy(cluster_put(f->cluster, CLUSTER_SLICES, json_deep_copy(before)));
+        after = json_deep_copy(cluster_put(f->api.cluster, CLUSTER_SLICES, json_deep_copy(before)));
         own_clock_pass(&f->loop, MINUTE_MS);
         await(f, is_whole);
         assert_true(json_equal(json_object_get(slices(f), name_of_devices(f)), after));

@@ -4,7 +4,6 @@
  */
 #include "unit.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,7 @@
 #include "base/strbuf.h"
 #include "dra/publish.h"
 #include "io/loop.h"
-#include "kube/client.h"
-#include "sim/cluster/cluster.h"
+#include "test/unit/cluster_client.h"
 #include "test/unit/dra/simulated.h"
 
 #define PATIENCE_MS 60000
@@ -23,11 +21,8 @@
 
 struct fixture {
         uv_loop_t loop;
-        char folder[64];
+        struct cluster_client api;
         char scenario[96];
-        char kubeconfig[96];
-        struct cluster *cluster;
-        struct kube_client *client;
         struct inventory *inventory;
         struct dra_publisher *publisher;
         bool is_published;
@@ -59,7 +54,7 @@ static void start_publisher(struct fixture *f)
 
         f->inventory = simulated_inventory(f->scenario);
         f->publisher = dra_publisher_new(&(struct dra_publisher_options){.loop = &f->loop,
-                .client = f->client,
+                .client = f->api.client,
                 .node = NODE,
                 .driver = DRA_DRIVER,
                 .retry_ms = 50,
@@ -72,23 +67,11 @@ static void start_publisher(struct fixture *f)
 static int set_up(void **state)
 {
         struct fixture *f = xcalloc(1, sizeof(*f));
-        _free_ char *config = NULL;
-        struct error err;
 
-        signal(SIGPIPE, SIG_IGN);
         uv_loop_init(&f->loop);
-        strcpy(f->folder, "/tmp/warpshare-sim-cluster-XXXXXX");
-        assert_non_null(mkdtemp(f->folder));
-        snprintf(f->scenario, sizeof(f->scenario), "%s/gpus.yaml", f->folder);
-        snprintf(f->kubeconfig, sizeof(f->kubeconfig), "%s/kubeconfig", f->folder);
+        cluster_client_open(&f->api, &f->loop, NODE);
+        snprintf(f->scenario, sizeof(f->scenario), "%s/gpus.yaml", f->api.folder);
         write_file(f->scenario, "driverVersion: 580.105.08\ncudaVersion: \"13.0\"\ngpus:\n- {model: H100-80GB}\n");
-        assert_ok(cluster_new(&f->cluster, &f->loop, &err), &err);
-        config = cluster_kubeconfig(f->cluster);
-        write_file(f->kubeconfig, config);
-        unsetenv("HTTP_PROXY");
-        unsetenv("http_proxy");
-        assert_ok(kube_client_open(&f->client, &f->loop, f->kubeconfig, &err), &err);
-        cluster_put(f->cluster, CLUSTER_NODES, json_pack("{s:s, s:{s:s}}", "kind", "Node", "metadata", "name", NODE));
         *state = f;
         return 0;
 }
@@ -98,14 +81,12 @@ static int tear_down(void **state)
         struct fixture *f = *state;
 
         dra_publisher_close(f->publisher);
-        kube_client_close(f->client, NULL, NULL);
-        cluster_close(f->cluster);
+        cluster_client_close(&f->api);
         uv_run(&f->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&f->loop), 0);
         inventory_free(f->inventory);
         unlink(f->scenario);
-        unlink(f->kubeconfig);
-        assert_int_equal(rmdir(f->folder), 0);
+        cluster_client_remove(&f->api);
         free(f);
         return 0;
 }
@@ -126,12 +107,12 @@ static bool is_answered(void *data)
 static unsigned int ask(struct fixture *f, enum kube_method method, const char *path, json_t *body)
 {
         f->is_answered = false;
-        kube_client_send(f->client, &(struct kube_request){.method = method,
-                                            .path = path,
-                                            .body = body,
-                                            .field_manager = method == KUBE_APPLY ? "test" : NULL,
-                                            .done = on_answer,
-                                            .data = f});
+        kube_client_send(f->api.client, &(struct kube_request){.method = method,
+                                                .path = path,
+                                                .body = body,
+                                                .field_manager = method == KUBE_APPLY ? "test" : NULL,
+                                                .done = on_answer,
+                                                .data = f});
         assert_true(loop_run_until(&f->loop, is_answered, f, PATIENCE_MS));
         json_decref(body);
         return f->status;
@@ -154,7 +135,7 @@ static void test_objects_are_made_changed_and_removed(void **state)
         assert_int_equal(ask(f, KUBE_GET, path, NULL), 404);
         assert_int_equal(ask(f, KUBE_APPLY, path, config_map("a", "1")), 201);
         assert_int_equal(ask(f, KUBE_MERGE_PATCH, path, json_pack("{s:{s:n, s:s}}", "data", "a", "b", "2")), 200);
-        object = json_object_get(cluster_objects(f->cluster, collection), "one");
+        object = json_object_get(cluster_objects(f->api.cluster, collection), "one");
         assert_int_equal(json_object_size(json_object_get(object, "data")), 1);
         assert_int_equal(ask(f, KUBE_REPLACE, path, json_pack("{s:{s:s}}", "metadata", "resourceVersion", "1")), 409);
         assert_int_equal(ask(f, KUBE_CREATE, collection, json_pack("{s:{s:s}}", "metadata", "name", "one")), 409);
@@ -167,7 +148,7 @@ static void test_objects_are_made_changed_and_removed(void **state)
 static bool is_restored(void *data)
 {
         return is_published(data) &&
-               json_object_size(cluster_objects(((struct fixture *)data)->cluster, CLUSTER_SLICES)) == 2;
+               json_object_size(cluster_objects(((struct fixture *)data)->api.cluster, CLUSTER_SLICES)) == 2;
 }
 
 static void test_slices_are_published_and_put_back(void **state)
@@ -178,7 +159,7 @@ static void test_slices_are_published_and_put_back(void **state)
         start_publisher(f);
         assert_true(is_restored(f));
         path = xasprintf(CLUSTER_SLICES "/%s",
-                json_object_iter_key(json_object_iter(cluster_objects(f->cluster, CLUSTER_SLICES))));
+                json_object_iter_key(json_object_iter(cluster_objects(f->api.cluster, CLUSTER_SLICES))));
         f->is_published = false;
         assert_int_equal(ask(f, KUBE_DELETE, path, NULL), 200);
         assert_true(loop_run_until(&f->loop, is_restored, f, PATIENCE_MS));
@@ -191,15 +172,15 @@ static void test_slices_that_kubelet_wipes_are_put_back(void **state)
 
         start_publisher(f);
         assert_true(is_restored(f));
-        count = json_object_size(cluster_objects(f->cluster, CLUSTER_SLICES));
-        cluster_wipe_slices(f->cluster, "another-node", NULL);
-        cluster_wipe_slices(f->cluster, NODE, "another.driver");
-        assert_int_equal(json_object_size(cluster_objects(f->cluster, CLUSTER_SLICES)), count);
+        count = json_object_size(cluster_objects(f->api.cluster, CLUSTER_SLICES));
+        cluster_wipe_slices(f->api.cluster, "another-node", NULL);
+        cluster_wipe_slices(f->api.cluster, NODE, "another.driver");
+        assert_int_equal(json_object_size(cluster_objects(f->api.cluster, CLUSTER_SLICES)), count);
         f->is_published = false;
-        cluster_wipe_slices(f->cluster, NODE, NULL);
-        assert_int_equal(json_object_size(cluster_objects(f->cluster, CLUSTER_SLICES)), 0);
+        cluster_wipe_slices(f->api.cluster, NODE, NULL);
+        assert_int_equal(json_object_size(cluster_objects(f->api.cluster, CLUSTER_SLICES)), 0);
         assert_true(loop_run_until(&f->loop, is_restored, f, PATIENCE_MS));
-        assert_int_equal(json_object_size(cluster_objects(f->cluster, CLUSTER_SLICES)), count);
+        assert_int_equal(json_object_size(cluster_objects(f->api.cluster, CLUSTER_SLICES)), count);
 }
 
 /* "gpu-0-shared memory=10Gi …", or "" where nothing fits. The claim is kept. */
@@ -209,9 +190,9 @@ static char *claim(struct fixture *f, const char *name, const char *class_name, 
         json_t *object = json_pack("{s:{s:s}, s:{s:{s:[{s:s, s:{s:s, s:{s:o*}}}]}}}", "metadata", "name", name, "spec",
                 "devices", "requests", "name", "gpu", "exactly", "deviceClassName", class_name, "capacity", "requests",
                 capacity);
-        const json_t *kept = cluster_put(f->cluster, CLUSTER_CLAIMS, object);
-        json_t *allocation = cluster_allocate(
-                kept, cluster_objects(f->cluster, CLUSTER_SLICES), cluster_objects(f->cluster, CLUSTER_CLAIMS), NODE);
+        const json_t *kept = cluster_put(f->api.cluster, CLUSTER_CLAIMS, object);
+        json_t *allocation = cluster_allocate(kept, cluster_objects(f->api.cluster, CLUSTER_SLICES),
+                cluster_objects(f->api.cluster, CLUSTER_CLAIMS), NODE);
         const json_t *result = json_array_get(json_object_get(json_object_get(allocation, "devices"), "results"), 0);
         const char *key;
         json_t *value;
@@ -220,7 +201,7 @@ static char *claim(struct fixture *f, const char *name, const char *class_name, 
                 strbuf_puts(&text, json_string_value(json_object_get(result, "device")));
                 json_object_foreach(json_object_get(result, "consumedCapacity"), key, value)
                         strbuf_printf(&text, " %s=%s", key, json_string_value(value));
-                cluster_put(f->cluster, CLUSTER_CLAIMS,
+                cluster_put(f->api.cluster, CLUSTER_CLAIMS,
                         json_pack("{s:{s:s}, s:{s:o}}", "metadata", "name", name, "status", "allocation", allocation));
         }
         return strbuf_take(&text);
