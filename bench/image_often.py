@@ -31,7 +31,7 @@ LISTS = (
     ('src/cmd/often', '/usr/bin/warpshare', 'build/src/cmd/warpshare', 'build/src/cmd/warpshare.map', ()),
     ('deploy/container/often', '/usr/lib/%s-linux-gnu/libcurl.so.4' % platform.machine(), 'libraries/libcurl.so.4', 'libraries/libcurl.so.4.map',
      (':*nghttp2_*.o', *REGISTERED)))
-HEAD = '# What the agent runs, that of a device plugin alone first, made by tools/check-image --often on %s: tools/link-order.\n'
+HEAD = '# The functions that the agent runs, first those of a device plugin alone. Made by tools/check-image --often on %s, for tools/link-order.\n'
 
 
 def executed(profile):
