@@ -4,6 +4,7 @@
 
 #include "dra/name.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "kube/object.h"
 
 #define CAPACITY_NAME_MAX ((size_t)(63 + 1 + 32))
@@ -107,6 +108,12 @@ static bool is_same_part(const struct dra_claim_result *a, const struct dra_clai
                (!a->share_id || !b->share_id || strcmp(a->share_id, b->share_id) == 0);
 }
 
+static bool is_ours(const json_t *result, const struct dra_claim_asked *asked)
+{
+        return text_is_same(object_text(result, "driver", NULL), asked->driver) &&
+               text_is_same(object_text(result, "pool", NULL), asked->pool);
+}
+
 static int read_results(const struct reading *reading, const json_t *devices, struct dra_claim *claim)
 {
         struct dra_claim_result *results;
@@ -119,12 +126,9 @@ static int read_results(const struct reading *reading, const json_t *devices, st
         results = ARENA_ARRAY(reading->arena, struct dra_claim_result, json_array_size(list));
         json_array_foreach(list, i, object)
         {
-                const char *driver = object_text(object, "driver", NULL);
-                const char *pool = object_text(object, "pool", NULL);
                 struct dra_claim_result *result = &results[claim->n_results];
 
-                if (!driver || !pool || strcmp(driver, reading->asked->driver) != 0 ||
-                        strcmp(pool, reading->asked->pool) != 0)
+                if (!is_ours(object, reading->asked))
                         continue;
                 *result = (struct dra_claim_result){0};
                 if (read_result(reading, object, result) < 0)
@@ -263,6 +267,22 @@ int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *obj
         if (read_claim(&reading, object, ret) < 0)
                 return error_prefix(err, "ResourceClaim %s/%s", asked->namespace, asked->name);
         return 0;
+}
+
+bool dra_claim_is_allocated(const json_t *object, const struct dra_claim_asked *asked)
+{
+        const json_t *results = object_find(object, "status", "allocation", "devices", "results", NULL);
+        const json_t *result;
+        size_t i;
+
+        if (!text_is_same(object_text(object, "metadata", "uid", NULL), asked->uid))
+                return false;
+        json_array_foreach(results, i, result)
+        {
+                if (is_ours(result, asked))
+                        return true;
+        }
+        return false;
 }
 
 bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_claim_result *result)

@@ -82,6 +82,9 @@ struct dra_claim_asked {
 int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *object,
         const struct dra_claim_asked *asked, struct error *err) MUST_USE;
 
+/* The claim with that UID is there, and has a device of ours. */
+bool dra_claim_is_allocated(const json_t *object, const struct dra_claim_asked *asked);
+
 bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_claim_result *result);
 
 /* How much |result| consumes of that capacity; |otherwise| if the claim does not say. */

@@ -268,7 +268,9 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
         }
         driver->publisher = dra_publisher_new(&publisher);
         uv_timer_init(options->loop, &driver->turn_timer);
-        driver->turn_timer.data = driver;
+        uv_timer_init(options->loop, &driver->room_timer);
+        driver->turn_timer.data = driver->room_timer.data = driver;
+        driver->n_timers = 2;
         *ret = driver;
         return 0;
 }
@@ -295,8 +297,7 @@ static void on_nvml_closed(bool is_left, void *data)
 
 void dra_driver_free_if_closed(struct dra_driver *driver)
 {
-        if (!driver->is_registration_closed || !driver->is_timer_closed || driver->n_jobs > 0 ||
-                driver->is_nvml_closing)
+        if (!driver->is_registration_closed || driver->n_timers > 0 || driver->n_jobs > 0 || driver->is_nvml_closing)
                 return;
         driver->is_nvml_closing = true;
         if (driver->nvml)
@@ -317,7 +318,7 @@ static void on_timer_closed(uv_handle_t *handle)
 {
         struct dra_driver *driver = handle->data;
 
-        driver->is_timer_closed = true;
+        driver->n_timers--;
         dra_driver_free_if_closed(driver);
 }
 
@@ -329,6 +330,7 @@ static void close_parts(struct dra_driver *driver)
         driver->status = dra_status_sender_free(driver->status);
         driver->publisher = dra_publisher_close(driver->publisher);
         uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&driver->room_timer, on_timer_closed);
 }
 
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data)

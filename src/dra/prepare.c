@@ -464,6 +464,21 @@ static void unprepare_work(struct dra_work *work, const struct dra_service_claim
         dra_unprepare_claim(data, claim, answer_work, work);
 }
 
+static void abandon_work(const struct dra_service_claim *claim, void *data)
+{
+        const struct dra_prepare *prepare = data;
+        const struct dra_prepare_node *node = &prepare->options.node;
+
+        LIST_FOR_EACH(link, &prepare->calls) {
+                struct dra_preparing *preparing = container_of(link, struct dra_preparing, link);
+
+                if (preparing->state == PREPARING_READING && strcmp(preparing->claim.uid, claim->uid) == 0) {
+                        node->abandon(preparing, node->data);
+                        return;
+                }
+        }
+}
+
 static void settle_record(void *data)
 {
         struct dra_prepare *prepare = data;
@@ -473,6 +488,9 @@ static void settle_record(void *data)
 
 struct dra_service_backend dra_prepare_backend(struct dra_prepare *prepare)
 {
-        return (struct dra_service_backend){
-                .prepare = prepare_work, .unprepare = unprepare_work, .idle = settle_record, .data = prepare};
+        return (struct dra_service_backend){.prepare = prepare_work,
+                .unprepare = unprepare_work,
+                .abandon = abandon_work,
+                .idle = settle_record,
+                .data = prepare};
 }

@@ -11,7 +11,7 @@ import pytest
 
 from apiserver import agent_rules
 from cluster import cluster  # noqa: F401 -- a fixture
-from dra import DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
+from dra import CLAIMS, DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mps_node import H100, share, uuid_of
 from test_agent_metrics import get
@@ -121,6 +121,104 @@ def test_three_unequal_shares_of_one_gpu_and_the_whole_gpu_meanwhile(node):
     assert pod.variables['NVIDIA_VISIBLE_DEVICES'] == 'void' and 'CUDA_MPS_PIPE_DIRECTORY' not in pod.variables
     assert pod.cdi_ids[0] == 'k8s.device-plugin.nvidia.com/gpu=' + FIRST
     assert not node.fits(node.claim('small', {'memory': '1Gi', 'threadPercentage': '1'}))
+
+
+WAITS = 'a DRA claim waits for what it was allocated to become free'
+ALMOST_ALL = {'memory': '70Gi', 'threadPercentage': '90'}
+
+
+@contextlib.contextmanager
+def preparing(node, *claims):
+    """One attempt of kubelet's, which the agent lets wait: a Future."""
+    pod = node.admit(*claims)
+    with concurrent.futures.ThreadPoolExecutor(1) as kubelet:
+        call = kubelet.submit(node.prepare, pod, *claims)
+        node.agent.wait_log(WAITS)
+        assert not call.done()
+        yield call
+
+
+@pytest.mark.parametrize('before, after', [((ALMOST_ALL, SHARED), (ALMOST_ALL, SHARED)), ((None, WHOLE), (ALMOST_ALL, SHARED)),
+                                           ((ALMOST_ALL, SHARED), (None, WHOLE))], ids=['share-share', 'whole-share', 'share-whole'])
+def test_a_prepare_that_comes_before_the_unprepare_of_the_claim_before_waits_for_it(node, before, after):
+    start(node)
+    first = node.run(node.claim('first', *before))
+    first.vanish()
+    with preparing(node, node.claim('second', *after)) as call:
+        node.dra.unprepare(first.pod)
+        assert call.result()
+    assert [method for method, _ in node.dra.calls] == ['NodePrepareResources', 'NodeUnprepareResources', 'NodePrepareResources']
+
+
+def test_a_claim_that_was_deleted_and_whose_name_another_has_now_is_waited_for(node):
+    start(node)
+    first = node.run(node.claim('train', ALMOST_ALL))
+    first.vanish()
+    node.cluster.api.delete(CLAIMS % 'default', 'train')
+    with preparing(node, node.claim('train', ALMOST_ALL)) as call:
+        node.dra.unprepare(first.pod)
+        assert call.result()
+
+
+def test_a_prepare_does_not_wait_without_end_for_an_unprepare(node):
+    start(node)
+    first = node.run(node.claim('first', ALMOST_ALL))
+    first.vanish()
+    with preparing(node, node.claim('second', class_=WHOLE)) as call:
+        with pytest.raises(Failed, match='claim default/first has a share of it; .*; Prepare has waited 20 s for that to change'):
+            call.result()
+    assert not node.agent.count('claim is late')
+    node.dra.unprepare(first.pod)
+
+
+def put_past_the_scheduler(node, claim, device):
+    """The pod of a claim with a device that another claim has."""
+    pod = node.create(claim)
+    node.reserve(claim, pod, {'devices': {'results': [{'request': 'gpu', 'driver': DRIVER, 'pool': node.pool, 'device': device}]}})
+    return pod
+
+
+def test_a_claim_that_is_in_the_way_and_still_allocated_is_a_conflict_at_once(node):
+    start(node)
+    first = node.run(node.claim('first', ALMOST_ALL))
+    whole = node.claim('whole', class_=WHOLE)
+    pod = put_past_the_scheduler(node, whole, 'gpu-0')
+    with pytest.raises(Failed, match=r'%s: claim default/first has a share of it' % FIRST):
+        node.prepare(pod, whole)
+    assert not node.agent.count(WAITS)
+    first.end()
+    node.run_pod(pod, whole)
+
+
+def test_a_prepare_whose_pod_is_gone_takes_nothing(node):
+    start(node)
+    first = node.run(node.claim('first', ALMOST_ALL))
+    first.vanish()
+    second = node.claim('second', ALMOST_ALL)
+    pod = node.admit(second)
+    call = node.dra.begin_prepare(DRIVER, second)
+    node.agent.wait_log(WAITS)
+    call.cancel()
+    node.agent.wait_log('nobody waits for a DRA claim any more')
+    node.release(second, pod)
+    node.dra.unprepare(first.pod)
+    node.run(node.claim('third', ALMOST_ALL))
+    assert node.agent.count(WAITS) == 1
+
+
+def test_a_prepare_waits_for_a_gpu_that_is_not_offered_at_the_moment(node):
+    start(node, 2)
+    whole = node.claim('whole', class_=WHOLE)
+    pod = node.admit(whole)
+    node.config(config(devices=['0']))
+    node.agent.hang_up()
+    node.wait_devices('gpu-0', 'gpu-0-shared')
+    with concurrent.futures.ThreadPoolExecutor(1) as kubelet:
+        call = kubelet.submit(node.prepare, pod, whole)
+        node.agent.wait_log(WAITS)
+        node.config(config())
+        node.agent.hang_up()
+        assert call.result()
 
 
 def test_a_claim_that_does_not_say_gets_the_default(node):
@@ -483,6 +581,7 @@ def test_claims_are_prepared_as_soon_as_the_cdi_folder_can_be_written(node):
     with pytest.raises(Failed, match='the CDI specification of the GPUs could not be written'):
         node.prepare(pod, whole)
     os.unlink(node.cdi_folder)
+    node.wait(lambda: os.path.isdir(node.cdi_folder) and node.cdi_devices(), 'the specification of the GPUs is written')
     node.run_pod(pod, whole)
     assert node.agent.count('no CDI specification can be written') == 1
 
