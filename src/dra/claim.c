@@ -95,6 +95,7 @@ static int read_result(const struct reading *reading, const json_t *object, stru
         if (share && !json_is_null(share) && (!share_id || !dra_name_is_uuid(share_id)))
                 return error_set(reading->err, ERROR_INVALID, "shareID: '%.*s', must be a UUID in lower case", SHOWN,
                         share_id ? share_id : "");
+        ret->pool = arena_strdup(reading->arena, object_text(object, "pool", NULL));
         ret->device = arena_strdup(reading->arena, device);
         ret->share_id = arena_strdup(reading->arena, share_id);
         ret->admin_access = json_is_true(json_object_get(object, "adminAccess"));
@@ -110,8 +111,10 @@ static bool is_same_part(const struct dra_claim_result *a, const struct dra_clai
 
 static bool is_ours(const json_t *result, const struct dra_claim_asked *asked)
 {
-        return text_is_same(object_text(result, "driver", NULL), asked->driver) &&
-               text_is_same(object_text(result, "pool", NULL), asked->pool);
+        const char *pool = object_text(result, "pool", NULL);
+
+        return pool && text_is_same(object_text(result, "driver", NULL), asked->driver) &&
+               (text_is_same(pool, asked->pool) || text_is_same(pool, asked->old_pool));
 }
 
 static int read_results(const struct reading *reading, const json_t *devices, struct dra_claim *claim)

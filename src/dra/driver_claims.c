@@ -236,6 +236,9 @@ static void finish_release(struct dra_driver *driver, struct dra_preparing *prep
 {
         driver->options.on_released(driver->options.data);
         dra_prepare_released(preparing);
+        if (driver->is_closing)
+                return;
+        dra_driver_name_pool(driver);
         dra_driver_reads_go_on(driver);
 }
 

@@ -11,9 +11,10 @@
 
 struct dra_driver {
         struct dra_driver_options options; /* its config is not kept */
-        struct arena arena;                /* of the next six */
+        struct arena arena;                /* of the next seven */
         const char *name;
-        const char *node;
+        const char *node; /* and what its pool was called before it had a name of its own */
+        const char *pool;
         const char *cdi_root;
         const char *record_path;
         const char *nvml_library;
@@ -42,7 +43,8 @@ struct dra_driver {
         bool has_asked_pods; /* for the claims that were prepared before the agent began */
         bool is_registered;
         bool has_slices;
-        bool is_closing; /* the ledger may be freed already: calls that still come are refused */
+        bool has_own_pool; /* its name is |pool| */
+        bool is_closing;   /* the ledger may be freed already: calls that still come are refused */
         bool is_registration_closed;
         unsigned int n_timers; /* not closed */
         bool is_nvml_closing;
@@ -95,6 +97,9 @@ bool dra_driver_has_instances(const struct dra_prepared_claim *recorded);
 size_t dra_driver_instances(const struct dra_driver *driver, struct arena *arena, const struct dra_instance **ret);
 
 /* ---- driver.c ---- */
+
+/* To be called when a claim has gone from the record, or before devices are published. */
+void dra_driver_name_pool(struct dra_driver *driver);
 
 void dra_driver_free_if_closed(struct dra_driver *driver);
 

@@ -282,7 +282,8 @@ static struct dra_claim_asked asked_of(const struct dra_driver *driver, const st
                 .name = claim->name,
                 .uid = claim->uid,
                 .driver = driver->name,
-                .pool = driver->node};
+                .pool = driver->pool,
+                .old_pool = driver->node};
 }
 
 static void on_predecessor_read(const struct kube_answer *answer, void *data)

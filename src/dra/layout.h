@@ -31,6 +31,9 @@
  * devices like independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares
  * (|fallback|), never both, and no candidates.
  *
+ * A scheduler that forgets shares (dra/release.h) would give the whole unit out beside them, whatever the counters say.
+ * There each unit has one form: the first above, unless |one_form| says whole. Candidates stay: each is for one claim.
+ *
  * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come
  * first, then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices
  * are in the order of the GPU's number; whole GPUs in the opposite order, so that claims for whole GPUs and claims for
@@ -153,6 +156,8 @@ struct dra_options {
         uint64_t memory_reserve_mib;
         unsigned int slots;         /* claims that one unit takes by time-slicing, at least 1 */
         enum dra_fallback fallback; /* of the safe layout */
+        const char *forgetful;      /* "v1.36.1", whose scheduler forgets shares: one form for each unit; NULL: none */
+        enum dra_one_form one_form; /* which */
         unsigned int shares;        /* static shares of a unit there, 1 to CONFIG_MAX_SHARES */
         struct dra_features features;
         const struct dra_mig_gpu *mig_gpus; /* also without dynamic_mig: what is ours is known by it */
@@ -190,7 +195,8 @@ struct dra_device {
 
 struct dra_layout {
         const struct inventory *inventory;
-        bool is_safe; /* a feature that the options ask for is off */
+        bool is_safe;         /* a feature that the options ask for is off */
+        const char *one_form; /* why each unit has one form of those asked for; NULL: it has all */
         const struct dra_device *devices;
         size_t n_devices;
         const struct dra_counter_set *counter_sets; /* by GPU */

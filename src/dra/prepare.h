@@ -100,7 +100,8 @@ void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err
 struct dra_prepare_options {
         struct dra_record *record; /* borrowed */
         const char *driver;
-        const char *pool; /* name of the node */
+        const char *pool;
+        const char *old_pool; /* dra/claim.h */
         struct dra_prepare_node node;
 };
 

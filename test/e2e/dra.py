@@ -61,7 +61,7 @@ class DraPod:
 
 
 class DraNode(MpsNode):
-    pool = NAME  # of our slices
+    pool = f'{NAME}/{DRIVER}'  # of our slices
 
     def __init__(self, cluster):
         super().__init__()
@@ -126,7 +126,7 @@ class DraNode(MpsNode):
     def _placed(self, claim):
         """The allocation that the scheduler finds, None where nothing fits."""
         api = self.cluster.api
-        return place(claim, NAME, DRIVER, api.all(SLICES), api.all(CLASSES), api.all(CLAIMS % claim['metadata']['namespace']))
+        return place(claim, NAME, DRIVER, api.all(SLICES), api.all(CLASSES), api.all(CLAIMS % claim['metadata']['namespace']), api.release)
 
     def fits(self, claim):
         """The scheduler would give it something now."""
@@ -199,7 +199,9 @@ class DraNode(MpsNode):
             pytest.fail('%s\n%s' % (failed, self.logs()))
         options = ContainerOptions({})
         options.cdi_devices = [id_ for claim in known for id_ in claim.cdi_ids()]
-        return DraPod(self, pod, claims, Container(options, self.cdi_folder), options.cdi_devices)
+        made = DraPod(self, pod, claims, Container(options, self.cdi_folder), options.cdi_devices)
+        made.claims_known = known
+        return made
 
     def refusal(self, *claims):
         """Why kubelet's first attempt fails. The pod goes, and frees what it was given."""

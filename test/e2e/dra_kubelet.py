@@ -289,7 +289,7 @@ class DraKubelet:
     def wait_health(self, driver, device, health):
         """The entry of the device, as soon as it says so: 'HEALTHY', 'UNHEALTHY'."""
         def found():
-            one = self.health.get(driver, {}).get((self.node, device))
+            one = self.health.get(driver, {}).get((f'{self.node}/{driver}', device))
             return one if one and one.health == dra.HealthStatus.Value(health) else None
 
         return self.wait(found, '%s is %s' % (device, health))

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from apiserver import agent_rules
-from cluster import cluster  # noqa: F401 -- a fixture
+from cluster import NAME, cluster  # noqa: F401 -- a fixture
 from dra import CLAIMS, DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mps_node import H100, share, uuid_of
@@ -385,6 +385,72 @@ def test_two_gpus_of_one_numa_node_and_a_share_where_nothing_better_is_left(node
     assert share.client().connected()['percentage'] == '30.0'
     for pod in (share, pair, first):
         pod.end()
+
+
+def start_on(node, patch, *devices, **dra):
+    """On Kubernetes 1.36.|patch|, with two GPUs, which are offered so."""
+    node.cluster.api.serve_dra(patch=patch)
+    prepare_machine(node, 2)
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, arguments=['--node-condition=GPUSharingReady'], **dra)
+    node.wait_devices(*devices)
+    node.dra.wait_driver(DRIVER)
+
+
+def test_where_the_scheduler_forgets_shares_no_whole_gpu_is_given_out_beside_one(node):
+    start_on(node, 1, 'gpu-0-shared', 'gpu-1-shared')
+    assert 'the scheduler of Kubernetes v1.36.1 forgets shares' in node.agent.wait_log(
+        'each GPU and MIG device is offered in one form only.*').group()
+    pods = [node.run(node.claim('claim-%d' % i, TWO)) for i in range(2)]
+    for i, pod in enumerate(pods):
+        assert pod.client().connected()['percentage'] == '60.0'
+        assert not node.fits(node.claim('whole-%d' % i, class_=WHOLE))
+    node.cluster.api.wait_for(lambda: (node.cluster.condition('GPUSharingReady') or {}).get('reason') == 'OfferReduced')
+    assert '1.36.2 is the first that does not' in node.cluster.condition('GPUSharingReady')['message']
+
+
+def test_which_form_is_left_there_can_be_chosen(node):
+    start_on(node, 0, 'gpu-0', 'gpu-1', oneForm='whole')
+    every = node.claim_of('every-gpu', requests=[{'name': 'gpus', 'exactly': {'deviceClassName': WHOLE, 'allocationMode': 'All'}}])
+    node.run(every)
+    assert [result['device'] for result in node.results(every)] == ['gpu-1', 'gpu-0']
+
+
+def test_a_cluster_that_is_updated_gets_the_other_forms_too(node):
+    start_on(node, 1, 'gpu-0-shared', 'gpu-1-shared')
+    node.cluster.api.serve_dra(patch=2)
+    node.cluster.api.fault('status', verb='watch', resource='resourceslices', code=500)
+    node.cluster.api.order_watches('end')
+    node.wait_devices('gpu-0', 'gpu-0-shared', 'gpu-1', 'gpu-1-shared')
+    node.cluster.api.wait_for(lambda: node.cluster.condition('GPUSharingReady')['reason'] != 'OfferReduced')
+
+
+def test_the_pool_keeps_the_nodes_name_until_the_claims_of_an_older_agent_have_ended(node):
+    """Which called it so: by another name its GPUs would be free for the scheduler."""
+    start(node)
+    claim = node.claim('train', ALMOST_ALL)
+    pod = node.create(claim)
+    allocation = node._placed(claim)
+    for result in allocation['devices']['results']:
+        result['pool'] = NAME
+    node.reserve(claim, pod, allocation)
+    running = node.run_pod(pod, claim)
+    device, = running.claims_known[0].devices[DRIVER]
+    assert device.pool_name == NAME
+    node.cluster.api.wait_for(lambda: [entry['pool'] for entry in node.status_of(claim)] == [NAME])
+    node.agent.kill()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    node.dra.wait(lambda: (NAME, 'gpu-0-shared') in node.dra.health.get(DRIVER, {}), 'health by the name that the claim has')
+    node.cluster.api.wait_for(lambda: {one['spec']['pool']['name'] for one in node.slices()} == {NAME})
+    assert not node.fits(node.claim('whole', class_=WHOLE))
+    running.end()
+    node.cluster.api.wait_for(lambda: {one['spec']['pool']['name'] for one in node.slices()} == {node.pool})
+    claim = node.claim('next', class_=WHOLE)
+    node.cluster.api.wait_for(lambda: node.fits(claim))
+    node.run(claim)
+    assert [result['pool'] for result in node.results(claim)] == [node.pool]
 
 
 EVENTS = [{'gpu': 0, 'xid': 79}]
