@@ -20,6 +20,7 @@
 #include "dra/room.h"
 #include "kube/object.h"
 #include "ledger/claims.h"
+#include "share/capability.h"
 
 #define READ_TIMEOUT_MS UINT64_C(20000) /* to read a claim: half of a Prepare's time */
 #define POD_TIMEOUT_MS UINT64_C(1000)
@@ -269,6 +270,7 @@ static struct dra_wanted_rules rules_of(const struct dra_driver *driver, const s
                 .kinds = kinds,
                 .driver = driver->name,
                 .unenforced = driver->plan->config->dra.unenforced,
+                .is_multi_user = capability_multi_user(driver->plan->inventory->driver_version),
                 .one_daemon = driver->plan->config->dra.daemon_scope == DAEMON_SCOPE_RESOURCE,
                 .uses = uses ? uses->all : NULL,
                 .n_uses = uses ? uses->count : 0,
