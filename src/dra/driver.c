@@ -62,6 +62,25 @@ static bool is_of_plugin(const struct plan *plan, const char *uuid)
         return false;
 }
 
+/* The units that claims have, by admin access excepted. */
+static size_t held_units(const struct dra_driver *driver, struct arena *arena, const struct dra_held **ret)
+{
+        struct dra_held *held =
+                ARENA_ARRAY(arena, struct dra_held, dra_record_count(driver->record) * DRA_CLAIM_RESULTS_MAX);
+        size_t count = 0;
+
+        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
+                const struct dra_prepared_claim *claim = dra_record_at(driver->record, i);
+
+                for (size_t j = 0; j < claim->n_results; j++)
+                        if (!claim->results[j].is_admin)
+                                held[count++] = (struct dra_held){arena_strdup(arena, claim->results[j].unit),
+                                        arena_strdup(arena, claim->results[j].device)};
+        }
+        *ret = held;
+        return count;
+}
+
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
 {
         struct arena arena = ARENA_INIT;
@@ -76,7 +95,9 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
                         devices[count++] = options.devices[i];
         options.devices = devices;
         options.n_devices = count;
+        options.n_held = held_units(driver, &arena, &options.held);
         driver->plan = plan;
+        driver->offer_is_old = false;
         dra_driver_name_pool(driver);
         dra_publisher_put(driver->publisher, plan->inventory, &options);
         arena_done(&driver->options_arena); /* of the previous options */
@@ -191,12 +212,24 @@ static void on_turn_timer(uv_timer_t *timer)
         struct dra_driver *driver = timer->data;
         struct arena arena = ARENA_INIT;
 
+        if (driver->offer_is_old && driver->plan)
+                dra_driver_put(driver, driver->plan);
         if (driver->health_is_new)
                 set_taints(driver, &arena);
         driver->health_is_new = false;
         tell_kubelet(driver, &arena);
         arena_done(&arena);
         dra_driver_reads_go_on(driver);
+}
+
+void dra_driver_offer_anew(struct dra_driver *driver)
+{
+        const struct dra_layout *layout = dra_publisher_layout(driver->publisher);
+
+        if (!layout || !layout->one_form)
+                return;
+        driver->offer_is_old = true;
+        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
 }
 
 void dra_driver_health_changed(struct dra_driver *driver)

@@ -239,6 +239,7 @@ static void finish_release(struct dra_driver *driver, struct dra_preparing *prep
         if (driver->is_closing)
                 return;
         dra_driver_name_pool(driver);
+        dra_driver_offer_anew(driver);
         dra_driver_reads_go_on(driver);
 }
 

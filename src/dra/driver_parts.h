@@ -40,6 +40,7 @@ struct dra_driver {
         uv_timer_t turn_timer; /* runs at the end of the turn of the loop */
         uv_timer_t room_timer; /* when the first claim has waited long enough for room */
         bool health_is_new;
+        bool offer_is_old;   /* a claim has ended, and its unit may be offered in another form now */
         bool has_asked_pods; /* for the claims that were prepared before the agent began */
         bool is_registered;
         bool has_slices;
@@ -100,6 +101,8 @@ size_t dra_driver_instances(const struct dra_driver *driver, struct arena *arena
 
 /* To be called when a claim has gone from the record, or before devices are published. */
 void dra_driver_name_pool(struct dra_driver *driver);
+/* To be called when a claim has gone from the record, where each unit has one form. */
+void dra_driver_offer_anew(struct dra_driver *driver);
 
 void dra_driver_free_if_closed(struct dra_driver *driver);
 

@@ -16,6 +16,7 @@
 #include "share/capability.h"
 
 #define MIB (UINT64_C(1) << 20)
+#define TIMESLICE_SUFFIX "-timeslice"
 #define PROFILE_TEXT_MAX 24 /* of a profile in a name; known profiles have at most 17 */
 
 static const char *const kind_names[] = {
@@ -435,7 +436,7 @@ static void add_timeslice(struct builder *builder, const struct dra_unit *unit)
         struct dra_capacity slots = capacity_for_many(DRA_CAPACITY_SLOTS, MAX(1U, builder->options->slots), 1);
 
         slots.step = 0; /* several slots would give no more time */
-        add_device(builder, unit, DRA_DEVICE_TIMESLICE, "-timeslice", 0, &slots, 1);
+        add_device(builder, unit, DRA_DEVICE_TIMESLICE, TIMESLICE_SUFFIX, 0, &slots, 1);
 }
 
 /* Adds static shares; if the unit cannot have so many, it is offered as a whole. */
@@ -472,12 +473,31 @@ static void add_safe_devices(struct builder *builder)
                         add_whole(builder, &builder->units.items[i]);
 }
 
+static enum dra_device_kind form_of_name(const char *device)
+{
+        if (strstr(device, TIMESLICE_SUFFIX))
+                return DRA_DEVICE_TIMESLICE;
+        return strstr(device, "-share") ? DRA_DEVICE_SHARED : DRA_DEVICE_WHOLE;
+}
+
+/* The device by which claims have the unit; NULL: none has it. */
+static const char *find_held(const struct dra_options *options, const struct dra_unit *unit)
+{
+        for (size_t i = 0; i < options->n_held; i++)
+                if (strcmp(options->held[i].uuid, unit->mig ? unit->mig->uuid : unit->gpu->uuid) == 0)
+                        return options->held[i].device;
+        return NULL;
+}
+
 /* The one form of a unit that is no candidate, of those that are asked for. */
 static enum dra_device_kind one_form_of(const struct builder *builder, const struct dra_unit *unit)
 {
         const struct dra_options *options = builder->options;
         bool is_by_mps = options->mps && !mps_obstacle(builder, unit, 1);
+        const char *held = find_held(options, unit);
 
+        if (held)
+                return form_of_name(held);
         if (options->whole && (options->one_form == DRA_ONE_FORM_WHOLE || (!is_by_mps && !options->time_slicing)))
                 return DRA_DEVICE_WHOLE;
         return is_by_mps || !options->time_slicing ? DRA_DEVICE_SHARED : DRA_DEVICE_TIMESLICE;

@@ -32,7 +32,8 @@
  * (|fallback|), never both, and no candidates.
  *
  * A scheduler that forgets shares (dra/release.h) would give the whole unit out beside them, whatever the counters say.
- * There each unit has one form: the first above, unless |one_form| says whole. Candidates stay: each is for one claim.
+ * There each unit has one form: the one in which claims have it; else the first above, unless |one_form| says whole.
+ * Candidates stay: each is for one claim.
  *
  * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come
  * first, then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices
@@ -140,6 +141,12 @@ struct dra_features {
         bool device_taints;         /* DRADeviceTaints */
 };
 
+/* A unit that claims have as a device of that name; its form is in the name. */
+struct dra_held {
+        const char *uuid;
+        const char *device;
+};
+
 /* Of one node. DRA_OPTIONS_DEFAULT has all features and offers whole units and MPS. */
 struct dra_options {
         const char *const *devices; /* UUIDs of the GPUs that belong to DRA; NULL: all */
@@ -157,8 +164,10 @@ struct dra_options {
         unsigned int slots;         /* claims that one unit takes by time-slicing, at least 1 */
         enum dra_fallback fallback; /* of the safe layout */
         const char *forgetful;      /* "v1.36.1", whose scheduler forgets shares: one form for each unit; NULL: none */
-        enum dra_one_form one_form; /* which */
-        unsigned int shares;        /* static shares of a unit there, 1 to CONFIG_MAX_SHARES */
+        enum dra_one_form one_form; /* which, of a unit that nobody has; another one keeps its form */
+        const struct dra_held *held;
+        size_t n_held;
+        unsigned int shares; /* static shares of a unit there, 1 to CONFIG_MAX_SHARES */
         struct dra_features features;
         const struct dra_mig_gpu *mig_gpus; /* also without dynamic_mig: what is ours is known by it */
         size_t n_mig_gpus;

@@ -417,6 +417,20 @@ def test_which_form_is_left_there_can_be_chosen(node):
     assert [result['device'] for result in node.results(every)] == ['gpu-1', 'gpu-0']
 
 
+def test_a_gpu_keeps_the_form_in_which_claims_have_it_to_their_end(node):
+    start_on(node, 1, 'gpu-0-shared', 'gpu-1-shared')
+    pod = node.run(node.claim('train', TWO))
+    node.config(config(oneForm='whole'))
+    node.agent.hang_up()
+    node.wait_devices('gpu-0-shared', 'gpu-1')
+    node.agent.kill()
+    start_agent(node, oneForm='whole')
+    node.dra.wait_driver(DRIVER)
+    node.stays(lambda: set(node.devices()) == {'gpu-0-shared', 'gpu-1'}, 'the share that a claim has is offered', 0.5)
+    pod.end()
+    node.wait_devices('gpu-0', 'gpu-1')
+
+
 def test_a_cluster_that_is_updated_gets_the_other_forms_too(node):
     start_on(node, 1, 'gpu-0-shared', 'gpu-1-shared')
     node.cluster.api.serve_dra(patch=2)

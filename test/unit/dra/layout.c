@@ -312,6 +312,24 @@ static void test_for_a_scheduler_that_forgets_shares_each_unit_has_one_form_and_
         }
 }
 
+static void test_a_unit_that_claims_have_keeps_its_form_where_it_has_one_form(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
+        const struct gpu *gpus = fixture.inventory->gpus;
+        const struct dra_held held[] = {
+                {gpus[0].uuid, "gpu-0-shared"}, {gpus[1].uuid, "gpu-1-timeslice"}, {gpus[2].uuid, "gpu-2"}};
+
+        fixture.options.forgetful = "v1.36.1";
+        fixture.options.held = held;
+        fixture.options.n_held = ARRAY_SIZE(held);
+        assert_string_equal(names_of(&fixture), "gpu-0-shared gpu-3-shared gpu-1-timeslice gpu-2");
+        fixture.options.one_form = DRA_ONE_FORM_WHOLE;
+        assert_string_equal(names_of(&fixture), "gpu-0-shared gpu-1-timeslice gpu-3 gpu-2");
+        fixture.options.forgetful = NULL;
+        assert_string_equal(
+                names_of(&fixture), "gpu-0-shared gpu-1-shared gpu-2-shared gpu-3-shared gpu-3 gpu-2 gpu-1 gpu-0");
+}
+
 static void test_a_unit_that_cannot_be_shared_is_whole_where_it_has_one_form(void **state UNUSED)
 {
         _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
@@ -587,6 +605,7 @@ int main(void)
                 cmocka_unit_test(test_what_is_withdrawn_is_not_offered),
                 cmocka_unit_test(test_without_a_feature_it_is_whole_units_or_static_shares_and_never_both),
                 cmocka_unit_test(test_for_a_scheduler_that_forgets_shares_each_unit_has_one_form_and_no_counters),
+                cmocka_unit_test(test_a_unit_that_claims_have_keeps_its_form_where_it_has_one_form),
                 cmocka_unit_test(test_a_unit_that_cannot_be_shared_is_whole_where_it_has_one_form),
                 cmocka_unit_test(test_where_one_form_is_asked_for_a_scheduler_may_forget),
                 cmocka_unit_test(test_a_feature_that_nothing_needs_may_be_off),
