@@ -37,8 +37,11 @@ static struct inventory *make_inventory(void)
 /* One sample: from the inventory to the text of each slice, as it is sent. */
 static size_t measure(struct figure *figure, const struct inventory *inventory)
 {
-        const struct dra_slices_options slices = {
-                .driver = DRA_DRIVER, .node = "n1", .counters_apart = true, .has_taints = true};
+        const struct dra_slices_options slices = {.driver = DRA_DRIVER,
+                .node = "n1",
+                .pool = "n1/" DRA_DRIVER,
+                .counters_apart = true,
+                .has_taints = true};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct dra_options options = DRA_OPTIONS_DEFAULT;
         const struct dra_layout *layout;

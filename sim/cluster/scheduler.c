@@ -184,7 +184,7 @@ static json_t *consume(const struct search *search, const json_t *device, json_t
 }
 
 static json_t *make_result(
-        const struct search *search, const json_t *claim, const json_t *request, const json_t *device)
+        const struct search *search, const json_t *claim, const json_t *request, const char *pool, const json_t *device)
 {
         const bool is_shared = json_is_true(json_object_get(device, "allowMultipleAllocations"));
         const char *name = json_string_value(json_object_get(device, "name"));
@@ -200,7 +200,7 @@ static json_t *make_result(
         if (is_shared && !consumed)
                 return NULL;
         result = json_pack("{s:s, s:s, s:s, s:s}", "request", json_string_value(json_object_get(request, "name")),
-                "driver", "gpu.warpshare.dev", "pool", search->node, "device", name);
+                "driver", "gpu.warpshare.dev", "pool", pool, "device", name);
         if (is_shared) {
                 json_object_set_new(result, "shareID",
                         json_sprintf("00000000-0000-4000-a000-%s", uid + strlen(uid) - MIN(strlen(uid), (size_t)12)));
@@ -227,13 +227,15 @@ static json_t *find_result(const struct search *search, const json_t *claim, con
 
         json_object_foreach(search->slices, name, slice)
         {
+                const char *pool = json_string_value(json_object_get(find(slice, "spec", "pool"), "name"));
                 const json_t *device;
                 json_t *result;
                 size_t i;
 
                 json_array_foreach(json_object_get(json_object_get(slice, "spec"), "devices"), i, device)
                 {
-                        if (is_of_class(device, class_name) && (result = make_result(search, claim, request, device)))
+                        if (is_of_class(device, class_name) &&
+                                (result = make_result(search, claim, request, pool, device)))
                                 return result;
                 }
         }

@@ -318,7 +318,7 @@ static unsigned int delete (
 static json_t *make_discovery(const char *path)
 {
         if (strcmp(path, "/version") == 0)
-                return json_pack("{s:s, s:s, s:s}", "major", "1", "minor", "36", "gitVersion", "v1.36.0");
+                return json_pack("{s:s, s:s, s:s}", "major", "1", "minor", "36", "gitVersion", "v1.36.2");
         if (strcmp(path, "/apis/resource.k8s.io") == 0)
                 return json_pack("{s:s, s:s, s:[{s:s, s:s}]}", "kind", "APIGroup", "name", "resource.k8s.io",
                         "versions", "groupVersion", "resource.k8s.io/v1", "version", "v1");

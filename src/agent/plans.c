@@ -90,6 +90,13 @@ static void on_thread_left(void *data)
         agent->leaves_threads = true;
 }
 
+static void on_offer(const struct dra_layout *layout, void *data)
+{
+        struct agent *agent = data;
+
+        node_report_reduced(agent->report, layout->one_form);
+}
+
 /* Before the ledger has the plan: what is prepared already is held. */
 void agent_begin_dra(struct agent *agent)
 {
@@ -101,6 +108,7 @@ void agent_begin_dra(struct agent *agent)
                 .config = agent->settings->config,
                 .on_released = on_released,
                 .rescan = on_mig_changed,
+                .on_offer = on_offer,
                 .on_thread_left = on_thread_left,
                 .data = agent,
         };

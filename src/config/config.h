@@ -109,6 +109,12 @@ enum events_about { EVENTS_NONE, EVENTS_NODE, EVENTS_PODS };
 enum dra_fallback { DRA_FALLBACK_WHOLE, DRA_FALLBACK_SHARES };
 
 /*
+ * What DRA offers of a unit where the scheduler would give out several forms of it at the same time: shares by MPS (or
+ * by time-slicing where only that is offered), or the unit as a whole (dra/release.h).
+ */
+enum dra_one_form { DRA_ONE_FORM_SHARED, DRA_ONE_FORM_WHOLE };
+
+/*
  * A share by DRA whose limits GPU and driver cannot enforce: its claim is not prepared, or it is and says so in a
  * condition.
  */
@@ -247,6 +253,7 @@ struct config_dra {
         bool has_memory_reserve; /* as of a sharing section */
         uint64_t memory_reserve_mib;
         enum dra_fallback fallback;
+        enum dra_one_form one_form;
         unsigned int shares; /* with DRA_FALLBACK_SHARES */
         enum dra_unenforced unenforced;
         enum dra_unhealthy unhealthy;

@@ -82,6 +82,7 @@ int config_dra_build(struct config_dra *ret, const struct tree *tree, const stru
                 dra.memory_reserve_mib = file->memory_reserve.mib;
                 dra.daemon_scope = (enum daemon_scope)file->daemon_scope;
                 dra.fallback = (enum dra_fallback)file->fallback;
+                dra.one_form = (enum dra_one_form)file->one_form;
                 dra.shares = file->shares ? file->shares : dra.shares;
                 dra.unenforced = (enum dra_unenforced)file->unenforced;
                 dra.unhealthy = (enum dra_unhealthy)file->unhealthy;

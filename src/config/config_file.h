@@ -127,6 +127,7 @@ struct file_dra {
         struct memory_size memory_reserve;
         unsigned int daemon_scope;
         unsigned int fallback;
+        unsigned int one_form;
         unsigned int shares;
         unsigned int unenforced;
         unsigned int unhealthy;

@@ -245,6 +245,7 @@ static json_t *print_dra(const struct config_dra *dra)
         json_object_set_new(json, "memoryReserve", print_memory(dra->has_memory_reserve, dra->memory_reserve_mib));
         json_object_set_new(json, "daemonScope", text(dra_daemon_scope_words[dra->daemon_scope]));
         json_object_set_new(json, "fallback", text(dra_fallback_words[dra->fallback]));
+        json_object_set_new(json, "oneForm", text(dra_one_form_words[dra->one_form]));
         json_object_set_new(json, "shares", json_integer(dra->shares));
         json_object_set_new(json, "unenforced", text(dra_unenforced_words[dra->unenforced]));
         json_object_set_new(json, "unhealthy", text(dra_unhealthy_words[dra->unhealthy]));

@@ -312,6 +312,12 @@ static const struct schema_key dra_keys[] = {
                 .choices = dra_fallback_words,
                 .help = "what is offered where the API server lacks a feature that the above need: whole units (whole, the "
                         "default), or equal shares of each by MPS (shares)"},
+        {.name = "oneForm",
+                .type = SCHEMA_CHOICE,
+                MEMBER(file_dra, one_form),
+                .choices = dra_one_form_words,
+                .help = "the only form of each unit that is offered where the scheduler is older than Kubernetes 1.36.2, which "
+                        "forgets shares and gives the whole unit out beside them: shared (the default) or whole"},
         {.name = "shares",
                 .type = SCHEMA_UINT,
                 MEMBER(file_dra, shares),

@@ -49,6 +49,7 @@ const char *const labels_output_words[] = {[LABELS_NONE] = "none",
         NULL};
 const char *const dra_daemon_scope_words[] = {[DAEMON_SCOPE_GPU] = "gpu", [DAEMON_SCOPE_RESOURCE] = "resource", NULL};
 const char *const dra_fallback_words[] = {[DRA_FALLBACK_WHOLE] = "whole", [DRA_FALLBACK_SHARES] = "shares", NULL};
+const char *const dra_one_form_words[] = {[DRA_ONE_FORM_SHARED] = "shared", [DRA_ONE_FORM_WHOLE] = "whole", NULL};
 const char *const dra_unenforced_words[] = {
         [DRA_UNENFORCED_REFUSE] = "refuse", [DRA_UNENFORCED_CONDITION] = "condition", NULL};
 const char *const dra_unhealthy_words[] = {

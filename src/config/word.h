@@ -29,6 +29,7 @@ extern const char *const events_words[];
 extern const char *const usage_words[];            /* "off", "5s"; in the order of the seconds in config/config.c */
 extern const char *const dra_daemon_scope_words[]; /* by enum daemon_scope, which has one more */
 extern const char *const dra_fallback_words[];
+extern const char *const dra_one_form_words[];
 extern const char *const dra_unenforced_words[];
 extern const char *const dra_unhealthy_words[];
 extern const char *const restart_words[];     /* cli/keeper.h */

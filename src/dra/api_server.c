@@ -1,8 +1,10 @@
 #include "dra/api_server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "dra/release.h"
 #include "kube/object.h"
 
 #define APART_SINCE 35UL /* the minor version from which counter sets and devices need slices of their own */
@@ -33,13 +35,23 @@ static void on_group(const struct kube_answer *answer, void *data)
         server->options.done(&err, 0, server->options.data);
 }
 
-/* "36", "36+" */
+/* |minor|: "36", "36+". */
+static void read_version(struct dra_api_server *server, const char *minor, const char *git_version)
+{
+        server->counters_apart = minor && strtoul(minor, NULL, 10) >= APART_SINCE;
+        server->forgetful[0] = '\0';
+        if (dra_release_forgets_shares(git_version))
+                snprintf(server->forgetful, sizeof(server->forgetful), "%s",
+                        git_version && *git_version ? git_version : "of an unknown release");
+}
+
 static void on_version(const struct kube_answer *answer, void *data)
 {
         struct dra_api_server *server = data;
-        const char *minor = answer->error ? NULL : object_text(answer->object, "minor", NULL);
 
-        server->counters_apart = minor && strtoul(minor, NULL, 10) >= APART_SINCE;
+        if (!answer->error)
+                read_version(server, object_text(answer->object, "minor", NULL),
+                        object_text(answer->object, "gitVersion", NULL));
         server->has_version = !answer->error;
         report(server, answer);
 }
@@ -64,6 +76,7 @@ static struct kube_call *probe(struct dra_api_server *server, const char *owner_
 {
         const struct dra_slices_options options = {.driver = server->options.driver,
                 .node = server->options.node,
+                .pool = server->options.pool,
                 .api = server->api,
                 .counters_apart = server->counters_apart};
         json_t *slice = dra_slices_probe(&options);

@@ -5,7 +5,7 @@
  *   group ──► version ──► probe ──► known
  *
  * Group: of v1, v1beta2 and v1beta1 the newest that the server has. Version: of the server itself, because 1.35 wants
- * counters and devices in different slices. Probe: a dry run with a slice that has a field of each feature; fields that
+ * counters and devices in different slices, and schedulers of some patch releases forget shares. Probe: a dry run with a slice that has a field of each feature; fields that
  * the server returns are features that are on. A server that refuses the probe has none of them, even if it knows the
  * fields.
  */
@@ -19,6 +19,7 @@ struct dra_api_server_options {
         struct kube_client *client;
         const char *driver; /* outlives the user, as the next */
         const char *node;
+        const char *pool;
         /*
          * Each request ends with it: NULL: there is more to be asked, or all is known. ERROR_NOT_FOUND: the server has
          * no resource.k8s.io. |retry_after_ms|: the wait that the server asks for.
@@ -34,6 +35,7 @@ struct dra_api_server {
         enum dra_api api;
         bool has_version;
         bool counters_apart;
+        char forgetful[64]; /* "v1.36.1", whose scheduler forgets shares (dra/release.h); "": it does not */
         bool has_features;
         struct dra_features features;
         json_t *probe; /* the spec that was sent */

@@ -4,6 +4,7 @@
 
 #include "dra/name.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "kube/object.h"
 
 #define CAPACITY_NAME_MAX ((size_t)(63 + 1 + 32))
@@ -94,6 +95,7 @@ static int read_result(const struct reading *reading, const json_t *object, stru
         if (share && !json_is_null(share) && (!share_id || !dra_name_is_uuid(share_id)))
                 return error_set(reading->err, ERROR_INVALID, "shareID: '%.*s', must be a UUID in lower case", SHOWN,
                         share_id ? share_id : "");
+        ret->pool = arena_strdup(reading->arena, object_text(object, "pool", NULL));
         ret->device = arena_strdup(reading->arena, device);
         ret->share_id = arena_strdup(reading->arena, share_id);
         ret->admin_access = json_is_true(json_object_get(object, "adminAccess"));
@@ -105,6 +107,14 @@ static bool is_same_part(const struct dra_claim_result *a, const struct dra_clai
 {
         return !a->admin_access && !b->admin_access && strcmp(a->device, b->device) == 0 &&
                (!a->share_id || !b->share_id || strcmp(a->share_id, b->share_id) == 0);
+}
+
+static bool is_ours(const json_t *result, const struct dra_claim_asked *asked)
+{
+        const char *pool = object_text(result, "pool", NULL);
+
+        return pool && text_is_same(object_text(result, "driver", NULL), asked->driver) &&
+               (text_is_same(pool, asked->pool) || text_is_same(pool, asked->old_pool));
 }
 
 static int read_results(const struct reading *reading, const json_t *devices, struct dra_claim *claim)
@@ -119,12 +129,9 @@ static int read_results(const struct reading *reading, const json_t *devices, st
         results = ARENA_ARRAY(reading->arena, struct dra_claim_result, json_array_size(list));
         json_array_foreach(list, i, object)
         {
-                const char *driver = object_text(object, "driver", NULL);
-                const char *pool = object_text(object, "pool", NULL);
                 struct dra_claim_result *result = &results[claim->n_results];
 
-                if (!driver || !pool || strcmp(driver, reading->asked->driver) != 0 ||
-                        strcmp(pool, reading->asked->pool) != 0)
+                if (!is_ours(object, reading->asked))
                         continue;
                 *result = (struct dra_claim_result){0};
                 if (read_result(reading, object, result) < 0)
@@ -263,6 +270,22 @@ int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *obj
         if (read_claim(&reading, object, ret) < 0)
                 return error_prefix(err, "ResourceClaim %s/%s", asked->namespace, asked->name);
         return 0;
+}
+
+bool dra_claim_is_allocated(const json_t *object, const struct dra_claim_asked *asked)
+{
+        const json_t *results = object_find(object, "status", "allocation", "devices", "results", NULL);
+        const json_t *result;
+        size_t i;
+
+        if (!text_is_same(object_text(object, "metadata", "uid", NULL), asked->uid))
+                return false;
+        json_array_foreach(results, i, result)
+        {
+                if (is_ours(result, asked))
+                        return true;
+        }
+        return false;
 }
 
 bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_claim_result *result)

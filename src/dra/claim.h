@@ -6,7 +6,7 @@
  *
  *   spec.devices.requests           name "main"                            not read: only the scheduler needs it
  *   status.allocation.devices
- *     results                       request "main", driver ours, pool "n1", device "gpu-0-shared", shareID "15eb…",
+ *     results                       request "main", driver ours, pool "n1/gpu.warpshare.dev", device "gpu-0-shared", shareID "15eb…",
  *                                   consumedCapacity memory 10Gi, threadPercentage 30, clients 1
  *     config                        opaque parameters of class and claim, for our driver
  *
@@ -38,6 +38,7 @@ struct dra_claim_capacity {
 };
 
 struct dra_claim_result {
+        const char *pool;       /* one of those asked for */
         const char *request;    /* "main" */
         const char *subrequest; /* of "main/small", from firstAvailable: "small"; else NULL */
         const char *device;
@@ -66,13 +67,14 @@ struct dra_claim {
         size_t n_pods;
 };
 
-/* Which claim is wanted, and which driver and pool are ours. */
+/* Which claim is wanted, and which driver and pools are ours. */
 struct dra_claim_asked {
         const char *namespace;
         const char *name;
         const char *uid;
         const char *driver;
         const char *pool;
+        const char *old_pool; /* what the pool was called before, by which claims may still be allocated; NULL: none */
 };
 
 /*
@@ -81,6 +83,9 @@ struct dra_claim_asked {
  */
 int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *object,
         const struct dra_claim_asked *asked, struct error *err) MUST_USE;
+
+/* The claim with that UID is there, and has a device of ours. */
+bool dra_claim_is_allocated(const json_t *object, const struct dra_claim_asked *asked);
 
 bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_claim_result *result);
 

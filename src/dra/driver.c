@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "dra/options.h"
 #include "dra/sockets.h"
 #include "gpu/nvml_queue.h"
@@ -14,6 +15,31 @@
 #define NEXT_INSTANCE_MS UINT64_C(2000)
 
 /* ---- publish devices ---- */
+
+/* A prepared claim, or one that is being prepared, was allocated from |pool|. */
+static bool has_claims_from(const struct dra_driver *driver, const char *pool)
+{
+        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
+                const struct dra_prepared_claim *claim = dra_record_at(driver->record, i);
+
+                for (size_t j = 0; j < claim->n_results; j++)
+                        if (text_is_same(claim->results[j].pool ? claim->results[j].pool : driver->node, pool))
+                                return true;
+        }
+        return false;
+}
+
+/*
+ * For the scheduler a pool with another name has other devices, which nobody has. So a pool that an agent before has
+ * called as the node keeps this name until no claim has anything of it.
+ */
+void dra_driver_name_pool(struct dra_driver *driver)
+{
+        if (driver->has_own_pool)
+                return;
+        driver->has_own_pool = has_claims_from(driver, driver->pool) || !has_claims_from(driver, driver->node);
+        dra_publisher_set_pool(driver->publisher, driver->has_own_pool ? driver->pool : driver->node);
+}
 
 static bool is_on_gpu(const struct resource *resource, const struct gpu *gpu)
 {
@@ -36,6 +62,25 @@ static bool is_of_plugin(const struct plan *plan, const char *uuid)
         return false;
 }
 
+/* The units that claims have, by admin access excepted. */
+static size_t held_units(const struct dra_driver *driver, struct arena *arena, const struct dra_held **ret)
+{
+        struct dra_held *held =
+                ARENA_ARRAY(arena, struct dra_held, dra_record_count(driver->record) * DRA_CLAIM_RESULTS_MAX);
+        size_t count = 0;
+
+        for (size_t i = 0; i < dra_record_count(driver->record); i++) {
+                const struct dra_prepared_claim *claim = dra_record_at(driver->record, i);
+
+                for (size_t j = 0; j < claim->n_results; j++)
+                        if (!claim->results[j].is_admin)
+                                held[count++] = (struct dra_held){arena_strdup(arena, claim->results[j].unit),
+                                        arena_strdup(arena, claim->results[j].device)};
+        }
+        *ret = held;
+        return count;
+}
+
 void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
 {
         struct arena arena = ARENA_INIT;
@@ -50,7 +95,10 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan)
                         devices[count++] = options.devices[i];
         options.devices = devices;
         options.n_devices = count;
+        options.n_held = held_units(driver, &arena, &options.held);
         driver->plan = plan;
+        driver->offer_is_old = false;
+        dra_driver_name_pool(driver);
         dra_publisher_put(driver->publisher, plan->inventory, &options);
         arena_done(&driver->options_arena); /* of the previous options */
         driver->options_arena = arena;
@@ -127,26 +175,36 @@ static void set_taints(struct dra_driver *driver, struct arena *arena)
         dra_publisher_set_taints(driver->publisher, taints, health->n_unhealthy);
 }
 
+static struct dra_health_device health_of(
+        const struct dra_driver *driver, const char *pool, const struct dra_device *device)
+{
+        const struct unhealthy_unit *unhealthy = find_unhealthy(driver, device);
+
+        return (struct dra_health_device){
+                .pool_name = pool,
+                .device_name = device->name,
+                .status = unhealthy ? DRA_HEALTH_UNHEALTHY : DRA_HEALTH_HEALTHY,
+                .updated_unix_s = (int64_t)time(NULL),
+                .message = unhealthy ? unhealthy->reason : NULL,
+        };
+}
+
+/* Kubelet looks for a claim's device in the pool that it was allocated from. */
 static void tell_kubelet(struct dra_driver *driver, struct arena *arena)
 {
         const struct dra_layout *layout = dra_publisher_layout(driver->publisher);
+        const char *const pools[] = {driver->pool, driver->node};
+        size_t n_pools = has_claims_from(driver, driver->node) ? 2 : 1;
         struct dra_health_device *devices;
+        size_t count = 0;
 
         if (!layout)
                 return;
-        devices = ARENA_ARRAY(arena, struct dra_health_device, layout->n_devices);
-        for (size_t i = 0; i < layout->n_devices; i++) {
-                const struct unhealthy_unit *unhealthy = find_unhealthy(driver, &layout->devices[i]);
-
-                devices[i] = (struct dra_health_device){
-                        .pool_name = driver->node,
-                        .device_name = layout->devices[i].name,
-                        .status = unhealthy ? DRA_HEALTH_UNHEALTHY : DRA_HEALTH_HEALTHY,
-                        .updated_unix_s = (int64_t)time(NULL),
-                        .message = unhealthy ? unhealthy->reason : NULL,
-                };
-        }
-        dra_health_stream_set(dra_service_health(driver->service), devices, layout->n_devices);
+        devices = ARENA_ARRAY(arena, struct dra_health_device, n_pools * layout->n_devices);
+        for (size_t i = 0; i < n_pools; i++)
+                for (size_t j = 0; j < layout->n_devices; j++)
+                        devices[count++] = health_of(driver, pools[i], &layout->devices[j]);
+        dra_health_stream_set(dra_service_health(driver->service), devices, count);
 }
 
 static void on_turn_timer(uv_timer_t *timer)
@@ -154,12 +212,24 @@ static void on_turn_timer(uv_timer_t *timer)
         struct dra_driver *driver = timer->data;
         struct arena arena = ARENA_INIT;
 
+        if (driver->offer_is_old && driver->plan)
+                dra_driver_put(driver, driver->plan);
         if (driver->health_is_new)
                 set_taints(driver, &arena);
         driver->health_is_new = false;
         tell_kubelet(driver, &arena);
         arena_done(&arena);
         dra_driver_reads_go_on(driver);
+}
+
+void dra_driver_offer_anew(struct dra_driver *driver)
+{
+        const struct dra_layout *layout = dra_publisher_layout(driver->publisher);
+
+        if (!layout || !layout->one_form)
+                return;
+        driver->offer_is_old = true;
+        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
 }
 
 void dra_driver_health_changed(struct dra_driver *driver)
@@ -174,6 +244,7 @@ static void on_layout(void *data)
 {
         struct dra_driver *driver = data;
 
+        driver->options.on_offer(dra_publisher_layout(driver->publisher), driver->options.data);
         if (!driver->has_asked_pods)
                 dra_driver_ask_pods(driver);
         driver->has_asked_pods = true;
@@ -196,11 +267,13 @@ static struct dra_driver *driver_alloc(const struct dra_driver_options *options,
 {
         struct dra_driver *driver = xcalloc(1, sizeof(*driver));
         const struct config *config = options->config;
+        _free_ char *pool = dra_pool_name(config->dra.driver_name, config->node_name);
 
         driver->options = *options;
         driver->options.config = NULL;
         driver->name = arena_strdup(&driver->arena, config->dra.driver_name);
         driver->node = arena_strdup(&driver->arena, config->node_name);
+        driver->pool = arena_strdup(&driver->arena, pool);
         driver->cdi_root = arena_strdup(&driver->arena, config->cdi_root);
         driver->nvml_library = arena_strdup(&driver->arena, config->nvml_library);
         driver->driver_root = arena_strdup(&driver->arena, config->driver_root_ctr);
@@ -216,7 +289,8 @@ static void begin_preparing(struct dra_driver *driver, const char *folder)
         const struct dra_prepare_options prepare = {
                 .record = driver->record,
                 .driver = driver->name,
-                .pool = driver->node,
+                .pool = driver->pool,
+                .old_pool = driver->node,
                 .node = dra_driver_node(driver),
         };
         const struct dra_service_options service = {
@@ -225,7 +299,7 @@ static void begin_preparing(struct dra_driver *driver, const char *folder)
         };
         struct dra_service_options options = service;
 
-        driver->status = dra_status_sender_new(driver->options.client, driver->name, driver->node);
+        driver->status = dra_status_sender_new(driver->options.client, driver->name, driver->pool);
         driver->prepare = dra_prepare_new(&prepare);
         options.backend = dra_prepare_backend(driver->prepare);
         driver->service = dra_service_new(&options);
@@ -241,6 +315,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .client = options->client,
                 .node = driver->node,
                 .driver = driver->name,
+                .pool = driver->pool,
                 .done = on_slices,
                 .on_layout = on_layout,
                 .data = driver,
@@ -268,7 +343,9 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
         }
         driver->publisher = dra_publisher_new(&publisher);
         uv_timer_init(options->loop, &driver->turn_timer);
-        driver->turn_timer.data = driver;
+        uv_timer_init(options->loop, &driver->room_timer);
+        driver->turn_timer.data = driver->room_timer.data = driver;
+        driver->n_timers = 2;
         *ret = driver;
         return 0;
 }
@@ -295,8 +372,7 @@ static void on_nvml_closed(bool is_left, void *data)
 
 void dra_driver_free_if_closed(struct dra_driver *driver)
 {
-        if (!driver->is_registration_closed || !driver->is_timer_closed || driver->n_jobs > 0 ||
-                driver->is_nvml_closing)
+        if (!driver->is_registration_closed || driver->n_timers > 0 || driver->n_jobs > 0 || driver->is_nvml_closing)
                 return;
         driver->is_nvml_closing = true;
         if (driver->nvml)
@@ -317,7 +393,7 @@ static void on_timer_closed(uv_handle_t *handle)
 {
         struct dra_driver *driver = handle->data;
 
-        driver->is_timer_closed = true;
+        driver->n_timers--;
         dra_driver_free_if_closed(driver);
 }
 
@@ -329,6 +405,7 @@ static void close_parts(struct dra_driver *driver)
         driver->status = dra_status_sender_free(driver->status);
         driver->publisher = dra_publisher_close(driver->publisher);
         uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&driver->room_timer, on_timer_closed);
 }
 
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data)

@@ -36,6 +36,7 @@ struct dra_driver_options {
         void (*rescan)(
                 /* a MIG device was made or destroyed: the GPUs are to be read again, which leads to a plan */
                 void *data);
+        void (*on_offer)(const struct dra_layout *layout, void *data); /* another layout is offered */
         void (*on_thread_left)(
                 /* the driver is closed, and a thread of it stays inside NVML: the process ends by _exit() */
                 void *data);

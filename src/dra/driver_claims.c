@@ -231,6 +231,18 @@ static void allocate_claim(
 
 /* ---- Unprepare ---- */
 
+/* Claims that wait for what it had go on. */
+static void finish_release(struct dra_driver *driver, struct dra_preparing *preparing)
+{
+        driver->options.on_released(driver->options.data);
+        dra_prepare_released(preparing);
+        if (driver->is_closing)
+                return;
+        dra_driver_name_pool(driver);
+        dra_driver_offer_anew(driver);
+        dra_driver_reads_go_on(driver);
+}
+
 struct release {
         struct dra_driver *driver;
         struct dra_preparing *preparing;
@@ -247,8 +259,7 @@ static void on_instances_destroyed(const struct error *err, const struct dra_ins
                 dra_prepare_refuse(preparing, err);
                 return;
         }
-        driver->options.on_released(driver->options.data);
-        dra_prepare_released(preparing);
+        finish_release(driver, preparing);
 }
 
 static void release_claim(struct dra_preparing *preparing, const char *uid, void *data)
@@ -268,8 +279,7 @@ static void release_claim(struct dra_preparing *preparing, const char *uid, void
                 dra_driver_change_instances(driver, preparing, recorded, true, on_instances_destroyed, release);
                 return;
         }
-        driver->options.on_released(driver->options.data);
-        dra_prepare_released(preparing);
+        finish_release(driver, preparing);
 }
 
 static int write_cdi(const struct dra_prepared_claim *claim, void *data, struct error *err)
@@ -308,8 +318,8 @@ static void show_unprepared(const struct dra_service_claim *claim, void *data)
 
 struct dra_prepare_node dra_driver_node(struct dra_driver *driver)
 {
-        return (struct dra_prepare_node){dra_driver_read_claim, allocate_claim, release_claim, write_cdi, remove_cdi,
-                show_prepared, show_unprepared, driver};
+        return (struct dra_prepare_node){dra_driver_read_claim, dra_driver_abandon_read, allocate_claim, release_claim,
+                write_cdi, remove_cdi, show_prepared, show_unprepared, driver};
 }
 
 /* What is being prepared is taken back by dra/prepare.h. */

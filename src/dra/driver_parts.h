@@ -11,9 +11,10 @@
 
 struct dra_driver {
         struct dra_driver_options options; /* its config is not kept */
-        struct arena arena;                /* of the next six */
+        struct arena arena;                /* of the next seven */
         const char *name;
-        const char *node;
+        const char *node; /* and what its pool was called before it had a name of its own */
+        const char *pool;
         const char *cdi_root;
         const char *record_path;
         const char *nvml_library;
@@ -37,23 +38,31 @@ struct dra_driver {
         uint64_t pods_wait_ms; /* the pause from then to the next request */
         struct complaint bad_slices;
         uv_timer_t turn_timer; /* runs at the end of the turn of the loop */
+        uv_timer_t room_timer; /* when the first claim has waited long enough for room */
         bool health_is_new;
+        bool offer_is_old;   /* a claim has ended, and its unit may be offered in another form now */
         bool has_asked_pods; /* for the claims that were prepared before the agent began */
         bool is_registered;
         bool has_slices;
-        bool is_closing; /* the ledger may be freed already: calls that still come are refused */
+        bool has_own_pool; /* its name is |pool| */
+        bool is_closing;   /* the ledger may be freed already: calls that still come are refused */
         bool is_registration_closed;
-        bool is_timer_closed;
+        unsigned int n_timers; /* not closed */
         bool is_nvml_closing;
         void (*closed)(void *data);
         void *closed_data;
 };
 
-/* ---- driver_read.c: claims that are being read, with their pods ---- */
+/* ---- driver_read.c: claims that are being read, with their pods, and wait for room ---- */
 
 void dra_driver_read_claim(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data);
-/* To be called when the layout is known or has changed: claims that wait for it continue. */
+/* Nobody waits for it any more. */
+void dra_driver_abandon_read(struct dra_preparing *preparing, void *data);
+/*
+ * To be called when the layout is known or has changed, or something has become free: claims that wait for it continue.
+ */
 void dra_driver_reads_go_on(struct dra_driver *driver);
+void dra_driver_on_room_timer(uv_timer_t *timer);
 /* Asks the API server which pods use the prepared claims; until it answers, requests for other claims wait. */
 void dra_driver_ask_pods(struct dra_driver *driver);
 /* Refuses those that are being read. */
@@ -89,6 +98,11 @@ bool dra_driver_has_instances(const struct dra_prepared_claim *recorded);
 size_t dra_driver_instances(const struct dra_driver *driver, struct arena *arena, const struct dra_instance **ret);
 
 /* ---- driver.c ---- */
+
+/* To be called when a claim has gone from the record, or before devices are published. */
+void dra_driver_name_pool(struct dra_driver *driver);
+/* To be called when a claim has gone from the record, where each unit has one form. */
+void dra_driver_offer_anew(struct dra_driver *driver);
 
 void dra_driver_free_if_closed(struct dra_driver *driver);
 

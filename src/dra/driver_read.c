@@ -2,7 +2,14 @@
  * A claim that is being prepared, until it can be allocated: the driver reads it from the API server, waits for the
  * layout, and reads its pods where they decide: of a claim with several shares by MPS, which containers use them
  * together; and where a pod uses another claim by MPS, whether the same container does, which would get only one of the
- * two.
+ * two. Then it waits for room (dra/room.h), and for a device that is not offered at the moment, as while its GPU changes.
+ *
+ *   claim ──► layout ──► pods ──► look ──┬─────────────────────────────────────► dra_prepare_read()
+ *                                  ▲     ├── ask: read a claim in the way ──┐
+ *                                  └─────┼──────────────────────────────────┘
+ *                                  ▲     └── blocked ──┬── something has become free, another layout
+ *                                  └───────────────────┘
+ *                                                      └── ROOM_WAIT_MS passed, or nobody waits for it ──► refused
  */
 #include "dra/driver_parts.h"
 
@@ -10,14 +17,19 @@
 
 #include "base/log.h"
 #include "dra/pod_claims.h"
+#include "dra/room.h"
 #include "kube/object.h"
 #include "ledger/claims.h"
+#include "share/capability.h"
 
 #define READ_TIMEOUT_MS UINT64_C(20000) /* to read a claim: half of a Prepare's time */
 #define POD_TIMEOUT_MS UINT64_C(1000)
-#define PODS_MAX 16U /* pods that are read for one claim, so that a Prepare has enough time */
+#define ROOM_WAIT_MS UINT64_C(20000) /* as long again as kubelet needs for an Unprepare, with which it may be busy */
+#define PODS_MAX 16U                 /* pods that are read for one claim, so that a Prepare has enough time */
 
 /* ---- read a claim ---- */
+
+static void go_on(struct dra_driver *driver);
 
 struct read {
         struct list link;
@@ -34,6 +46,10 @@ struct read {
         unsigned int n_asked;     /* how many of these were read from the API server */
         bool is_again;            /* pods are checked a second time, for other claims only */
         unsigned int n_allocated; /* driver->n_allocated when the first was checked */
+        struct dra_room room;
+        bool is_blocked;       /* until something changes */
+        uint64_t deadline_ms;  /* uv_now(), of its wait for room; 0: it has not waited */
+        struct error obstacle; /* that it waits for */
         char *namespace;
         char *name;
         char *uid;
@@ -51,13 +67,22 @@ static void read_free(struct read *read)
 }
 
 /* Until the API's version is known, v1 is used: if the server is older, the request fails and kubelet tries again. */
-static void read_begin(struct dra_driver *driver, const struct dra_service_claim *claim,
-        struct dra_preparing *preparing, kube_done_fn *done)
+static struct kube_call *get_claim(
+        struct read *read, const struct dra_service_claim *claim, uint64_t timeout_ms, kube_done_fn *done)
 {
-        enum dra_api api = dra_publisher_api(driver->publisher);
+        enum dra_api api = dra_publisher_api(read->driver->publisher);
         _free_ char *group = xasprintf("/apis/resource.k8s.io/%s", dra_api_name(api));
         _free_ char *collection = object_collection(group, claim->namespace, "resourceclaims");
         _free_ char *path = object_path(collection, claim->name);
+
+        return kube_client_send(read->driver->options.client,
+                &(struct kube_request){
+                        .method = KUBE_GET, .path = path, .timeout_ms = timeout_ms, .done = done, .data = read});
+}
+
+static void read_begin(struct dra_driver *driver, const struct dra_service_claim *claim,
+        struct dra_preparing *preparing, kube_done_fn *done)
+{
         struct read *read = xcalloc(1, sizeof(*read));
 
         *read = (struct read){.driver = driver,
@@ -65,10 +90,9 @@ static void read_begin(struct dra_driver *driver, const struct dra_service_claim
                 .namespace = xstrdup(claim->namespace),
                 .name = xstrdup(claim->name),
                 .uid = xstrdup(claim->uid)};
+        read->room = (struct dra_room){driver->record, driver->options.ledger, &read->arena};
         list_append(&driver->reads, &read->link);
-        read->call = kube_client_send(driver->options.client,
-                &(struct kube_request){
-                        .method = KUBE_GET, .path = path, .timeout_ms = READ_TIMEOUT_MS, .done = done, .data = read});
+        read->call = get_claim(read, claim, READ_TIMEOUT_MS, done);
 }
 
 /* ---- its shares by MPS ---- */
@@ -179,7 +203,7 @@ static void on_pod_of_claim(const struct kube_answer *answer, void *data)
                 dra_pod_add_uses(answer->object, read->name, &read->arena, read->uses);
         else if (read->uses)
                 read->uses->is_whole = false;
-        dra_driver_reads_go_on(read->driver);
+        go_on(read->driver);
 }
 
 /* Only pods that decide something, because many agents may not have the right to read pods. */
@@ -197,9 +221,9 @@ static const json_t *find_next_pod(struct read *read)
                 user = dra_pod_next(read->object, &read->n_pods);
         else
                 user = dra_pod_with_others(read->object, read->uid, states, count, &read->n_pods);
-        if (user || read->n_asked == 0 || read->n_allocated == driver->n_allocated)
+        if (user || read->n_allocated == driver->n_allocated)
                 return user;
-        /* While pods were read, claims were allocated that pods may use which were checked before. */
+        /* While pods were read, or it waited for room, claims were allocated that pods may use which were checked before. */
         read->is_again = true;
         read->n_pods = 0;
         read->n_allocated = driver->n_allocated;
@@ -233,48 +257,184 @@ static bool read_next_pod(struct read *read)
         return true;
 }
 
-/* ---- then it is checked ---- */
+/* ---- then there must be room ---- */
 
-/*
- * Gives dra/prepare.h the present layout, the kinds of devices that can be prepared, and what is known of the claim's
- * containers.
- */
-static void set_rules(struct dra_driver *driver, const struct dra_uses *uses)
+/* The present layout, the kinds of devices that can be prepared, and what is known of the claim's containers. */
+static struct dra_wanted_rules rules_of(const struct dra_driver *driver, const struct dra_uses *uses)
 {
         const unsigned int kinds = 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG | 1U << DRA_DEVICE_TIMESLICE |
                                    1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_SHARE | 1U << DRA_DEVICE_MIG_CANDIDATE;
-        const struct dra_wanted_rules rules = {
+
+        return (struct dra_wanted_rules){
                 .layout = dra_publisher_layout(driver->publisher),
                 .kinds = kinds,
                 .driver = driver->name,
                 .unenforced = driver->plan->config->dra.unenforced,
+                .is_multi_user = capability_multi_user(driver->plan->inventory->driver_version),
                 .one_daemon = driver->plan->config->dra.daemon_scope == DAEMON_SCOPE_RESOURCE,
                 .uses = uses ? uses->all : NULL,
                 .n_uses = uses ? uses->count : 0,
                 .knows_uses = uses && uses->is_whole,
         };
+}
 
-        dra_prepare_set_rules(driver->prepare, &rules);
+static struct dra_claim_asked asked_of(const struct dra_driver *driver, const struct dra_service_claim *claim)
+{
+        return (struct dra_claim_asked){.namespace = claim->namespace,
+                .name = claim->name,
+                .uid = claim->uid,
+                .driver = driver->name,
+                .pool = driver->pool,
+                .old_pool = driver->node};
+}
+
+static void on_predecessor_read(const struct kube_answer *answer, void *data)
+{
+        struct read *read = data;
+        const struct dra_claim_asked asked = asked_of(read->driver, &read->room.asked);
+
+        read->call = NULL;
+        /* Where the API server does not say, waiting harms nobody. */
+        dra_room_learn(&read->room, answer->error || !dra_claim_is_allocated(answer->object, &asked));
+        go_on(read->driver);
+}
+
+/* What the claim is wrong in is for dra/prepare.h to say: then there is room. */
+static enum dra_room_state look_for_room(struct read *read, const struct dra_wanted_rules *rules, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct dra_claim_asked asked = asked_of(read->driver,
+                &(struct dra_service_claim){.namespace = read->namespace, .uid = read->uid, .name = read->name});
+        const struct dra_wanted *wanted;
+        struct dra_claim claim;
+
+        if (dra_claim_read(&claim, &arena, read->object, &asked, err) < 0)
+                return DRA_ROOM_THERE;
+        if (dra_wanted_read(&wanted, &arena, &claim, rules, err) < 0)
+                return err->kind == ERROR_UNAVAILABLE ? DRA_ROOM_COMES : DRA_ROOM_THERE;
+        return dra_room_look(&read->room, &claim, wanted, rules->layout, err);
+}
+
+static void arm_room_timer(struct dra_driver *driver)
+{
+        uint64_t now = uv_now(driver->options.loop);
+        uint64_t first = UINT64_MAX;
+
+        LIST_FOR_EACH(link, &driver->reads) {
+                const struct read *read = container_of(link, struct read, link);
+
+                if (read->deadline_ms)
+                        first = MIN(first, read->deadline_ms);
+        }
+        if (first < UINT64_MAX)
+                uv_timer_start(&driver->room_timer, dra_driver_on_room_timer, first > now ? first - now : 0, 0);
+}
+
+static void block(struct read *read, const struct error *obstacle)
+{
+        read->is_blocked = true;
+        read->obstacle = *obstacle;
+        if (read->deadline_ms)
+                return;
+        log_info("a DRA claim waits for what it was allocated to become free", LOG_STR("namespace", read->namespace),
+                LOG_STR("claim", read->name), LOG_ERR(obstacle));
+        read->deadline_ms = uv_now(read->driver->options.loop) + ROOM_WAIT_MS;
+        arm_room_timer(read->driver);
+}
+
+static void refuse_read(struct read *read, const struct error *err)
+{
+        struct dra_preparing *preparing = read->preparing;
+
+        kube_call_cancel(read->call);
+        read_free(read);
+        dra_prepare_refuse(preparing, err);
+}
+
+/* The wait is over; NULL: of none. */
+static struct read *find_late(const struct dra_driver *driver)
+{
+        LIST_FOR_EACH(link, &driver->reads) {
+                struct read *read = container_of(link, struct read, link);
+
+                if (read->deadline_ms && read->deadline_ms <= uv_now(driver->options.loop))
+                        return read;
+        }
+        return NULL;
+}
+
+void dra_driver_on_room_timer(uv_timer_t *timer)
+{
+        struct dra_driver *driver = timer->data;
+        struct read *read;
+
+        while ((read = find_late(driver))) {
+                struct error err;
+
+                error_raise(&err, ERROR_TIMEOUT, "%s; Prepare has waited %ju s for that to change", read->obstacle.text,
+                        (uintmax_t)(ROOM_WAIT_MS / 1000));
+                refuse_read(read, &err);
+        }
+        arm_room_timer(driver);
+}
+
+void dra_driver_abandon_read(struct dra_preparing *preparing, void *data)
+{
+        struct dra_driver *driver = data;
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE, "kubelet does not wait for it any more");
+        LIST_FOR_EACH(link, &driver->reads) {
+                struct read *read = container_of(link, struct read, link);
+
+                if (read->preparing == preparing) {
+                        log_info("nobody waits for a DRA claim any more, which is not prepared therefore",
+                                LOG_STR("namespace", read->namespace), LOG_STR("claim", read->name));
+                        refuse_read(read, &err);
+                        return;
+                }
+        }
+}
+
+/* ---- then it is checked ---- */
+
+static void hand_over(struct read *read, const struct dra_wanted_rules *rules)
+{
+        list_remove(&read->link);
+        list_init(&read->link);
+        dra_prepare_set_rules(read->driver->prepare, rules);
+        dra_prepare_read(read->preparing, read->object);
+        read_free(read);
 }
 
 /* Continues once the layout is known, which takes a moment after the agent's start. */
 static void read_go_on(struct read *read)
 {
         struct dra_driver *driver = read->driver;
-        struct dra_preparing *preparing = read->preparing;
+        struct dra_wanted_rules rules;
         struct error err;
 
         if (read_next_pod(read))
                 return;
-        list_remove(&read->link);
-        list_init(&read->link);
         if (dra_driver_check_cdi(driver, &err) < 0) {
-                dra_prepare_refuse(preparing, &err);
-        } else {
-                set_rules(driver, read->uses);
-                dra_prepare_read(preparing, read->object);
+                refuse_read(read, &err);
+                return;
         }
-        read_free(read);
+        rules = rules_of(driver, read->uses);
+        switch (look_for_room(read, &rules, &err)) {
+        case DRA_ROOM_THERE:
+                hand_over(read, &rules);
+                break;
+        case DRA_ROOM_COMES:
+                block(read, &err);
+                break;
+        case DRA_ROOM_ASK:
+                read->call = get_claim(read, &read->room.asked, POD_TIMEOUT_MS, on_predecessor_read);
+                break;
+        case DRA_ROOM_NONE:
+                refuse_read(read, &err);
+                break;
+        }
 }
 
 static bool has_layout(const struct dra_driver *driver)
@@ -291,18 +451,29 @@ static struct read *find_read_that_waits(const struct dra_driver *driver)
 
                 if (!read->preparing) /* the pods of prepared claims are not known yet */
                         return NULL;
-                if (!read->call && !ret)
+                if (!read->call && !read->is_blocked && !ret)
                         ret = read;
         }
         return ret;
 }
 
-void dra_driver_reads_go_on(struct dra_driver *driver)
+static void go_on(struct dra_driver *driver)
 {
         struct read *read;
 
-        while (has_layout(driver) && (read = find_read_that_waits(driver)))
+        while (!driver->is_closing && has_layout(driver) && (read = find_read_that_waits(driver)))
                 read_go_on(read);
+}
+
+void dra_driver_reads_go_on(struct dra_driver *driver)
+{
+        LIST_FOR_EACH(link, &driver->reads) {
+                struct read *read = container_of(link, struct read, link);
+
+                read->is_blocked = false;
+                dra_room_doubt(&read->room);
+        }
+        go_on(driver);
 }
 
 static void on_claim_read(const struct kube_answer *answer, void *data)
@@ -313,7 +484,7 @@ static void on_claim_read(const struct kube_answer *answer, void *data)
         read->call = NULL;
         if (!answer->error) {
                 read->object = json_incref(answer->object);
-                dra_driver_reads_go_on(read->driver);
+                go_on(read->driver);
                 return;
         }
         read_free(read);
@@ -337,11 +508,8 @@ static void on_pods_read(const struct kube_answer *answer, void *data)
         struct read *read = data;
         struct dra_driver *driver = read->driver;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct dra_claim_asked asked = {.namespace = read->namespace,
-                .name = read->name,
-                .uid = read->uid,
-                .driver = driver->name,
-                .pool = driver->node};
+        const struct dra_claim_asked asked = asked_of(driver,
+                &(struct dra_service_claim){.namespace = read->namespace, .uid = read->uid, .name = read->name});
         struct dra_claim claim;
         struct error err;
 
@@ -352,7 +520,7 @@ static void on_pods_read(const struct kube_answer *answer, void *data)
         else
                 ledger_set_claim_pods(driver->options.ledger, read->uid, claim.pods, claim.n_pods);
         read_free(read);
-        dra_driver_reads_go_on(driver);
+        go_on(driver);
 }
 
 void dra_driver_ask_pods(struct dra_driver *driver)

@@ -11,10 +11,12 @@
 
 #include "base/macro.h"
 #include "dra/layout_parts.h"
+#include "dra/release.h"
 #include "share/budget.h"
 #include "share/capability.h"
 
 #define MIB (UINT64_C(1) << 20)
+#define TIMESLICE_SUFFIX "-timeslice"
 #define PROFILE_TEXT_MAX 24 /* of a profile in a name; known profiles have at most 17 */
 
 static const char *const kind_names[] = {
@@ -158,12 +160,17 @@ static bool was_made_by_us(const struct dra_mig_gpu *geometry, unsigned int gpu_
         return false;
 }
 
+static bool has_several_forms(const struct dra_options *options)
+{
+        return options->whole + options->mps + options->time_slicing > 1;
+}
+
 /* Whether a unit is offered in more than one form: then counters are needed so that the forms exclude each other. */
 static bool needs_counters(const struct builder *builder)
 {
-        const struct dra_options *options = builder->options;
+        const struct dra_layout *layout = builder->layout;
 
-        return !builder->layout->is_safe && options->whole + options->mps + options->time_slicing > 1;
+        return !layout->is_safe && !layout->one_form && has_several_forms(builder->options);
 }
 
 static void add_mig_device(struct builder *builder, struct dra_counters *counters, const struct gpu *gpu,
@@ -429,7 +436,7 @@ static void add_timeslice(struct builder *builder, const struct dra_unit *unit)
         struct dra_capacity slots = capacity_for_many(DRA_CAPACITY_SLOTS, MAX(1U, builder->options->slots), 1);
 
         slots.step = 0; /* several slots would give no more time */
-        add_device(builder, unit, DRA_DEVICE_TIMESLICE, "-timeslice", 0, &slots, 1);
+        add_device(builder, unit, DRA_DEVICE_TIMESLICE, TIMESLICE_SUFFIX, 0, &slots, 1);
 }
 
 /* Adds static shares; if the unit cannot have so many, it is offered as a whole. */
@@ -466,22 +473,66 @@ static void add_safe_devices(struct builder *builder)
                         add_whole(builder, &builder->units.items[i]);
 }
 
-static void add_devices(struct builder *builder)
+static enum dra_device_kind form_of_name(const char *device)
+{
+        if (strstr(device, TIMESLICE_SUFFIX))
+                return DRA_DEVICE_TIMESLICE;
+        return strstr(device, "-share") ? DRA_DEVICE_SHARED : DRA_DEVICE_WHOLE;
+}
+
+/* The device by which claims have the unit; NULL: none has it. */
+static const char *find_held(const struct dra_options *options, const struct dra_unit *unit)
+{
+        for (size_t i = 0; i < options->n_held; i++)
+                if (strcmp(options->held[i].uuid, unit->mig ? unit->mig->uuid : unit->gpu->uuid) == 0)
+                        return options->held[i].device;
+        return NULL;
+}
+
+/* The one form of a unit that is no candidate, of those that are asked for. */
+static enum dra_device_kind one_form_of(const struct builder *builder, const struct dra_unit *unit)
 {
         const struct dra_options *options = builder->options;
-        const struct dra_unit *units = builder->units.items;
+        bool is_by_mps = options->mps && !mps_obstacle(builder, unit, 1);
+        const char *held = find_held(options, unit);
 
-        for (size_t i = 0; options->mps && i < builder->units.count; i++)
-                if (!units[i].profile)
+        if (held)
+                return form_of_name(held);
+        if (options->whole && (options->one_form == DRA_ONE_FORM_WHOLE || (!is_by_mps && !options->time_slicing)))
+                return DRA_DEVICE_WHOLE;
+        return is_by_mps || !options->time_slicing ? DRA_DEVICE_SHARED : DRA_DEVICE_TIMESLICE;
+}
+
+/* |kind|: WHOLE, also of a MIG device, SHARED or TIMESLICE. */
+static bool offers(const struct builder *builder, const struct dra_unit *unit, enum dra_device_kind kind)
+{
+        const struct dra_options *options = builder->options;
+
+        if (unit->profile)
+                return kind == DRA_DEVICE_WHOLE;
+        if (builder->layout->one_form)
+                return kind == one_form_of(builder, unit);
+        return kind == DRA_DEVICE_WHOLE    ? options->whole
+               : kind == DRA_DEVICE_SHARED ? options->mps
+                                           : options->time_slicing;
+}
+
+static void add_devices(struct builder *builder)
+{
+        const struct dra_unit *units = builder->units.items;
+        size_t count = builder->units.count;
+
+        for (size_t i = 0; i < count; i++)
+                if (offers(builder, &units[i], DRA_DEVICE_SHARED))
                         add_shared(builder, &units[i]);
-        for (size_t i = 0; options->time_slicing && i < builder->units.count; i++)
-                if (!units[i].profile)
+        for (size_t i = 0; i < count; i++)
+                if (offers(builder, &units[i], DRA_DEVICE_TIMESLICE))
                         add_timeslice(builder, &units[i]);
-        for (size_t i = 0; i < builder->units.count; i++)
-                if (units[i].profile || (units[i].mig && options->whole))
+        for (size_t i = 0; i < count; i++)
+                if ((units[i].profile || units[i].mig) && offers(builder, &units[i], DRA_DEVICE_WHOLE))
                         add_whole(builder, &units[i]);
-        for (size_t i = builder->units.count; options->whole && i > 0; i--)
-                if (!units[i - 1].profile && !units[i - 1].mig)
+        for (size_t i = count; i > 0; i--)
+                if (!units[i - 1].profile && !units[i - 1].mig && offers(builder, &units[i - 1], DRA_DEVICE_WHOLE))
                         add_whole(builder, &units[i - 1]);
 }
 
@@ -496,10 +547,20 @@ const char *dra_device_kind_name(enum dra_device_kind kind)
 static bool is_safe_layout(const struct dra_options *options)
 {
         bool needs_consumable = options->mps || options->time_slicing;
-        bool needs_partitionable = options->dynamic_mig || options->whole + options->mps + options->time_slicing > 1;
+        bool needs_partitionable = options->dynamic_mig || has_several_forms(options);
 
         return (needs_consumable && !options->features.consumable_capacity) ||
                (needs_partitionable && !options->features.partitionable_devices);
+}
+
+static void set_one_form(struct builder *builder)
+{
+        const struct dra_options *options = builder->options;
+
+        builder->layout->one_form = arena_printf(builder->arena,
+                "the scheduler of Kubernetes %s forgets shares and gives the whole GPU out beside them, so each GPU and MIG "
+                "device is offered in one form only (dra.oneForm: %s); " DRA_RELEASE_GOOD " is the first that does not",
+                options->forgetful, options->one_form == DRA_ONE_FORM_SHARED ? "shared" : "whole");
 }
 
 const struct dra_layout *dra_layout_build(
@@ -515,6 +576,8 @@ const struct dra_layout *dra_layout_build(
 
         layout->inventory = inventory;
         layout->is_safe = is_safe_layout(options);
+        if (!layout->is_safe && options->forgetful && has_several_forms(options))
+                set_one_form(&builder);
         for (size_t i = 0; inventory->platform == PLATFORM_NVML && i < inventory->n_gpus; i++)
                 if (is_ours_to_offer(&builder, &inventory->gpus[i]))
                         add_gpu(&builder, i);
@@ -524,6 +587,10 @@ const struct dra_layout *dra_layout_build(
                 add_safe_devices(&builder);
         else
                 add_devices(&builder);
+        if (layout->n_devices == 0)
+                layout->one_form = NULL;
+        if (layout->one_form)
+                note(&builder, "one form each", layout->one_form);
         layout->devices = builder.devices;
         layout->counter_sets = builder.sets;
         layout->notes = builder.notes;

@@ -31,6 +31,10 @@
  * devices like independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares
  * (|fallback|), never both, and no candidates.
  *
+ * A scheduler that forgets shares (dra/release.h) would give the whole unit out beside them, whatever the counters say.
+ * There each unit has one form: the one in which claims have it; else the first above, unless |one_form| says whole.
+ * Candidates stay: each is for one claim.
+ *
  * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come
  * first, then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices
  * are in the order of the GPU's number; whole GPUs in the opposite order, so that claims for whole GPUs and claims for
@@ -137,6 +141,12 @@ struct dra_features {
         bool device_taints;         /* DRADeviceTaints */
 };
 
+/* A unit that claims have as a device of that name; its form is in the name. */
+struct dra_held {
+        const char *uuid;
+        const char *device;
+};
+
 /* Of one node. DRA_OPTIONS_DEFAULT has all features and offers whole units and MPS. */
 struct dra_options {
         const char *const *devices; /* UUIDs of the GPUs that belong to DRA; NULL: all */
@@ -153,7 +163,11 @@ struct dra_options {
         uint64_t memory_reserve_mib;
         unsigned int slots;         /* claims that one unit takes by time-slicing, at least 1 */
         enum dra_fallback fallback; /* of the safe layout */
-        unsigned int shares;        /* static shares of a unit there, 1 to CONFIG_MAX_SHARES */
+        const char *forgetful;      /* "v1.36.1", whose scheduler forgets shares: one form for each unit; NULL: none */
+        enum dra_one_form one_form; /* which, of a unit that nobody has; another one keeps its form */
+        const struct dra_held *held;
+        size_t n_held;
+        unsigned int shares; /* static shares of a unit there, 1 to CONFIG_MAX_SHARES */
         struct dra_features features;
         const struct dra_mig_gpu *mig_gpus; /* also without dynamic_mig: what is ours is known by it */
         size_t n_mig_gpus;
@@ -190,7 +204,8 @@ struct dra_device {
 
 struct dra_layout {
         const struct inventory *inventory;
-        bool is_safe; /* a feature that the options ask for is off */
+        bool is_safe;         /* a feature that the options ask for is off */
+        const char *one_form; /* why each unit has one form of those asked for; NULL: it has all */
         const struct dra_device *devices;
         size_t n_devices;
         const struct dra_counter_set *counter_sets; /* by GPU */

@@ -98,6 +98,7 @@ struct dra_options dra_options_from(const struct config *config, const struct in
         options.memory_reserve_mib = dra->memory_reserve_mib;
         options.slots = dra->slots;
         options.fallback = dra->fallback;
+        options.one_form = dra->one_form;
         options.shares = dra->shares;
         return options;
 }

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/quantity.h"
+#include "share/capability.h"
 
 #define OURS "gpu.warpshare.dev/v1alpha1"
 #define NVIDIAS "resource.nvidia.com/v1beta1"
@@ -18,6 +19,7 @@ struct applying {
         size_t count;
         size_t i;
         const struct dra_claim_config *config;
+        const struct dra_wanted_rules *rules;
         struct error *err;
 };
 
@@ -65,10 +67,18 @@ static int check_fields(const json_t *object, const char *known, struct error *e
         return 0;
 }
 
+/* NULL if the key is missing, or its value is null, as Go's decoder reads it. */
+static const json_t *member(const json_t *object, const char *key)
+{
+        const json_t *value = json_object_get(object, key);
+
+        return json_is_null(value) ? NULL : value;
+}
+
 /* |*ret| is NULL if the key is missing. */
 static int take_word(const json_t *object, const char *key, const char *known, const char **ret, struct error *err)
 {
-        const json_t *value = json_object_get(object, key);
+        const json_t *value = member(object, key);
 
         *ret = json_string_value(value);
         if (value && (!*ret || !is_listed(known, *ret)))
@@ -153,9 +163,9 @@ static int take_memories(
 static int read_mps_config(
         const struct applying *applying, const json_t *object, struct nvidias_sharing *sharing, struct error *err)
 {
-        const json_t *threads = json_object_get(object, "defaultActiveThreadPercentage");
-        const json_t *memory = json_object_get(object, "defaultPinnedDeviceMemoryLimit");
-        const json_t *multi_user = json_object_get(object, "multiUser");
+        const json_t *threads = member(object, "defaultActiveThreadPercentage");
+        const json_t *memory = member(object, "defaultPinnedDeviceMemoryLimit");
+        const json_t *multi_user = member(object, "multiUser");
 
         if (check_fields(object,
                     "defaultActiveThreadPercentage, defaultPinnedDeviceMemoryLimit, defaultPerDevicePinnedMemoryLimit, multiUser",
@@ -165,12 +175,15 @@ static int read_mps_config(
                 (!json_is_integer(threads) || json_integer_value(threads) < 1 || json_integer_value(threads) > 100))
                 return error_set(err, ERROR_INVALID, "defaultActiveThreadPercentage: must be a number of 1 to 100");
         sharing->thread_percentage = (unsigned int)json_integer_value(threads);
-        if (multi_user && !json_is_false(multi_user))
+        if (multi_user && !json_is_boolean(multi_user))
+                return error_set(err, ERROR_INVALID, "multiUser: must be true or false");
+        if (json_is_true(multi_user) && !applying->rules->is_multi_user)
                 return error_set(err, ERROR_UNSUPPORTED,
-                        "multiUser: can only be false: how the MPS daemon of a GPU runs is not a claim's to say");
+                        "multiUser: MPS daemons serve several users at the same time from driver %u on, and this node's is older",
+                        CAPABILITY_MULTI_USER_BRANCH);
         if (memory && take_memory(memory, &sharing->memory_bytes, err) < 0)
                 return error_prefix(err, "defaultPinnedDeviceMemoryLimit");
-        if (take_memories(applying, json_object_get(object, "defaultPerDevicePinnedMemoryLimit"), sharing, err) < 0)
+        if (take_memories(applying, member(object, "defaultPerDevicePinnedMemoryLimit"), sharing, err) < 0)
                 return error_prefix(err, "defaultPerDevicePinnedMemoryLimit");
         return 0;
 }
@@ -192,8 +205,8 @@ static int read_time_slicing(const json_t *object, struct error *err)
 static int read_sharing(const struct applying *applying, const json_t *object, bool of_mig,
         struct nvidias_sharing *sharing, struct error *err)
 {
-        const json_t *mps = json_object_get(object, "mpsConfig");
-        const json_t *time_slicing = json_object_get(object, "timeSlicingConfig");
+        const json_t *mps = member(object, "mpsConfig");
+        const json_t *time_slicing = member(object, "timeSlicingConfig");
         const char *strategy;
 
         if (check_fields(object, of_mig ? "strategy, mpsConfig" : "strategy, mpsConfig, timeSlicingConfig", err) < 0 ||
@@ -218,7 +231,7 @@ static int read_nvidias(const struct applying *applying, bool of_mig, struct nvi
 {
         const struct dra_wanted *wanted = &applying->all[applying->i];
         const json_t *object = applying->config->parameters;
-        const json_t *part = json_object_get(object, "sharing");
+        const json_t *part = member(object, "sharing");
         struct nvidias_sharing sharing = {0};
 
         if (check_fields(object, "apiVersion, kind, sharing", err) < 0)
@@ -237,11 +250,11 @@ static int read_nvidias(const struct applying *applying, bool of_mig, struct nvi
 
 /* ---- one configuration ---- */
 
-static int read_one_config(const struct applying *applying, const struct dra_wanted_rules *rules,
-        struct nvidias_sharing *sharing, enum dra_unenforced *unenforced)
+static int read_one_config(
+        const struct applying *applying, struct nvidias_sharing *sharing, enum dra_unenforced *unenforced)
 {
         const json_t *object = applying->config->parameters;
-        bool has_nvidias = strcmp(rules->driver, NVIDIAS_DRIVER) == 0;
+        bool has_nvidias = strcmp(applying->rules->driver, NVIDIAS_DRIVER) == 0;
         const char *versions = has_nvidias ? OURS ", " NVIDIAS : OURS;
         enum dra_unenforced said = *unenforced;
         const char *version, *kind, *kinds;
@@ -303,9 +316,9 @@ int dra_parameters_apply(struct dra_wanted *all, size_t count, size_t i, const s
 
         all[i].unenforced = rules->unenforced;
         for (size_t j = 0; j < claim->n_configs; j++) {
-                const struct applying applying = {all, count, i, &claim->configs[j], err};
+                const struct applying applying = {all, count, i, &claim->configs[j], rules, err};
 
-                if (read_one_config(&applying, rules, &sharing, &all[i].unenforced) < 0)
+                if (read_one_config(&applying, &sharing, &all[i].unenforced) < 0)
                         return error_prefix(err, "configuration of the %s",
                                 claim->configs[j].is_of_class ? "device class" : "claim");
         }

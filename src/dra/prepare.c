@@ -83,7 +83,7 @@ static void succeed(struct dra_preparing *preparing, const struct dra_prepared_c
                 devices[i] = (struct dra_service_device){
                         .request_names = &result->request,
                         .n_request_names = 1,
-                        .pool_name = preparing->prepare->options.pool,
+                        .pool_name = result->pool ? result->pool : preparing->prepare->options.old_pool,
                         .device_name = result->device,
                         .cdi_device_ids = ids,
                         .n_cdi_device_ids = n_ids,
@@ -270,6 +270,7 @@ static void set_made(struct dra_preparing *preparing, const struct dra_claim *cl
 
         for (size_t i = 0; i < claim->n_results; i++) {
                 results[i] = (struct dra_prepared_result){
+                        .pool = claim->results[i].pool,
                         .request = claim->results[i].request,
                         .device = claim->results[i].device,
                         .unit = arena_strdup(&preparing->arena, wanted[i].device->uuid),
@@ -300,6 +301,7 @@ static int check(struct dra_preparing *preparing, const json_t *object, struct d
                 .uid = preparing->claim.uid,
                 .driver = prepare->options.driver,
                 .pool = prepare->options.pool,
+                .old_pool = prepare->options.old_pool,
         };
 
         if (dra_claim_read(ret_claim, &preparing->arena, object, &asked, err) < 0)
@@ -409,6 +411,7 @@ struct dra_prepare *dra_prepare_new(const struct dra_prepare_options *options)
         prepare->options = *options;
         prepare->options.driver = arena_strdup(&prepare->arena, options->driver);
         prepare->options.pool = arena_strdup(&prepare->arena, options->pool);
+        prepare->options.old_pool = arena_strdup(&prepare->arena, options->old_pool);
         list_init(&prepare->calls);
         return prepare;
 }
@@ -464,6 +467,21 @@ static void unprepare_work(struct dra_work *work, const struct dra_service_claim
         dra_unprepare_claim(data, claim, answer_work, work);
 }
 
+static void abandon_work(const struct dra_service_claim *claim, void *data)
+{
+        const struct dra_prepare *prepare = data;
+        const struct dra_prepare_node *node = &prepare->options.node;
+
+        LIST_FOR_EACH(link, &prepare->calls) {
+                struct dra_preparing *preparing = container_of(link, struct dra_preparing, link);
+
+                if (preparing->state == PREPARING_READING && strcmp(preparing->claim.uid, claim->uid) == 0) {
+                        node->abandon(preparing, node->data);
+                        return;
+                }
+        }
+}
+
 static void settle_record(void *data)
 {
         struct dra_prepare *prepare = data;
@@ -473,6 +491,9 @@ static void settle_record(void *data)
 
 struct dra_service_backend dra_prepare_backend(struct dra_prepare *prepare)
 {
-        return (struct dra_service_backend){
-                .prepare = prepare_work, .unprepare = unprepare_work, .idle = settle_record, .data = prepare};
+        return (struct dra_service_backend){.prepare = prepare_work,
+                .unprepare = unprepare_work,
+                .abandon = abandon_work,
+                .idle = settle_record,
+                .data = prepare};
 }

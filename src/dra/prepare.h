@@ -48,12 +48,17 @@ struct dra_allocated {
 };
 
 /*
- * Functions of the node. The node answers the first three exactly once, by the functions below, at once or later. Their
- * arguments are valid only until they return.
+ * Functions of the node. The node answers read_claim(), allocate() and release() exactly once, by the functions below,
+ * at once or later. Their arguments are valid only until they return.
  */
 struct dra_prepare_node {
-        /* Reads the claim from the API server; answered by dra_prepare_read(). */
+        /*
+         * Reads the claim from the API server, and waits until there is room for what it has, as where the Unprepare of
+         * the claim before is under way; answered by dra_prepare_read(). Nothing was made for the claim so far.
+         */
         void (*read_claim)(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data);
+        /* Nobody waits for a claim that is being read: the node refuses it soon. */
+        void (*abandon)(struct dra_preparing *preparing, void *data);
         /*
          * Allocates |wanted|, one for each of claim->n_results: dra_prepare_allocated(). For candidates it makes what
          * they stand for. What has admin access is not booked. What the claim had before is replaced. Once this was
@@ -95,7 +100,8 @@ void dra_prepare_refuse(struct dra_preparing *preparing, const struct error *err
 struct dra_prepare_options {
         struct dra_record *record; /* borrowed */
         const char *driver;
-        const char *pool; /* name of the node */
+        const char *pool;
+        const char *old_pool; /* dra/claim.h */
         struct dra_prepare_node node;
 };
 

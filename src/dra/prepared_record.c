@@ -128,6 +128,7 @@ static const struct json_field instance_fields[] = {
 static const struct json_shape instance_shape = JSON_SHAPE(struct dra_instance, instance_fields);
 
 static const struct json_field result_fields[] = {
+        JSON_TEXT("pool", struct dra_prepared_result, pool, some_text),
         JSON_TEXT("request", struct dra_prepared_result, request, some_text, .is_needed = true),
         JSON_TEXT("device", struct dra_prepared_result, device, some_text, .is_needed = true),
         JSON_TEXT("unit", struct dra_prepared_result, unit, some_text, .is_needed = true),

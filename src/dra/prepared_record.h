@@ -4,7 +4,7 @@
  *
  *   {"version": 1, "nodeBootID": "6f1c…", "claims": [
  *      {"uid": "15eb…", "namespace": "team", "name": "train", "state": "prepared", "results": [
- *          {"request": "main", "device": "gpu-0-shared", "unit": "GPU-…", "shareID": "e7a1…", "memoryBytes": 10737418240,
+ *          {"pool": "n1/gpu.warpshare.dev", "request": "main", "device": "gpu-0-shared", "unit": "GPU-…", "shareID": "e7a1…", "memoryBytes": 10737418240,
  *           "threadPercentage": 30, "tier": "verified", "daemon": "GPU-…", "allocation": "c15eb…_0", "cdiID": "gpu.warpshare.dev/claim=15eb…-gpu-0-shared-e7a1…",
  *           "unitCDIID": "k8s.device-plugin.nvidia.com/gpu=GPU-…", "adminAccess": false,
  *           "env": ["CUDA_MPS_PIPE_DIRECTORY=…"], "nodes": […], "mounts": […]}]}]}
@@ -69,6 +69,7 @@ struct dra_edits {
 };
 
 struct dra_prepared_result {
+        const char *pool; /* that it was allocated from; NULL: an agent recorded it that knew only the node's name */
         const char *request;
         const char *device;
         const char *unit;  /* UUID; of a candidate, that of the GPU until its MIG device is made */

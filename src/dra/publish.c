@@ -23,9 +23,10 @@ struct dra_publisher {
 
         /* Facts about the server. */
         struct dra_api_server server;
-        bool is_refused; /* the full layout: 422 */
-        bool has_warned; /* that the safe layout is used */
-        char *owner_uid; /* NULL: not known */
+        bool is_refused;       /* the full layout: 422 */
+        bool has_warned;       /* that the safe layout is used */
+        bool has_told_release; /* that there is one form a unit */
+        char *owner_uid;       /* NULL: not known */
         bool is_owner_old;
 
         struct arena arena; /* of |layout| */
@@ -138,6 +139,7 @@ static struct dra_slices_options slices_options(const struct dra_publisher *publ
 {
         return (struct dra_slices_options){.driver = publisher->options.driver,
                 .node = publisher->options.node,
+                .pool = publisher->options.pool,
                 .api = publisher->server.api,
                 .counters_apart = publisher->server.counters_apart,
                 .has_taints = publisher->server.features.device_taints,
@@ -369,6 +371,7 @@ static void make_layout(struct dra_publisher *publisher)
         options.features.consumable_capacity &= has->consumable_capacity && !publisher->is_refused;
         options.features.partitionable_devices &= has->partitionable_devices && !publisher->is_refused;
         options.features.device_taints &= has->device_taints;
+        options.forgetful = *publisher->server.forgetful ? publisher->server.forgetful : NULL;
         drop_layout(publisher);
         publisher->layout = dra_layout_build(&publisher->arena, publisher->inventory, &options);
         publisher->is_layout_old = false;
@@ -379,6 +382,10 @@ static void make_layout(struct dra_publisher *publisher)
                         LOG_STR("DRAConsumableCapacity", has->consumable_capacity ? "on" : "off"),
                         LOG_STR("DRAPartitionableDevices", has->partitionable_devices ? "on" : "off"));
         publisher->has_warned = publisher->layout->is_safe;
+        if (publisher->layout->one_form && !publisher->has_told_release)
+                log_warn("each GPU and MIG device is offered in one form only",
+                        LOG_STR("reason", publisher->layout->one_form));
+        publisher->has_told_release = publisher->layout->one_form;
         if (publisher->options.on_layout)
                 publisher->options.on_layout(publisher->options.data);
 }
@@ -477,9 +484,11 @@ struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *opti
         publisher->options = *options;
         publisher->options.node = xstrdup(options->node);
         publisher->options.driver = xstrdup(options->driver);
+        publisher->options.pool = xstrdup(options->pool);
         dra_api_server_init(&publisher->server, &(struct dra_api_server_options){.client = options->client,
                                                         .driver = publisher->options.driver,
                                                         .node = publisher->options.node,
+                                                        .pool = publisher->options.pool,
                                                         .done = on_server,
                                                         .data = publisher});
         publisher->accepted = json_object();
@@ -503,6 +512,16 @@ void dra_publisher_put(
                 make_layout(publisher);
         if (!publisher->call)
                 arm(publisher, 0);
+}
+
+void dra_publisher_set_pool(struct dra_publisher *publisher, const char *pool)
+{
+        if (strcmp(publisher->options.pool, pool) == 0)
+                return;
+        free((char *)(uintptr_t)publisher->options.pool);
+        publisher->options.pool = publisher->server.options.pool = xstrdup(pool);
+        if (publisher->inventory)
+                change(publisher);
 }
 
 static void free_taints(struct dra_publisher *publisher)
@@ -560,6 +579,7 @@ static void on_closed(uv_handle_t *handle)
         arena_done(&publisher->arena);
         free((char *)(uintptr_t)publisher->options.node);
         free((char *)(uintptr_t)publisher->options.driver);
+        free((char *)(uintptr_t)publisher->options.pool);
         free(publisher);
 }
 

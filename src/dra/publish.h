@@ -33,6 +33,7 @@ struct dra_publisher_options {
         struct kube_client *client; /* outlives the publisher */
         const char *node;           /* copied, as the next */
         const char *driver;         /* DRA_DRIVER */
+        const char *pool;           /* copied, too */
         uint64_t retry_ms;          /* the first wait after a failure, and between repairs; 0: DRA_RETRY_MS */
         /*
          * Called from the loop; may close the publisher. NULL: all slices are up to date, after they were not. Else the
@@ -52,6 +53,9 @@ struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *opti
  */
 void dra_publisher_put(
         struct dra_publisher *publisher, const struct inventory *inventory, const struct dra_options *options);
+
+/* The slices are of this pool from now on; it is copied. Those of the pool before are deleted first. */
+void dra_publisher_set_pool(struct dra_publisher *publisher, const char *pool);
 
 /* Sets all taints; they are copied. */
 void dra_publisher_set_taints(struct dra_publisher *publisher, const struct dra_taint *taints, size_t n_taints);

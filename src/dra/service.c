@@ -153,12 +153,17 @@ static void arm_deadline(struct dra_service *service);
 static void leave_work(struct waiter *waiter)
 {
         struct dra_work *work = TAKE_PTR(waiter->work);
+        const struct dra_service_backend *backend = &work->service->options.backend;
 
         list_remove(&waiter->in_work);
-        if (work->is_running || !list_is_empty(&work->waiters))
+        if (!list_is_empty(&work->waiters))
                 return;
-        remove_work(work); /* no request waits for it, and it has not begun */
-        free_work(work);
+        if (!work->is_running) {
+                remove_work(work);
+                free_work(work);
+        } else if (work->kind == WORK_PREPARE && backend->abandon) {
+                backend->abandon(&work->claim, backend->data); /* which may end the work */
+        }
 }
 
 static void leave_service(struct request *request)

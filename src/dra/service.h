@@ -11,7 +11,7 @@
  * out: kubelet tries again after a timeout, the claim's allocation cannot change while it is reserved, and so the
  * second request gets the result that was too late for the first. A Prepare waits for a running Unprepare of the same
  * claim, and the other way round. A work that has not begun is dropped when no request waits for it any more: the claim
- * may have been unprepared by another way meanwhile.
+ * may have been unprepared by another way meanwhile. Of a Prepare that has begun the backend is told so.
  *
  *     Prepare A ──► work 1 runs          answered: both requests, and then work 2 begins
  *     Prepare A ──► shares work 1
@@ -65,6 +65,11 @@ struct dra_work;
 struct dra_service_backend {
         void (*prepare)(struct dra_work *work, const struct dra_service_claim *claim, void *data);
         void (*unprepare)(struct dra_work *work, const struct dra_service_claim *claim, void *data);
+        /*
+         * No request waits for the Prepare any more, as when its stream has ended: it may fail now, if nothing was made
+         * yet. May be NULL.
+         */
+        void (*abandon)(const struct dra_service_claim *claim, void *data);
         void (*idle)(void *data); /* no work runs any more, and another instance may take the lock next; may be NULL */
         void *data;
 };

@@ -51,6 +51,11 @@ char *dra_api_slices(enum dra_api api)
         return xasprintf(DRA_API_GROUP "/%s/resourceslices", dra_api_name(api));
 }
 
+char *dra_pool_name(const char *driver, const char *node)
+{
+        return strlen(node) + 1 + strlen(driver) <= DRA_POOL_MAX ? xasprintf("%s/%s", node, driver) : xstrdup(node);
+}
+
 /* ---- slices ---- */
 
 struct pool {
@@ -84,7 +89,7 @@ static void pool_cut(struct pool *pool)
         if (!pool->sets && !pool->devices)
                 return;
         spec = json_pack("{s: s, s: s, s: {s: s, s: i, s: i}}", "driver", pool->options->driver, "nodeName",
-                pool->options->node, "pool", "name", pool->options->node, "generation", 0, "resourceSliceCount", 0);
+                pool->options->node, "pool", "name", pool->options->pool, "generation", 0, "resourceSliceCount", 0);
         if (pool->sets)
                 json_object_set_new(spec, "sharedCounters", pool->sets);
         if (pool->devices)

@@ -2,7 +2,7 @@
  * The layout as ResourceSlices: JSON for each version of the API, and the comparison with the API server's answers.
  * Pure.
  *
- * All slices of one node are a pool, which has the node's name. The scheduler reads slices in the order of their names,
+ * All slices of one node are a pool. The scheduler reads slices in the order of their names,
  * so their names are "00000-<driver>-<node>-<hash>", "00001-…" and so on; the devices in a slice have the order of the
  * layout. A slice has at most 8 counter sets, and at most 64 devices, or 128 if none of them consumes counters or can
  * have a taint.
@@ -46,9 +46,20 @@ struct dra_taint {
         enum dra_effect effect;
 };
 
+/* At most so many bytes, in the API. */
+#define DRA_POOL_MAX ((size_t)253)
+
+/*
+ * The name of a node's pool: "n1/gpu.warpshare.dev", since schedulers before 1.36.3 mix up the counters of two drivers
+ * whose pools have one name, and others call theirs as the node. Where that is too long, it is the node's name, as before
+ * this had a name of its own. For the caller to free.
+ */
+char *dra_pool_name(const char *driver, const char *node);
+
 struct dra_slices_options {
         const char *driver; /* DRA_DRIVER */
         const char *node;
+        const char *pool;
         enum dra_api api;
         bool counters_apart; /* 1.35 and later */
         bool has_taints;     /* else devices that must not be allocated are left out */

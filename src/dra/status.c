@@ -80,9 +80,9 @@ static json_t *data_of(const struct dra_prepared_result *result)
 static json_t *device_of(const struct dra_prepared_result *result, const struct dra_status_options *options)
 {
         struct arena arena = ARENA_INIT;
-        json_t *device = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:o}", "driver", options->driver, "pool", options->pool,
-                "device", result->device, "shareID", result->share_id, "conditions",
-                conditions_of(&arena, result, options->time), "data", data_of(result));
+        json_t *device = json_pack("{s:s, s:s, s:s, s:s*, s:o, s:o}", "driver", options->driver, "pool",
+                result->pool ? result->pool : options->pool, "device", result->device, "shareID", result->share_id,
+                "conditions", conditions_of(&arena, result, options->time), "data", data_of(result));
 
         arena_done(&arena);
         return device;

@@ -32,7 +32,7 @@
 struct dra_status_options {
         enum dra_api api;
         const char *driver;
-        const char *pool;
+        const char *pool; /* of a result that does not have one */
         const char *time; /* metav1.Time: since when the conditions are so */
 };
 

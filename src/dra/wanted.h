@@ -44,6 +44,7 @@ struct dra_wanted_rules {
         unsigned int kinds;              /* the kinds that can be prepared: bit 1 << enum dra_device_kind */
         const char *driver;              /* its name */
         enum dra_unenforced unenforced;  /* the default if neither claim nor class has it: dra/parameters.h */
+        bool is_multi_user;              /* MPS daemons serve several users at the same time: dra/parameters.h */
         bool one_daemon;                 /* one MPS daemon serves all GPUs, though not MIG devices */
         const struct dra_use *uses;      /* by containers of the claim's pods, as far as they are known */
         size_t n_uses;

@@ -275,45 +275,66 @@ void ledger_on_claims_timer(uv_timer_t *timer)
 
 /* ---- room ---- */
 
-/* What |device| leaves of its unit beside those of other claims. */
-static int check_device(const struct claim *claim, const struct ledger_claim_device *device, struct error *err)
+/* What claims have of one unit together. */
+struct taken {
+        uint64_t mib;
+        unsigned int permille;
+};
+
+/* Adds what |claim| has of the unit of |device|. */
+static int take(struct taken *taken, const struct ledger_claim *claim, const struct ledger_claim_device *device,
+        struct error *err)
 {
-        const struct unit *unit = ledger_claimable_unit(claim->ledger, device->unit);
-        uint64_t mib = 0;
-        unsigned int permille = 0;
+        for (size_t i = 0; i < claim->n_devices; i++) {
+                const struct ledger_claim_device *beside = &claim->devices[i];
 
-        LIST_FOR_EACH(link, &claim->ledger->claims) {
-                const struct claim *holder = container_of(link, struct claim, link);
-                const struct ledger_claim *other = &holder->asked;
-
-                for (size_t i = 0; i < other->n_devices && holder->state != CLAIM_REFUSED; i++) {
-                        const struct ledger_claim_device *beside = &other->devices[i];
-
-                        if (strcmp(beside->unit, device->unit) != 0)
-                                continue;
-                        if (beside != device &&
-                                (beside->is_alone || device->is_alone || beside->is_shared != device->is_shared))
-                                return error_set(err, ERROR_EXHAUSTED,
-                                        "%s: claim %s has %s of it; a claim has a unit alone, or all share it in the same way",
-                                        device->unit, other->name, beside->is_alone ? "all" : "a share");
-                        mib += beside->limit_mib;
-                        permille += beside->is_shared ? beside->threads_permille : 0;
-                }
+                if (strcmp(beside->unit, device->unit) != 0)
+                        continue;
+                if (beside != device &&
+                        (beside->is_alone || device->is_alone || beside->is_shared != device->is_shared))
+                        return error_set(err, ERROR_EXHAUSTED,
+                                "%s: claim %s has %s of it; a claim has a unit alone, or all share it in the same way",
+                                device->unit, claim->name, beside->is_alone ? "all" : "a share");
+                taken->mib += beside->limit_mib;
+                taken->permille += beside->is_shared ? beside->threads_permille : 0;
         }
-        if (device->is_shared && unit && unit->memory && mib > budget_usable_mib(unit))
-                return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %ju MiB of %ju", device->unit,
-                        (uintmax_t)mib, (uintmax_t)budget_usable_mib(unit));
-        if (permille > 1000)
-                return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %u.%u %% of its threads",
-                        device->unit, permille / 10, permille % 10);
         return 0;
 }
 
-static int check_room(const struct claim *claim, struct error *err)
+static int check_taken(const struct ledger *ledger, const struct taken *taken, const struct ledger_claim_device *device,
+        struct error *err)
 {
-        for (size_t i = 0; i < claim->asked.n_devices; i++)
-                if (check_device(claim, &claim->asked.devices[i], err) < 0)
+        const struct unit *unit = ledger_claimable_unit(ledger, device->unit);
+
+        if (device->is_shared && unit && unit->memory && taken->mib > budget_usable_mib(unit))
+                return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %ju MiB of %ju", device->unit,
+                        (uintmax_t)taken->mib, (uintmax_t)budget_usable_mib(unit));
+        if (taken->permille > 1000)
+                return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %u.%u %% of its threads",
+                        device->unit, taken->permille / 10, taken->permille % 10);
+        return 0;
+}
+
+int ledger_claim_fits(const struct ledger *ledger, const struct ledger_claim *claim, ledger_claim_over_fn *is_over,
+        void *data, struct error *err)
+{
+        for (size_t i = 0; i < claim->n_devices; i++) {
+                const struct ledger_claim_device *device = &claim->devices[i];
+                struct taken taken = {0};
+
+                LIST_FOR_EACH(link, &ledger->claims) {
+                        const struct claim *holder = container_of(link, struct claim, link);
+                        const struct ledger_claim *other = &holder->asked;
+
+                        if (holder->state == CLAIM_REFUSED || strcmp(other->uid, claim->uid) == 0 ||
+                                (is_over && is_over(other->uid, data)))
+                                continue;
+                        if (take(&taken, other, device, err) < 0)
+                                return -1;
+                }
+                if (take(&taken, claim, device, err) < 0 || check_taken(ledger, &taken, device, err) < 0)
                         return -1;
+        }
         return 0;
 }
 
@@ -379,7 +400,7 @@ void ledger_claim(struct ledger *ledger, const struct ledger_claim *asked, ledge
         claim->since = ledger_clock(ledger);
         claim->done = done;
         claim->data = data;
-        if (check_room(claim, &claim->failure) < 0) {
+        if (ledger_claim_fits(ledger, &claim->asked, NULL, NULL, &claim->failure) < 0) {
                 claim_answer(claim, CLAIM_REFUSED);
                 return;
         }

@@ -159,7 +159,7 @@ static struct ledger_resource *shared_of(const struct bind *bind)
 }
 
 /* Enters the request into the ledger and asks the daemon for what it needs; an error leaves the request as it was. */
-static int requests_settle(struct bind *bind, struct error *err)
+static int requests_settle(struct bind *bind, enum allocations_try which, struct error *err)
 {
         struct ledger_resource *shared = shared_of(bind);
         struct allocations_moment now = {.clock = ledger_clock(bind->ledger), .date = ledger_now(bind->ledger)};
@@ -168,7 +168,8 @@ static int requests_settle(struct bind *bind, struct error *err)
 
         if (!shared)
                 return error_set(err, ERROR_INVALID, "resource '%s' was changed meanwhile", bind->resource);
-        if (allocations_make(shared->allocations, bind->ids, bind->n_ids, now, bind->allocation, &entered, err) < 0)
+        if (allocations_make(shared->allocations, bind->ids, bind->n_ids, now, bind->allocation, which, &entered, err) <
+                0)
                 return -1;
         bind->unit = entered->unit ? arena_strdup(&bind->arena, entered->unit) : NULL;
         ledger_list_soon(bind->ledger);
@@ -210,7 +211,7 @@ static void on_listed_for(const struct error *listing, void *data)
                 return;
         if (!listing && shared && ledger_list_is_whole(ledger))
                 ledger_sync_allocations(ledger, shared, INT64_MAX);
-        if (requests_settle(bind, &err) == 0)
+        if (requests_settle(bind, ALLOCATIONS_AFTER_KUBELET, &err) == 0)
                 return;
         if (listing)
                 error_raise_prefix(&err, "kubelet does not report which devices were released (%.200s)", listing->text);
@@ -265,7 +266,7 @@ void ledger_bind(const struct resource *resource, const char *const *ids, size_t
                 return;
         }
         bind = new_bind(ledger, resource->name, ids, n_ids, bound, context);
-        if (requests_settle(bind, &err) == 0)
+        if (requests_settle(bind, ALLOCATIONS_BEFORE_KUBELET, &err) == 0)
                 return;
         if (err.kind == ERROR_NOT_FOUND)
                 answer_unbound(bind); /* of the previous plan: kubelet's list will say it */

@@ -21,6 +21,7 @@ struct node_health {
         const struct plan *plan;
         char *unavailable;
         char *refused;
+        char *reduced;
         struct node_change *changes; /* of the newest turn */
 };
 
@@ -60,6 +61,7 @@ struct node_health *node_health_free(struct node_health *health)
         unit_health_clear(&health->before);
         free(health->unavailable);
         free(health->refused);
+        free(health->reduced);
         free(health->changes);
         free(health);
         return NULL;
@@ -115,6 +117,11 @@ void node_health_set_unavailable(struct node_health *health, const char *reason)
 void node_health_set_refused(struct node_health *health, const char *reason)
 {
         set_text(&health->refused, reason);
+}
+
+void node_health_set_reduced(struct node_health *health, const char *reason)
+{
+        set_text(&health->reduced, reason);
 }
 
 /* ---- what changed ---- */
@@ -179,26 +186,30 @@ struct tally {
         const char *first_name;
 };
 
+static void count_units_of(const struct node_health *health, const struct resource *resource, struct tally *tally)
+{
+        tally->n_units += resource->n_units;
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const char *uuid = resource->units[i].uuid;
+                const struct unhealthy_unit *unhealthy = unit_health_find(health->now, uuid);
+                const struct named_unit *named;
+
+                if (!unhealthy || tally->n_unhealthy++)
+                        continue;
+                named = find_named(health, uuid);
+                tally->first_unhealthy = unhealthy;
+                tally->first_name = named ? named->name : uuid;
+        }
+}
+
 static struct tally count_units(const struct node_health *health)
 {
         struct tally tally = {0};
 
-        for (size_t i = 0; i < health->plan->n_resources; i++) {
-                const struct resource *resource = &health->plan->resources[i];
-
-                tally.n_units += resource->n_units;
-                for (size_t j = 0; j < resource->n_units; j++) {
-                        const char *uuid = resource->units[j].uuid;
-                        const struct unhealthy_unit *unhealthy = unit_health_find(health->now, uuid);
-                        const struct named_unit *named;
-
-                        if (!unhealthy || tally.n_unhealthy++)
-                                continue;
-                        named = find_named(health, uuid);
-                        tally.first_unhealthy = unhealthy;
-                        tally.first_name = named ? named->name : uuid;
-                }
-        }
+        for (size_t i = 0; i < health->plan->n_resources; i++)
+                count_units_of(health, &health->plan->resources[i], &tally);
+        if (health->plan->claimable)
+                count_units_of(health, health->plan->claimable, &tally);
         return tally;
 }
 
@@ -240,6 +251,8 @@ static void judge_plan(const struct node_health *health, struct node_verdict *re
         else if (tally.n_unhealthy > 0)
                 set(ret, NODE_READY, "SomeUnhealthy", "%zu of %zu units are unhealthy; %s: %s", tally.n_unhealthy,
                         tally.n_units, tally.first_name, tally.first_unhealthy->reason);
+        else if (health->reduced)
+                set(ret, NODE_READY, "OfferReduced", "%s", health->reduced);
         else
                 set(ret, NODE_READY, "Ready", "%zu units are healthy, %zu resources are advertised", tally.n_units,
                         health->plan->n_resources);

@@ -13,7 +13,8 @@
  *   NOT_READY  without a plan in force (NVMLUnavailable, ChangeRefused), with a plan of no unit (NoGPU), or with none
  *              whose unit is healthy (NoHealthyGPU)
  *   READY      else. A refused change (ChangeRefused) and some unhealthy units (SomeUnhealthy) are told as its reason,
- *              since the rest serves on
+ *              since the rest serves on,
+ *              and so is what is offered by DRA with less than is configured (OfferReduced)
  */
 #pragma once
 
@@ -40,6 +41,9 @@ void node_health_set_unavailable(struct node_health *health, const char *reason)
 
 /* The newest configuration or plan is refused; NULL: it is in force. */
 void node_health_set_refused(struct node_health *health, const char *reason);
+
+/* Less is offered than is configured, though nothing is refused; NULL: all is. */
+void node_health_set_reduced(struct node_health *health, const char *reason);
 
 struct node_change {
         const char *uuid;

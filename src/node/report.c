@@ -154,6 +154,14 @@ void node_report_refused(struct node_report *report, const char *reason)
                 node_events_report(report->events, NODE_EVENT_PLAN_ACCEPTED, "a new plan is in force");
 }
 
+void node_report_reduced(struct node_report *report, const char *reason)
+{
+        if (!report)
+                return;
+        node_health_set_reduced(report->health, reason);
+        end_turn(report);
+}
+
 /* ---- start and end ---- */
 
 struct node_report *node_report_new(const struct node_report_options *options)

@@ -48,3 +48,6 @@ void node_report_unavailable(struct node_report *report, const char *reason);
 /* A configuration, or a plan, is refused; |reason| NULL: no more. Told once for each text. */
 void node_report_config(struct node_report *report, const char *reason);
 void node_report_refused(struct node_report *report, const char *reason);
+
+/* Less is offered than is configured, for |reason|; NULL: all is. */
+void node_report_reduced(struct node_report *report, const char *reason);

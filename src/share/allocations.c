@@ -220,6 +220,7 @@ void allocations_move_all(struct allocations *from, struct allocations *to)
 
 struct request {
         const struct allocations *allocations;
+        enum allocations_try which;
         const char **ids; /* each once */
         size_t n_ids;
         uint32_t *own;   /* by unit: how many of the ids are its own */
@@ -296,7 +297,7 @@ static int check_size(const struct request *request, struct error *err)
 /*
  * More replicas would be in use than is safe to advertise: some allocations have ended, but kubelet has not reported it
  * yet. If the request were accepted, too few free ids could be reserved, and the scheduler would be promised more than
- * there is. At the second try kubelet has been asked, and the check is skipped.
+ * there is. Once kubelet has been asked, nothing has ended that could be known of, and the check is skipped.
  */
 static int check_count(const struct request *request, struct error *err)
 {
@@ -304,9 +305,11 @@ static int check_count(const struct request *request, struct error *err)
         size_t safe = allocations_safe_count(allocations->resource, allocations->max_per_request, allocations->places);
         size_t held = 0;
 
+        if (request->which == ALLOCATIONS_AFTER_KUBELET)
+                return 0;
         for (size_t i = 0; i < allocations->resource->n_units; i++)
                 held += allocations->places[i].is_unhealthy ? 0 : allocations->places[i].held + request->fresh[i];
-        if (held <= safe || allocations->was_refused)
+        if (held <= safe)
                 return 0;
         return error_set(err, ERROR_EXHAUSTED,
                 "with this request %zu replicas of resource '%s' would be in use, and %zu are advertised", held,
@@ -370,20 +373,18 @@ static int find_room(const struct request *request, struct arena *scratch, const
 }
 
 int allocations_make(struct allocations *allocations, const char *const *devices, size_t n_devices,
-        struct allocations_moment now, const char *id, const struct allocation **ret, struct error *err)
+        struct allocations_moment now, const char *id, enum allocations_try which, const struct allocation **ret,
+        struct error *err)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
-        struct request request = {.allocations = allocations};
+        struct request request = {.allocations = allocations, .which = which};
         struct allocation_entry *entry;
         const char *uuid;
 
         if (collect(&request, &scratch, devices, n_devices, err) < 0 || check_size(&request, err) < 0)
                 return -1;
-        if (find_room(&request, &scratch, &uuid, err) < 0) {
-                allocations->was_refused = !allocations->was_refused;
+        if (find_room(&request, &scratch, &uuid, err) < 0)
                 return -1;
-        }
-        allocations->was_refused = false;
         forget_oldest(allocations);
         entry = allocation_entry_new(id, uuid, request.ids, request.n_ids, now);
         allocations_enter(allocations, entry);

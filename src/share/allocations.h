@@ -108,10 +108,12 @@ bool allocations_reserved_is_much(const struct resource *resource);
  * Errors: no id, more than |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request);
  * ERROR_NOT_FOUND for an id that the resource does not have; ERROR_EXHAUSTED where by the ledger no unit has room, or
  * more is in use than is advertised: they may be old, so the caller asks kubelet, calls allocations_sync() for all, and
- * tries once more; then only room counts.
+ * tries this request once more with ALLOCATIONS_AFTER_KUBELET: then only room counts.
  */
+enum allocations_try { ALLOCATIONS_BEFORE_KUBELET, ALLOCATIONS_AFTER_KUBELET };
 int allocations_make(struct allocations *allocations, const char *const *devices, size_t n_devices,
-        struct allocations_moment now, const char *id, const struct allocation **ret, struct error *err) MUST_USE;
+        struct allocations_moment now, const char *id, enum allocations_try which, const struct allocation **ret,
+        struct error *err) MUST_USE;
 
 /* The allocation of that id, if there is one, counts as made at |clock|: its request was not answered before. */
 void allocations_renew(struct allocations *allocations, const char *id, int64_t clock);

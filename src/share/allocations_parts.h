@@ -31,7 +31,6 @@ struct allocations {
         struct place *places;              /* by position of the unit */
         struct allocation_entry **holders; /* by position of the device: the newest allocation that has it, or NULL */
         bool *reserved;                    /* by position of the device */
-        bool was_refused;                  /* the last request was refused: the next one is its second try */
         struct allocation_entry **all;     /* from the oldest to the newest */
         size_t n_all;
         size_t room;

@@ -59,3 +59,8 @@ bool capability_namespaces(const char *driver_version)
 {
         return driver_branch(driver_version) >= NAMESPACE_BRANCH;
 }
+
+bool capability_multi_user(const char *driver_version)
+{
+        return driver_branch(driver_version) >= CAPABILITY_MULTI_USER_BRANCH;
+}

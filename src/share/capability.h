@@ -24,3 +24,10 @@ bool capability_partitions(const struct unit *unit, const char *driver_version);
 
 /* A namespace for each container: from driver branch 615 on. */
 bool capability_namespaces(const char *driver_version);
+
+/*
+ * MPS daemons serve several users at the same time: their program knows -multiuser-server from driver branch 580 on (it
+ * does not at 550), and warpshare mps starts them so.
+ */
+#define CAPABILITY_MULTI_USER_BRANCH 580U
+bool capability_multi_user(const char *driver_version);

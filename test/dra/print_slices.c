@@ -27,7 +27,8 @@ int main(int argc, char **argv)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct dra_options options = DRA_OPTIONS_DEFAULT;
-        struct dra_slices_options slices = {.driver = DRA_DRIVER, .node = "n1", .has_taints = true};
+        struct dra_slices_options slices = {
+                .driver = DRA_DRIVER, .node = "n1", .pool = "n1/" DRA_DRIVER, .has_taints = true};
         char **words;
         json_t *json;
 

@@ -119,6 +119,7 @@ int main(int argc, char **argv)
                 .client = driver.client,
                 .node = "n1",
                 .driver = DRA_DRIVER,
+                .pool = "n1/" DRA_DRIVER,
                 .retry_ms = 50,
                 .done = on_done,
                 .data = &driver});

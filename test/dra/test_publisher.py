@@ -92,6 +92,7 @@ def writes(server):
 
 
 FULL = [f'gpu-{n}-shared' for n in range(4)] + [f'gpu-{n}' for n in (3, 2, 1, 0)]
+SHARED = FULL[:4]
 SAFE = [f'gpu-{n}' for n in range(4)]
 
 
@@ -232,12 +233,33 @@ def test_a_server_that_is_upgraded_is_probed_again(server, start):
 @pytest.mark.parametrize('versions, minor, version', [
     (('v1', 'v1beta2', 'v1beta1'), 34, 'v1'), (('v1beta2', 'v1beta1'), 33, 'v1beta2'), (('v1beta1',), 32, 'v1beta1')], ids=str)
 def test_the_newest_version_that_is_served_is_used(server, start, versions, minor, version):
+    """With candidates, which need counters at any release."""
     server.serve_dra(*versions, minor=minor)
     collection = f'/apis/resource.k8s.io/{version}/resourceslices'
-    start().until('ok')
-    assert sorted(names(server, collection)) == sorted(FULL)
-    assert all('sharedCounters' in spec and 'devices' in spec for spec in pool(server, collection))
+    publisher = start('a100-mig', 'dynamic-mig')
+    publisher.until('ok')
+    specs = [spec for spec in pool(server, collection) if 'sharedCounters' in spec]
+    assert specs and all(spec['devices'] for spec in specs)
     assert {s['apiVersion'] for s in server.all(collection)} == {f'resource.k8s.io/{version}'}
+
+
+@pytest.mark.parametrize('minor, patch, devices', [
+    (34, 9, SHARED), (35, 6, SHARED), (36, 0, SHARED), (36, 1, SHARED), (36, 2, FULL), (36, 10, FULL), (37, 0, FULL)], ids=str)
+def test_a_scheduler_that_forgets_shares_is_offered_one_form_of_each_gpu(server, start, minor, patch, devices):
+    server.serve_dra(minor=minor, patch=patch)
+    start().until('ok')
+    assert names(server) == devices
+    assert any('sharedCounters' in spec for spec in pool(server)) == (devices == FULL)
+
+
+@pytest.mark.parametrize('version, devices', [
+    ('v1.36.2+k3s1', FULL), ('v1.36.1+k3s1', SHARED), ('v1.36.1-gke.100', SHARED), ('v1.36.2-gke.1', FULL), ('v1.36.2-rc.0', SHARED),
+    ('v1.37.0-alpha.1', SHARED), ('v1.37.0', FULL), ('v0.0.0-master+8e16b12f', SHARED), ('', SHARED), (None, SHARED)], ids=str)
+def test_a_release_is_known_by_its_version_and_else_it_is_not_trusted(server, start, version, devices):
+    server.serve_dra()
+    server.discovery['/version']['gitVersion'] = version
+    start().until('ok')
+    assert names(server) == devices
 
 
 def test_a_server_without_the_group_is_asked_again(server, start):

@@ -4,11 +4,12 @@ import random
 import pytest
 
 from resourceslices import basic, canonical, check, check_pool, quantity
-from scheduler import TOLERATES, Constraint, Request, Scheduler
+from scheduler import TOLERATES, Constraint, Panic, Request, Scheduler, place
 
 SCENARIOS = ('a100-mig', 'a100-mixed', 'broken', 'gb200x4', 'h100x8-nvswitch', 'h200', 'mixed', 'rtx-pro-mig', 'v100x4', 'many')
 WORDS = ((), ('time-slicing',), ('no-whole',), ('no-mps',), ('no-whole', 'no-mps', 'time-slicing'), ('safe',), ('shares',),
-         ('dynamic-mig',), ('dynamic-mig', 'time-slicing'), ('dynamic-mig', 'tainted'), ('tainted', 'time-slicing'))
+         ('dynamic-mig',), ('dynamic-mig', 'time-slicing'), ('dynamic-mig', 'tainted'), ('tainted', 'time-slicing'),
+         ('one-form', 'time-slicing'), ('one-form-whole',), ('one-form', 'dynamic-mig'))
 MIB = 1 << 20
 
 
@@ -243,3 +244,82 @@ def test_a_tainted_device_is_for_those_who_tolerate_it(print_slices):
     scheduler = Scheduler(print_slices('v100x4', 'tainted'))
     assert scheduler.allocate(Request('shared-gpu')) is None
     assert scheduler.allocate(Request('shared-gpu', tolerations=TOLERATES)) is not None
+
+
+# ---- releases ----
+
+SHARE = Request('shared-gpu', capacity={'memory': 10 << 30, 'threadPercentage': 30})
+
+
+def in_the_next_cycle(scheduler, slices, release):
+    """The scheduler knows of what it gave out by the claims only."""
+    after = Scheduler(slices, release)
+    for name, shares in scheduler.shares.items():
+        for share in shares:
+            after.hold(name, share.consumed)
+    return after
+
+
+def given_out(print_slices, release, *words):
+    """The devices of GPU 0 that four GPUs' worth of claims for each form have, one claim a cycle."""
+    slices = print_slices('v100x4', *words)
+    scheduler = Scheduler(slices, release)
+    for _ in range(4):
+        for request in (SHARE, Request('gpu')):
+            scheduler.allocate(request)
+            scheduler = in_the_next_cycle(scheduler, slices, release)
+    return {name for name, shares in scheduler.shares.items() if shares and gpu_of(name) == '0'}
+
+
+@pytest.mark.parametrize('release', [(1, 34, 9), (1, 35, 6), (1, 36, 0), (1, 36, 1)], ids=str)
+def test_a_scheduler_that_forgets_shares_gives_the_whole_gpu_out_beside_them_unless_there_is_one_form(print_slices, release):
+    assert given_out(print_slices, release) == {'gpu-0-shared', 'gpu-0'}
+    assert given_out(print_slices, release, 'one-form') == {'gpu-0-shared'}
+    assert given_out(print_slices, release, 'one-form-whole') == {'gpu-0'}
+
+
+@pytest.mark.parametrize('release', [(1, 36, 2), (1, 36, 3), (1, 37, 0)], ids=str)
+def test_from_1_36_2_on_all_forms_are_kept_apart(print_slices, release):
+    assert given_out(print_slices, release) == {'gpu-0-shared'}
+
+
+DRIVER = 'gpu.warpshare.dev'
+WHOLE = {'metadata': {'name': 'whole'}, 'spec': {'selectors': [{'cel': {'expression': f'device.attributes["{DRIVER}"].type == "gpu"'}}]}}
+
+
+def every_gpu(slices, release):
+    """Of a claim with allocationMode All."""
+    claim = {'spec': {'devices': {'requests': [{'name': 'gpus', 'exactly': {'deviceClassName': 'whole', 'allocationMode': 'All'}}]}}}
+    slices = [{'metadata': {'name': one['name']}, 'spec': one['spec']} for one in slices]
+    found = place(claim, 'n1', DRIVER, slices, [WHOLE], [], release)
+    return [result['device'] for result in found['devices']['results']]
+
+
+def test_all_gpus_at_once_end_an_old_scheduler_where_gpus_have_several_forms(print_slices):
+    with pytest.raises(Panic):
+        every_gpu(print_slices('v100x4'), (1, 36, 1))
+    assert every_gpu(print_slices('v100x4'), (1, 36, 2)) == ['gpu-3', 'gpu-2', 'gpu-1', 'gpu-0']
+    assert every_gpu(print_slices('v100x4', 'one-form-whole'), (1, 36, 1)) == ['gpu-3', 'gpu-2', 'gpu-1', 'gpu-0']
+
+
+def test_what_1_36_2_tries_and_takes_back_stays_taken_for_a_cycle(print_slices):
+    """So a pod may stay pending that could run."""
+    ways = [[Request('shared-gpu', 4, name='a/shares'), Request('gpu', 3, name='a/whole')], Request('gpu', 1, name='b')]
+    found = Scheduler(print_slices('v100x4'), (1, 36, 3)).allocate(*ways)
+    assert [request.name for _, request in found] == ['a/whole'] * 3 + ['b']
+    assert Scheduler(print_slices('v100x4'), (1, 36, 2)).allocate(*ways) is None
+
+
+def test_a_scheduler_that_mixes_pools_up_does_not_where_their_names_differ(print_slices):
+    slices = [{'metadata': {'name': one['name']}, 'spec': one['spec']} for one in print_slices('v100x4')]
+    claim = {'spec': {'devices': {'requests': [{'name': 'gpu', 'exactly': {'deviceClassName': 'whole'}}]}}}
+
+    def placed(pool, release):
+        nic = {'metadata': {'name': 'nic'}, 'spec': {
+            'driver': 'a.example.com', 'nodeName': 'n1', 'pool': {'name': pool, 'generation': 1, 'resourceSliceCount': 1},
+            'sharedCounters': [{'name': 'nic-0', 'counters': {'unit': {'value': '1'}}}]}}
+        return place(claim, 'n1', DRIVER, [nic, *slices], [WHOLE], [], release)
+
+    assert placed('n1', (1, 36, 2))
+    assert placed(f'n1/{DRIVER}', (1, 36, 2)) is None
+    assert placed(f'n1/{DRIVER}', (1, 36, 3))

@@ -118,13 +118,13 @@ def test_three_shares_of_one_gpu_and_the_whole_gpu_refused_meanwhile(node, publi
         node.admit(share)
     assert [node.device_of(share) for share in shares] == ['gpu-0-shared'] * 3
     result, = node.results(shares[1])
-    assert result == {'request': 'gpu', 'driver': DRIVER, 'pool': 'n1', 'device': 'gpu-0-shared', 'shareID': result['shareID'],
+    assert result == {'request': 'gpu', 'driver': DRIVER, 'pool': f'n1/{DRIVER}', 'device': 'gpu-0-shared', 'shareID': result['shareID'],
                       'consumedCapacity': {'memory': '10Gi', 'threadPercentage': '30', 'clients': '1'}}
     assert not node.fits(both)
     with pytest.raises(Unschedulable):
         node.admit(both)
     node.admit(whole)
-    assert node.results(whole) == [{'request': 'gpu', 'driver': DRIVER, 'pool': 'n1', 'device': 'gpu-1'}]
+    assert node.results(whole) == [{'request': 'gpu', 'driver': DRIVER, 'pool': f'n1/{DRIVER}', 'device': 'gpu-1'}]
 
 
 def test_what_is_more_than_is_left_goes_to_the_next_gpu_and_then_nowhere(node, publish):  # noqa: F811
@@ -176,10 +176,13 @@ def test_two_pods_on_one_claim_are_one_prepare_and_one_unprepare(node, backend):
     assert [call for call, _ in node.dra.calls] == ['NodePrepareResources', 'NodeUnprepareResources']
 
 
-def test_a_refusal_is_in_the_pods_status_and_kubelet_tries_again(node, backend):  # noqa: F811
+def test_a_refusal_is_in_the_pods_status_and_kubelet_may_try_again(node, backend):  # noqa: F811
     claim = node.claim('train')
     backend.refusals = ['not now']
-    pod = node.run(claim)
+    pod = node.admit(claim)
+    with pytest.raises(dra.Failed, match='NodePrepareResources failed for ResourceClaim train: not now'):
+        node.prepare(pod, claim)
+    pod = node.run_pod(pod, claim)
     assert [line.split()[0] for line in backend.heard] == ['registered', 'prepare', 'prepare']
     pod.end()
     backend.refusals = ['no']

@@ -1,6 +1,6 @@
 /*
  * What is to be offered, in words of a command line: time-slicing, dynamic-mig, no-whole, no-mps, safe, shares (safe,
- * in 4 shares).
+ * in 4 shares), one-form (to a scheduler that forgets shares), one-form-whole.
  */
 #pragma once
 
@@ -22,6 +22,9 @@ static inline void set_options(
         options->time_slicing = has_word(words, "time-slicing");
         options->features.partitionable_devices = !has_word(words, "shares") && !has_word(words, "safe");
         options->fallback = has_word(words, "shares") ? DRA_FALLBACK_SHARES : DRA_FALLBACK_WHOLE;
+        if (has_word(words, "one-form") || has_word(words, "one-form-whole"))
+                options->forgetful = "v1.36.1";
+        options->one_form = has_word(words, "one-form-whole") ? DRA_ONE_FORM_WHOLE : DRA_ONE_FORM_SHARED;
         if (has_word(words, "dynamic-mig"))
                 simulated_mig(options, arena, inventory);
 }

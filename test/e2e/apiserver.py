@@ -479,7 +479,7 @@ class ApiServer:
         self.watches = []  # states of those that stand
         self.rules = None  # None: everything is allowed
         self.missing = set()  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
-        self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.0'}}
+        self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.2'}}
         self.minor, self.gates_off = 36, set()  # serve_dra()
         self.on_evicted = lambda namespace, name: None  # a pod of that name is to end
         self.tokens = {}
@@ -613,13 +613,14 @@ class ApiServer:
         with self.store.lock:
             self.store.delete(collection, name)
 
-    def serve_dra(self, *versions, minor=36, off=()):
-        """As 1.|minor| with resource.k8s.io in these versions, and these feature gates off."""
+    def serve_dra(self, *versions, minor=36, patch=2, off=()):
+        """As 1.|minor|.|patch| with resource.k8s.io in these versions, and these feature gates off."""
         versions = versions or resourceclaims.VERSIONS
         self.minor, self.gates_off = minor, set(off)
+        self.release = (1, minor, patch)
         for version in resourceclaims.VERSIONS:
             (self.missing.discard if version in versions else self.missing.add)(f'/apis/resource.k8s.io/{version}/')
-        self.discovery['/version'] = {'major': '1', 'minor': str(minor), 'gitVersion': f'v1.{minor}.0'}
+        self.discovery['/version'] = {'major': '1', 'minor': str(minor), 'gitVersion': f'v1.{minor}.{patch}'}
         self.discovery['/apis/resource.k8s.io'] = {'kind': 'APIGroup', 'apiVersion': 'v1', 'name': 'resource.k8s.io', 'versions': [
             {'groupVersion': f'resource.k8s.io/{v}', 'version': v} for v in versions]}
 

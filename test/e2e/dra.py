@@ -55,8 +55,14 @@ class DraPod:
         """It ends, and all that goes with it: Unprepare, and claims that nobody uses any more are not allocated any more."""
         self.node.end(self)
 
+    def vanish(self):
+        """Is deleted with a grace period of 0: the scheduler gives to others what it had, and its Unprepare is yet to come (dra_kubelet.py)."""
+        self.node.vanish(self)
+
 
 class DraNode(MpsNode):
+    pool = f'{NAME}/{DRIVER}'  # of our slices
+
     def __init__(self, cluster):
         super().__init__()
         self.cluster = cluster
@@ -120,7 +126,7 @@ class DraNode(MpsNode):
     def _placed(self, claim):
         """The allocation that the scheduler finds, None where nothing fits."""
         api = self.cluster.api
-        return place(claim, NAME, DRIVER, api.all(SLICES), api.all(CLASSES), api.all(CLAIMS % claim['metadata']['namespace']))
+        return place(claim, NAME, DRIVER, api.all(SLICES), api.all(CLASSES), api.all(CLAIMS % claim['metadata']['namespace']), api.release)
 
     def fits(self, claim):
         """The scheduler would give it something now."""
@@ -135,8 +141,13 @@ class DraNode(MpsNode):
             if allocation is None:
                 raise Unschedulable('cannot allocate all claims: %s' % claim['metadata']['name'])
             self._write_status(claim, allocation=allocation)
+        self.reserve(claim, pod)
+
+    def reserve(self, claim, pod, allocation=None):
+        """For the pod, allocated so if it is not yet."""
         user = {'resource': 'pods', 'name': pod.name, 'uid': pod.uid}
-        self._write_status(claim, reservedFor=[*status.get('reservedFor', []), user])
+        reserved = (self.look(claim).get('status') or {}).get('reservedFor', [])
+        self._write_status(claim, reservedFor=[*reserved, user], **({'allocation': allocation} if allocation else {}))
 
     def release(self, claim, pod):
         """As the controller of claims does when the pod is gone."""
@@ -178,21 +189,19 @@ class DraNode(MpsNode):
         return self.dra.prepare(pod, [(pod.namespace, claim['metadata']['name']) for claim in claims])
 
     def run(self, *claims):
-        """A pod with a container that has these claims, once all of it is done, however often kubelet has to try."""
+        """A pod with a container that has these claims, by one attempt of kubelet's."""
         return self.run_pod(self.admit(*claims), *claims)
 
     def run_pod(self, pod, *claims):
-        deadline = time.monotonic() + DEADLINE
-        while True:
-            try:
-                known = self.prepare(pod, *claims)
-                break
-            except Failed as failed:
-                assert time.monotonic() < deadline, '%s\n%s' % (failed, self.logs())
-                time.sleep(0.1)
+        try:
+            known = self.prepare(pod, *claims)
+        except Failed as failed:
+            pytest.fail('%s\n%s' % (failed, self.logs()))
         options = ContainerOptions({})
         options.cdi_devices = [id_ for claim in known for id_ in claim.cdi_ids()]
-        return DraPod(self, pod, claims, Container(options, self.cdi_folder), options.cdi_devices)
+        made = DraPod(self, pod, claims, Container(options, self.cdi_folder), options.cdi_devices)
+        made.claims_known = known
+        return made
 
     def refusal(self, *claims):
         """Why kubelet's first attempt fails. The pod goes, and frees what it was given."""
@@ -214,9 +223,12 @@ class DraNode(MpsNode):
             except Failed as failed:
                 assert time.monotonic() < deadline, '%s\n%s' % (failed, self.logs())
                 time.sleep(0.1)
+        self.vanish(pod)
+
+    def vanish(self, pod):
+        self.cluster.api.delete('/api/v1/namespaces/%s/pods' % pod.pod.namespace, pod.pod.name)
         for claim in pod.claims:
             self.release(claim, pod.pod)
-        self.cluster.api.delete('/api/v1/namespaces/%s/pods' % pod.pod.namespace, pod.pod.name)
 
     def cdi_devices(self):
         """The names that the files of the folder have."""

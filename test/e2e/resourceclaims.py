@@ -117,8 +117,12 @@ def check_wanted(faults, field, wanted, *known):
     check_keys(faults, field, wanted, 'deviceClassName', 'selectors', 'allocationMode', 'count', 'capacity', 'tolerations', *known)
     class_ = wanted.get('deviceClassName', '')
     faults.expect(SUBDOMAIN.fullmatch(class_), f'{field}.deviceClassName', class_, 'a subdomain')
-    faults.expect(wanted.get('allocationMode') == 'ExactCount', f'{field}.allocationMode', wanted.get('allocationMode'), 'not modelled')
-    faults.expect(wanted.get('count', 0) > 0, f'{field}.count', wanted.get('count'), 'must be greater than zero')
+    mode, count = wanted.get('allocationMode'), wanted.get('count', 0)
+    faults.expect(mode in ('All', 'ExactCount'), f'{field}.allocationMode', mode, 'supported values: "All", "ExactCount"')
+    if mode == 'All':
+        faults.expect(not count, f'{field}.count', count, "must not be specified when allocationMode is 'All'")
+    else:
+        faults.expect(count > 0, f'{field}.count', count, 'must be greater than zero')
     faults.too_many(f'{field}.selectors', len(wanted.get('selectors', [])), SELECTORS)
     for i, selector in enumerate(wanted.get('selectors', [])):
         check_keys(faults, f'{field}.selectors[{i}]', selector, 'cel')
@@ -155,13 +159,17 @@ def check_constraint(faults, field, constraint, names):
         faults.expect('/' in attribute, field, attribute, 'a fully qualified name must be a domain and a name separated by a slash')
 
 
+def filled_in(wanted):
+    wanted = {'allocationMode': 'ExactCount', **wanted}
+    return {'count': 1, **wanted} if wanted['allocationMode'] == 'ExactCount' else wanted
+
+
 def fill_in(spec):
-    defaults = {'allocationMode': 'ExactCount', 'count': 1}
     for request in spec.get('devices', {}).get('requests', []):
         if 'exactly' in request:
-            request['exactly'] = {**defaults, **request['exactly']}
+            request['exactly'] = filled_in(request['exactly'])
         if 'firstAvailable' in request:
-            request['firstAvailable'] = [{**defaults, **one} for one in request['firstAvailable']]
+            request['firstAvailable'] = [filled_in(one) for one in request['firstAvailable']]
 
 
 def results_of(spec):

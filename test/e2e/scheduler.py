@@ -1,9 +1,16 @@
-"""What the scheduler of 1.36 gives to claims from our ResourceSlices, as its allocator does it: slices by name, devices in the order of
+"""What the scheduler of a release gives to claims from our ResourceSlices, as its allocator does it: slices by name, devices in the order of
 the list, the first that fits; what a claim asks of a shared device is rounded up by the policy; a shared device's counters are charged
 once, while anybody has it. Of a request that has alternatives (firstAvailable) it is the first with which the whole claim fits; constraints
 hold for all devices of the requests that they name.
 
 place() does so for a ResourceClaim, and returns the allocation as the scheduler writes it.
+
+Releases have these faults, each up to the one before the first good one:
+
+    FORGETS  kubernetes#139034: what claims have of devices that many may have takes nothing of the counters in later cycles
+    PANICS   kubernetes#138885: allocationMode All ends the scheduler where a device has counters
+    LEAKS    kubernetes#140431: what was tried and taken back of such a device takes its counters for the rest of the cycle
+    MIXES    kubernetes#140434: of two drivers whose pools have one name, one gets the counters of the other
 """
 import dataclasses
 import math
@@ -51,6 +58,15 @@ class Constraint:
 class Share:
     device: str
     consumed: dict
+    is_old: bool = False  # of an earlier cycle
+
+
+FIRST_GOOD = {'FORGETS': (1, 36, 2), 'PANICS': (1, 36, 2), 'LEAKS': (1, 36, 3), 'MIXES': (1, 36, 3)}
+GOOD = (1, 37, 0)
+
+
+class Panic(Exception):
+    """The scheduler has ended, and begins anew."""
 
 
 def round_up(asked, policy):
@@ -65,12 +81,19 @@ def round_up(asked, policy):
     return None if 'max' in range_ and value > quantity(range_['max']) else value
 
 
+def counters_of(specs):
+    return {(set_['name'], name): quantity(counter['value']) for spec in specs
+            for set_ in spec.get('sharedCounters', []) for name, counter in set_['counters'].items()}
+
+
 class Scheduler:
-    def __init__(self, slices):
+    def __init__(self, slices, release=GOOD, counters=None):
+        """|counters|: (set, name) → value of all drivers, where the release mixes them up."""
+        self.faults = {fault for fault, good in FIRST_GOOD.items() if release < good}
+        self.leaked = set()  # names of devices
         slices = [s['spec'] for s in sorted(slices, key=lambda s: s['name'])]
         self.devices = {d['name']: basic(d) for spec in slices for d in spec.get('devices', [])}
-        self.counters = {(set_['name'], name): quantity(counter['value']) for spec in slices
-                         for set_ in spec.get('sharedCounters', []) for name, counter in set_['counters'].items()}
+        self.counters = counters_of(slices) if counters is None else counters
         self.shares = {name: [] for name in self.devices}
 
     def type_of(self, name):
@@ -81,7 +104,7 @@ class Scheduler:
 
     def hold(self, name, consumed):
         """Somebody has it already. A device that is not published any more is nobody's to have."""
-        self.shares.setdefault(name, []).append(Share(name, consumed))
+        self.shares.setdefault(name, []).append(Share(name, consumed, True))
 
     def consumption(self, name, request):
         """What |request| would consume of the device, or None where it does not get it."""
@@ -114,17 +137,27 @@ class Scheduler:
         for consumed in self.devices[name].get('consumesCounters', []):
             for counter, wanted in consumed['counters'].items():
                 key = (consumed['counterSet'], counter)
-                if self.counters[key] - self.in_use(key) < quantity(wanted['value']):
+                if self.counters.get(key, 0) - self.in_use(key) < quantity(wanted['value']):
                     return False
         return True
 
     def in_use(self, key):
-        return sum(quantity(consumed['counters'][key[1]]['value']) for name, shares in self.shares.items() if shares
+        return sum(quantity(consumed['counters'][key[1]]['value']) for name in self.shares if self.takes_counters(name)
                    for consumed in self.devices.get(name, {}).get('consumesCounters', [])
                    if consumed['counterSet'] == key[0] and key[1] in consumed['counters'])
 
+    def is_for_many(self, name):
+        return self.devices.get(name, {}).get('allowMultipleAllocations', False)
+
+    def takes_counters(self, name):
+        shares = self.shares[name]
+        if 'FORGETS' in self.faults and self.is_for_many(name):
+            shares = [share for share in shares if not share.is_old]
+        return bool(shares) or name in self.leaked
+
     def allocate(self, *requests, constraints=()):
         """The shares of a claim with these requests, each a Request or a list of alternatives, or None."""
+        self.leaked.clear()
         if not requests:
             return []
         return self.search([one if isinstance(one, list) else [one] for one in requests], [], constraints)
@@ -154,6 +187,8 @@ class Scheduler:
             if found is not None:
                 return found
             self.shares[name].remove(share)
+            if 'LEAKS' in self.faults and self.is_for_many(name):
+                self.leaked.add(name)
         return None
 
     def fits_beside(self, name, request, got, constraints):
@@ -209,13 +244,25 @@ def is_true(expression, driver, device):
 
 # ---- claims ----
 
-def pool_of(slices, driver, node):
-    """The slices of the newest generation, none where they are not complete."""
-    ours = [s for s in slices if s['spec']['driver'] == driver and s['spec'].get('nodeName') == node]
-    newest = max((s['spec']['pool']['generation'] for s in ours), default=0)
-    ours = [s for s in ours if s['spec']['pool']['generation'] == newest]
-    is_complete = all(s['spec']['pool']['resourceSliceCount'] == len(ours) for s in ours)
-    return [{'name': s['metadata']['name'], 'spec': s['spec']} for s in ours] if is_complete else []
+def pools_of(slices, driver, node):
+    """By name: the slices of the newest generation, none where they are not complete."""
+    pools = {}
+    for one in slices:
+        if one['spec']['driver'] == driver and one['spec'].get('nodeName') == node:
+            pools.setdefault(one['spec']['pool']['name'], []).append(one)
+    for name, ours in pools.items():
+        newest = max(one['spec']['pool']['generation'] for one in ours)
+        ours = [one for one in ours if one['spec']['pool']['generation'] == newest]
+        is_complete = all(one['spec']['pool']['resourceSliceCount'] == len(ours) for one in ours)
+        pools[name] = [{'name': one['metadata']['name'], 'spec': one['spec']} for one in ours] if is_complete else []
+    return pools
+
+
+def mixed_counters(slices, pool):
+    """What a release that mixes pools up takes for the counters of one: those of the driver that comes first."""
+    specs = sorted((one['spec'] for one in slices if one['spec']['pool']['name'] == pool and one['spec'].get('sharedCounters')),
+                   key=lambda spec: spec['driver'])
+    return counters_of(spec for spec in specs if spec['driver'] == specs[0]['driver'])
 
 
 def written(value, like):
@@ -225,12 +272,30 @@ def written(value, like):
     return f'{value // factor}{suffix}' if value else '0'
 
 
-def place(claim, node, driver, slices, classes, others):
-    """status.allocation of |claim| on |node|, or None where nothing fits. |others| are claims, of which some are allocated."""
-    scheduler = Scheduler(pool_of(slices, driver, node))
+def place(claim, node, driver, slices, classes, others, release=GOOD):
+    """
+    status.allocation of |claim| on |node|, or None where nothing fits. |others| are claims, of which some are allocated. For one claim
+    only devices of one pool are taken.
+    """
+    pools = pools_of(slices, driver, node)
+    found = (place_in(claim, node, driver, pool, pools[pool], slices, classes, others, release) for pool in sorted(pools))
+    return next((allocation for allocation in found if allocation), None)
+
+
+def count_of(scheduler, part, meant):
+    """How many devices that part of a request is for."""
+    if part.get('allocationMode') != 'All':
+        return part.get('count', 1)
+    if 'PANICS' in scheduler.faults and any(device.get('consumesCounters') for device in scheduler.devices.values()):
+        raise Panic('assignment to entry in nil map')
+    return sum(meant(device) for device in scheduler.devices.values())
+
+
+def place_in(claim, node, driver, pool, ours, slices, classes, others, release):
+    scheduler = Scheduler(ours, release, mixed_counters(slices, pool) if release < FIRST_GOOD['MIXES'] else None)
     for other in others:
         for result in ((other.get('status') or {}).get('allocation') or {}).get('devices', {}).get('results', []):
-            if (result['driver'], result['pool']) == (driver, node) and not result.get('adminAccess'):
+            if (result['driver'], result['pool']) == (driver, pool) and not result.get('adminAccess'):
                 scheduler.hold(result['device'], {key: quantity(text) for key, text in result.get('consumedCapacity', {}).items()})
     classes = {class_['metadata']['name']: class_['spec'] for class_ in classes}
     devices = claim['spec']['devices']
@@ -248,11 +313,11 @@ def place(claim, node, driver, slices, classes, others):
                 found = [name for name, device in scheduler.devices.items() if meant(device)][:part.get('count', 1)]
                 if len(found) < part.get('count', 1):
                     return None
-                by_admins += [{'request': request['name'], 'driver': driver, 'pool': node, 'device': name, 'adminAccess': True}
+                by_admins += [{'request': request['name'], 'driver': driver, 'pool': pool, 'device': name, 'adminAccess': True}
                               for name in found]
             else:
                 asked = part.get('capacity', {}).get('requests', {})
-                alternatives.append(Request(meant, part.get('count', 1), {key: quantity(text) for key, text in asked.items()},
+                alternatives.append(Request(meant, count_of(scheduler, part, meant), {key: quantity(text) for key, text in asked.items()},
                                             part.get('tolerations', []), name))
             configs += [{'source': 'FromClass', 'requests': [name], **config} for config in class_.get('config', [])]
         requests += [alternatives] if alternatives else []
@@ -265,7 +330,7 @@ def place(claim, node, driver, slices, classes, others):
     configs += [{'source': 'FromClaim', **config} for config in devices.get('config', [])]
     results = by_admins
     for share, request in found:
-        result = {'request': request.name, 'driver': driver, 'pool': node, 'device': share.device}
+        result = {'request': request.name, 'driver': driver, 'pool': pool, 'device': share.device}
         if request.tolerations:
             result['tolerations'] = request.tolerations
         if scheduler.devices[share.device].get('allowMultipleAllocations'):

@@ -581,6 +581,14 @@ def test_devices_that_cannot_be_shared_are_noted_with_the_gates(site, offer):
     assert any('DRAConsumableCapacity' in finding.get('todo', '') for finding in findings), findings
 
 
+def test_a_scheduler_that_forgets_shares_is_noted_with_the_release_that_does_not(site, offer):
+    put_slice(offer, allowMultipleAllocations=True)
+    assert not [finding for finding in expect(site, 'dra', 'kubelet can find', 'ok') if 'forgets' in finding['found']]
+    offer.serve_dra(patch=1)
+    findings = expect(site, 'dra', 'the scheduler of Kubernetes v1.36.1 forgets shares', 'note')
+    assert any('1.36.2' in finding.get('todo', '') and 'dra.oneForm' in finding['todo'] for finding in findings), findings
+
+
 def test_a_node_without_devices_is_named(site, offer):
     expect(site, 'dra', 'the API server has no devices of this node')
 

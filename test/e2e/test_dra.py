@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from apiserver import agent_rules
-from cluster import cluster  # noqa: F401 -- a fixture
-from dra import DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
+from cluster import NAME, cluster  # noqa: F401 -- a fixture
+from dra import CLAIMS, DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mps_node import H100, share, uuid_of
 from test_agent_metrics import get
@@ -121,6 +121,104 @@ def test_three_unequal_shares_of_one_gpu_and_the_whole_gpu_meanwhile(node):
     assert pod.variables['NVIDIA_VISIBLE_DEVICES'] == 'void' and 'CUDA_MPS_PIPE_DIRECTORY' not in pod.variables
     assert pod.cdi_ids[0] == 'k8s.device-plugin.nvidia.com/gpu=' + FIRST
     assert not node.fits(node.claim('small', {'memory': '1Gi', 'threadPercentage': '1'}))
+
+
+WAITS = 'a DRA claim waits for what it was allocated to become free'
+ALMOST_ALL = {'memory': '70Gi', 'threadPercentage': '90'}
+
+
+@contextlib.contextmanager
+def preparing(node, *claims):
+    """One attempt of kubelet's, which the agent lets wait: a Future."""
+    pod = node.admit(*claims)
+    with concurrent.futures.ThreadPoolExecutor(1) as kubelet:
+        call = kubelet.submit(node.prepare, pod, *claims)
+        node.agent.wait_log(WAITS)
+        assert not call.done()
+        yield call
+
+
+@pytest.mark.parametrize('before, after', [((ALMOST_ALL, SHARED), (ALMOST_ALL, SHARED)), ((None, WHOLE), (ALMOST_ALL, SHARED)),
+                                           ((ALMOST_ALL, SHARED), (None, WHOLE))], ids=['share-share', 'whole-share', 'share-whole'])
+def test_a_prepare_that_comes_before_the_unprepare_of_the_claim_before_waits_for_it(node, before, after):
+    start(node)
+    first = node.run(node.claim('first', *before))
+    first.vanish()
+    with preparing(node, node.claim('second', *after)) as call:
+        node.dra.unprepare(first.pod)
+        assert call.result()
+    assert [method for method, _ in node.dra.calls] == ['NodePrepareResources', 'NodeUnprepareResources', 'NodePrepareResources']
+
+
+def test_a_claim_that_was_deleted_and_whose_name_another_has_now_is_waited_for(node):
+    start(node)
+    first = node.run(node.claim('train', ALMOST_ALL))
+    first.vanish()
+    node.cluster.api.delete(CLAIMS % 'default', 'train')
+    with preparing(node, node.claim('train', ALMOST_ALL)) as call:
+        node.dra.unprepare(first.pod)
+        assert call.result()
+
+
+def test_a_prepare_does_not_wait_without_end_for_an_unprepare(node):
+    start(node)
+    first = node.run(node.claim('first', ALMOST_ALL))
+    first.vanish()
+    with preparing(node, node.claim('second', class_=WHOLE)) as call:
+        with pytest.raises(Failed, match='claim default/first has a share of it; .*; Prepare has waited 20 s for that to change'):
+            call.result()
+    assert not node.agent.count('claim is late')
+    node.dra.unprepare(first.pod)
+
+
+def put_past_the_scheduler(node, claim, device):
+    """The pod of a claim with a device that another claim has."""
+    pod = node.create(claim)
+    node.reserve(claim, pod, {'devices': {'results': [{'request': 'gpu', 'driver': DRIVER, 'pool': node.pool, 'device': device}]}})
+    return pod
+
+
+def test_a_claim_that_is_in_the_way_and_still_allocated_is_a_conflict_at_once(node):
+    start(node)
+    first = node.run(node.claim('first', ALMOST_ALL))
+    whole = node.claim('whole', class_=WHOLE)
+    pod = put_past_the_scheduler(node, whole, 'gpu-0')
+    with pytest.raises(Failed, match=r'%s: claim default/first has a share of it' % FIRST):
+        node.prepare(pod, whole)
+    assert not node.agent.count(WAITS)
+    first.end()
+    node.run_pod(pod, whole)
+
+
+def test_a_prepare_whose_pod_is_gone_takes_nothing(node):
+    start(node)
+    first = node.run(node.claim('first', ALMOST_ALL))
+    first.vanish()
+    second = node.claim('second', ALMOST_ALL)
+    pod = node.admit(second)
+    call = node.dra.begin_prepare(DRIVER, second)
+    node.agent.wait_log(WAITS)
+    call.cancel()
+    node.agent.wait_log('nobody waits for a DRA claim any more')
+    node.release(second, pod)
+    node.dra.unprepare(first.pod)
+    node.run(node.claim('third', ALMOST_ALL))
+    assert node.agent.count(WAITS) == 1
+
+
+def test_a_prepare_waits_for_a_gpu_that_is_not_offered_at_the_moment(node):
+    start(node, 2)
+    whole = node.claim('whole', class_=WHOLE)
+    pod = node.admit(whole)
+    node.config(config(devices=['0']))
+    node.agent.hang_up()
+    node.wait_devices('gpu-0', 'gpu-0-shared')
+    with concurrent.futures.ThreadPoolExecutor(1) as kubelet:
+        call = kubelet.submit(node.prepare, pod, whole)
+        node.agent.wait_log(WAITS)
+        node.config(config())
+        node.agent.hang_up()
+        assert call.result()
 
 
 def test_a_claim_that_does_not_say_gets_the_default(node):
@@ -287,6 +385,86 @@ def test_two_gpus_of_one_numa_node_and_a_share_where_nothing_better_is_left(node
     assert share.client().connected()['percentage'] == '30.0'
     for pod in (share, pair, first):
         pod.end()
+
+
+def start_on(node, patch, *devices, **dra):
+    """On Kubernetes 1.36.|patch|, with two GPUs, which are offered so."""
+    node.cluster.api.serve_dra(patch=patch)
+    prepare_machine(node, 2)
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, arguments=['--node-condition=GPUSharingReady'], **dra)
+    node.wait_devices(*devices)
+    node.dra.wait_driver(DRIVER)
+
+
+def test_where_the_scheduler_forgets_shares_no_whole_gpu_is_given_out_beside_one(node):
+    start_on(node, 1, 'gpu-0-shared', 'gpu-1-shared')
+    assert 'the scheduler of Kubernetes v1.36.1 forgets shares' in node.agent.wait_log(
+        'each GPU and MIG device is offered in one form only.*').group()
+    pods = [node.run(node.claim('claim-%d' % i, TWO)) for i in range(2)]
+    for i, pod in enumerate(pods):
+        assert pod.client().connected()['percentage'] == '60.0'
+        assert not node.fits(node.claim('whole-%d' % i, class_=WHOLE))
+    node.cluster.api.wait_for(lambda: (node.cluster.condition('GPUSharingReady') or {}).get('reason') == 'OfferReduced')
+    assert '1.36.2 is the first that does not' in node.cluster.condition('GPUSharingReady')['message']
+
+
+def test_which_form_is_left_there_can_be_chosen(node):
+    start_on(node, 0, 'gpu-0', 'gpu-1', oneForm='whole')
+    every = node.claim_of('every-gpu', requests=[{'name': 'gpus', 'exactly': {'deviceClassName': WHOLE, 'allocationMode': 'All'}}])
+    node.run(every)
+    assert [result['device'] for result in node.results(every)] == ['gpu-1', 'gpu-0']
+
+
+def test_a_gpu_keeps_the_form_in_which_claims_have_it_to_their_end(node):
+    start_on(node, 1, 'gpu-0-shared', 'gpu-1-shared')
+    pod = node.run(node.claim('train', TWO))
+    node.config(config(oneForm='whole'))
+    node.agent.hang_up()
+    node.wait_devices('gpu-0-shared', 'gpu-1')
+    node.agent.kill()
+    start_agent(node, oneForm='whole')
+    node.dra.wait_driver(DRIVER)
+    node.stays(lambda: set(node.devices()) == {'gpu-0-shared', 'gpu-1'}, 'the share that a claim has is offered', 0.5)
+    pod.end()
+    node.wait_devices('gpu-0', 'gpu-1')
+
+
+def test_a_cluster_that_is_updated_gets_the_other_forms_too(node):
+    start_on(node, 1, 'gpu-0-shared', 'gpu-1-shared')
+    node.cluster.api.serve_dra(patch=2)
+    node.cluster.api.fault('status', verb='watch', resource='resourceslices', code=500)
+    node.cluster.api.order_watches('end')
+    node.wait_devices('gpu-0', 'gpu-0-shared', 'gpu-1', 'gpu-1-shared')
+    node.cluster.api.wait_for(lambda: node.cluster.condition('GPUSharingReady')['reason'] != 'OfferReduced')
+
+
+def test_the_pool_keeps_the_nodes_name_until_the_claims_of_an_older_agent_have_ended(node):
+    """Which called it so: by another name its GPUs would be free for the scheduler."""
+    start(node)
+    claim = node.claim('train', ALMOST_ALL)
+    pod = node.create(claim)
+    allocation = node._placed(claim)
+    for result in allocation['devices']['results']:
+        result['pool'] = NAME
+    node.reserve(claim, pod, allocation)
+    running = node.run_pod(pod, claim)
+    device, = running.claims_known[0].devices[DRIVER]
+    assert device.pool_name == NAME
+    node.cluster.api.wait_for(lambda: [entry['pool'] for entry in node.status_of(claim)] == [NAME])
+    node.agent.kill()
+    start_agent(node)
+    node.dra.wait_driver(DRIVER)
+    node.dra.wait(lambda: (NAME, 'gpu-0-shared') in node.dra.health.get(DRIVER, {}), 'health by the name that the claim has')
+    node.cluster.api.wait_for(lambda: {one['spec']['pool']['name'] for one in node.slices()} == {NAME})
+    assert not node.fits(node.claim('whole', class_=WHOLE))
+    running.end()
+    node.cluster.api.wait_for(lambda: {one['spec']['pool']['name'] for one in node.slices()} == {node.pool})
+    claim = node.claim('next', class_=WHOLE)
+    node.cluster.api.wait_for(lambda: node.fits(claim))
+    node.run(claim)
+    assert [result['pool'] for result in node.results(claim)] == [node.pool]
 
 
 EVENTS = [{'gpu': 0, 'xid': 79}]
@@ -483,6 +661,7 @@ def test_claims_are_prepared_as_soon_as_the_cdi_folder_can_be_written(node):
     with pytest.raises(Failed, match='the CDI specification of the GPUs could not be written'):
         node.prepare(pod, whole)
     os.unlink(node.cdi_folder)
+    node.wait(lambda: os.path.isdir(node.cdi_folder) and node.cdi_devices(), 'the specification of the GPUs is written')
     node.run_pod(pod, whole)
     assert node.agent.count('no CDI specification can be written') == 1
 

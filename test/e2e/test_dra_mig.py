@@ -14,7 +14,7 @@ from dra_kubelet import Failed
 from mig_programs import LARGE, MIDDLE, SMALL, create, destroy, placements
 from mps_node import H100, uuid_of
 from test_device_lists import machine, make_device_nodes, make_driver
-from test_dra import config, taints
+from test_dra import config, preparing, taints
 from test_dra_crash import MOMENTS, call_and_kill
 
 GPU = uuid_of(0)
@@ -174,6 +174,16 @@ def test_a_place_that_another_program_has_taken_meanwhile_is_refused_and_left_to
     node.dra.unprepare(pod)
     assert there(node) == {(SMALL, 6)}
     destroy(node.scenario_path, GPU, made)
+
+
+def test_a_mig_device_is_made_where_the_one_of_the_claim_before_is_still_to_be_destroyed(node):
+    start(node)
+    first = node.run(claim(node, 'first'))
+    first.vanish()
+    with preparing(node, claim(node, 'second', '7g.80gb')) as call:
+        node.dra.unprepare(first.pod)
+        assert call.result()
+    assert there(node) == {(0, 0)}
 
 
 def test_a_mig_device_that_a_process_uses_is_destroyed_when_that_has_ended(node):

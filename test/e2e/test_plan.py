@@ -257,7 +257,7 @@ def test_with_dra_the_json_has_the_slices_as_the_api_server_gets_them(config):
         assert (one['apiVersion'], one['kind']) == ('resource.k8s.io/v1', 'ResourceSlice')
         assert '-gpu.example.com-worker-1-' in one['metadata']['name']
         assert (one['spec']['driver'], one['spec']['nodeName']) == ('gpu.example.com', 'worker-1')
-        assert one['spec']['pool'] == {'name': 'worker-1', 'generation': 0, 'resourceSliceCount': len(slices)}
+        assert one['spec']['pool'] == {'name': 'worker-1/gpu.example.com', 'generation': 0, 'resourceSliceCount': len(slices)}
     devices = devices_of(told)
     assert list(devices) == ['gpu-0-shared', 'gpu-1-shared', 'gpu-1', 'gpu-0']
     assert devices['gpu-0-shared']['allowMultipleAllocations'] is True
@@ -265,6 +265,18 @@ def test_with_dra_the_json_has_the_slices_as_the_api_server_gets_them(config):
     sets = [counters['name'] for one in slices for counters in one['spec'].get('sharedCounters', [])]
     assert sets == ['gpu-0-counters', 'gpu-1-counters']
     assert told['resources'] == [] and told['dra']['driver'] == 'gpu.example.com'
+
+
+@pytest.mark.parametrize('release, section, names', [
+    ('v1.36.1', {}, ['gpu-0-shared', 'gpu-1-shared']), ('v1.36.1', {'oneForm': 'whole'}, ['gpu-1', 'gpu-0']),
+    ('1.36.2', {}, ['gpu-0-shared', 'gpu-1-shared', 'gpu-1', 'gpu-0']), ('v1.35.6+k3s1', {'whole': False}, ['gpu-0-shared', 'gpu-1-shared'])])
+def test_the_plan_for_a_release_says_which_forms_its_scheduler_cannot_keep_apart(config, release, section, names):
+    arguments = ('--model', 'A100-40GB', '--gpus', '2', '--kubernetes', release, config(dra(**section)))
+    told = plan_json(*arguments)
+    assert list(devices_of(told)) == names
+    is_reduced = len(names) == 2 and 'whole' not in section
+    assert any(f'the scheduler of Kubernetes {release} forgets shares' in note for note in told['dra']['notes']) == is_reduced
+    assert ('so each GPU and MIG device is offered in one form only' in simulate(*arguments).stdout) == is_reduced
 
 
 def test_gpus_that_dra_does_not_have_stay_with_the_device_plugin(config):

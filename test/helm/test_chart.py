@@ -371,7 +371,7 @@ def test_a_driver_of_another_name_may_write_its_own_claims_and_no_others(program
     assert [rule['resourceNames'] for rule in granted(rendered, 'ClusterRole') if 'resourceNames' in rule] == [['gpu.example.com']]
     about = [one['expression'] for one in rendered.one('ValidatingAdmissionPolicy', 'warpshare-own-node')['spec']['variables']
              if one['name'] == 'about'][0]
-    assert 'result.driver == "gpu.example.com" && result.pool == variables.node' in about
+    assert 'result.driver == "gpu.example.com" && result.pool in [variables.node + "/gpu.example.com", variables.node]' in about
     without = chart.render(program).one('ValidatingAdmissionPolicy', 'warpshare-own-node')
     assert 'resource.k8s.io' not in json.dumps(without)
 

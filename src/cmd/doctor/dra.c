@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cmd/doctor/ask.h"
+#include "dra/release.h"
 #include "dra/slices.h"
 #include "dra/sockets.h"
 #include "io/reach.h"
@@ -118,6 +119,26 @@ static void check_slices(struct doctor *doctor, struct api_visit *visit, const c
         json_decref(answer.object);
 }
 
+/* The scheduler does not say its release; that of the API server is the same, or one that is newer for a while. */
+static void check_release(struct doctor *doctor, struct api_visit *visit)
+{
+        const struct config_dra *dra = &doctor->config->dra;
+        struct doctor_answer answer;
+        const char *version;
+
+        if (dra->whole + dra->mps + dra->time_slicing == 1)
+                return;
+        doctor_ask(visit, "/version", NULL, &answer);
+        version = object_text(answer.object, "gitVersion", NULL);
+        if (answer.status == 200 && dra_release_forgets_shares(version))
+                doctor_report(doctor, DOCTOR_NOTE,
+                        "each GPU and MIG device is offered in one form only: claims for the other forms stay pending",
+                        "update to Kubernetes " DRA_RELEASE_GOOD " or newer; or choose the form with dra.oneForm",
+                        "the scheduler of Kubernetes %s forgets shares, and would give the whole GPU out beside them",
+                        version ? version : "of an unknown release");
+        json_decref(answer.object);
+}
+
 static void check_api(struct doctor *doctor, struct api_visit *visit)
 {
         struct doctor_answer answer;
@@ -125,9 +146,10 @@ static void check_api(struct doctor *doctor, struct api_visit *visit)
 
         doctor_ask(visit, "/apis/resource.k8s.io", NULL, &answer);
         version = find_version(answer.object);
-        if (version)
+        if (version) {
                 check_slices(doctor, visit, version);
-        else if (answer.status == 200 || answer.status == 404)
+                check_release(doctor, visit);
+        } else if (answer.status == 200 || answer.status == 404)
                 doctor_report(doctor, DOCTOR_WRONG, no_offer,
                         "Kubernetes 1.34 and newer serve it; before, the feature gate DynamicResourceAllocation and "
                         "--runtime-config have to",

@@ -14,11 +14,12 @@
 #include "cmd/demo/simulator.h"
 #include "cmd/plan/view.h"
 #include "dra/options.h"
+#include "dra/release.h"
 #include "nodeconfig/record.h"
 
 #define MAX_GPUS 64U
 
-enum { MODEL, GPUS, DRIVER, SCENARIO, REPLICAS, OUTPUT };
+enum { MODEL, GPUS, DRIVER, SCENARIO, KUBERNETES, REPLICAS, OUTPUT };
 
 static const struct option own[] = {
         [MODEL] = {.flag = "model",
@@ -44,6 +45,12 @@ static const struct option own[] = {
                 .fallback = "",
                 .argument = "PATH",
                 .help = "plan for the simulated node of this file: several models, MIG devices (docs/simulator.md)"},
+        [KUBERNETES] = {.flag = "kubernetes",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "VERSION",
+                .help = "with --dra: plan for a cluster of this release, as 'kubectl version' prints it, since the schedulers "
+                        "of some cannot keep several forms of a GPU apart (docs/dra.md); without it, for one that can"},
         [REPLICAS] = {.flag = "replicas",
                 .type = OPTION_STRING,
                 .fallback = "1,2,half,all",
@@ -243,8 +250,10 @@ static int command_show(struct option_set *set, const char *const *values, struc
         view->plan = plan;
         mps_wanted_of(&view->daemons, arena, plan);
         if (config->dra.enabled) {
-                const struct dra_options options = dra_options_from(config, inventory, NULL, 0, arena);
+                struct dra_options options = dra_options_from(config, inventory, NULL, 0, arena);
 
+                if (is_set(values, KUBERNETES) && dra_release_forgets_shares(values[KUBERNETES]))
+                        options.forgetful = values[KUBERNETES];
                 view->dra = dra_layout_build(arena, inventory, &options);
         }
         plan_command_print(view, values[OUTPUT]);

@@ -46,8 +46,8 @@ static void use(struct allocations *allocations)
         struct error err;
 
         allocations_set_unit_health(allocations, "B", false);
-        if (allocations_make(allocations, ids, ARRAY_SIZE(ids), (struct allocations_moment){1, 1}, "g", &allocation,
-                    &err) == 0 &&
+        if (allocations_make(allocations, ids, ARRAY_SIZE(ids), (struct allocations_moment){1, 1}, "g",
+                    ALLOCATIONS_BEFORE_KUBELET, &allocation, &err) == 0 &&
                 strcmp(allocation->unit, "A") != 0)
                 abort();
         allocations_sync(allocations, &held, 1, INT64_MAX, on_released, NULL);

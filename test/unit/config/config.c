@@ -465,6 +465,7 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                 "    \"memoryReserve\": \"auto\",\n"
                 "    \"daemonScope\": \"gpu\",\n"
                 "    \"fallback\": \"whole\",\n"
+                "    \"oneForm\": \"shared\",\n"
                 "    \"shares\": 4,\n"
                 "    \"unenforced\": \"refuse\",\n"
                 "    \"unhealthy\": \"NoSchedule\"\n"
@@ -578,6 +579,7 @@ static void test_the_printed_config_is_a_config_again(void **state UNUSED)
                 "  defaults: {memory: 4Gi, threadPercentage: 20, clients: 2}\n"
                 "  memoryReserve: 1Gi\n"
                 "  fallback: shares\n"
+                "  oneForm: whole\n"
                 "  shares: 7\n"
                 "  unenforced: condition\n";
         const char *const texts[] = {"", MPS("      rename: gpu.small\n    provisioning: weighted\n"),

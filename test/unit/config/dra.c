@@ -21,6 +21,7 @@ static void test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said(void **
                 assert_false(dra->has_memory_reserve);
                 assert_int_equal(dra->daemon_scope, DAEMON_SCOPE_GPU);
                 assert_int_equal(dra->fallback, DRA_FALLBACK_WHOLE);
+                assert_int_equal(dra->one_form, DRA_ONE_FORM_SHARED);
                 assert_int_equal(dra->shares, 4);
                 assert_int_equal(dra->unenforced, DRA_UNENFORCED_REFUSE);
                 assert_int_equal(dra->unhealthy, DRA_UNHEALTHY_NO_SCHEDULE);
@@ -44,6 +45,7 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
                                    "  defaults: {memory: 4Gi, threadPercentage: 20, clients: 2}\n"
                                    "  memoryReserve: 512\n"
                                    "  fallback: shares\n"
+                                   "  oneForm: whole\n"
                                    "  shares: 7\n"
                                    "  unenforced: condition\n"
                                    "  unhealthy: NoExecute\n";
@@ -66,6 +68,7 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
         assert_true(dra->has_memory_reserve);
         assert_int_equal(dra->memory_reserve_mib, 512);
         assert_int_equal(dra->fallback, DRA_FALLBACK_SHARES);
+        assert_int_equal(dra->one_form, DRA_ONE_FORM_WHOLE);
         assert_int_equal(dra->shares, 7);
         assert_int_equal(dra->unenforced, DRA_UNENFORCED_CONDITION);
         assert_int_equal(dra->unhealthy, DRA_UNHEALTHY_NO_EXECUTE);
@@ -127,6 +130,8 @@ static void test_what_cannot_be_is_named_with_the_way_out(void **state UNUSED)
                         "config 'FILE' line 3: dra.defaults.memory: 0, at least 1 MiB, or auto"},
                 {"dra: {slots: 0}\n", "config 'FILE' line 1: dra.slots: 0, must be from 1 to 50000"},
                 {"dra: {shares: 61}\n", "config 'FILE' line 1: dra.shares: 61, must be from 1 to 60"},
+                {"dra: {oneForm: both}\n",
+                        "config 'FILE' line 1: dra.oneForm: 'both' is not a known value, use shared or whole"},
                 {"dra: {fallback: none}\n",
                         "config 'FILE' line 1: dra.fallback: 'none' is not a known value, use whole or shares"},
                 {"dra: {daemonScope: node}\n",

@@ -224,6 +224,20 @@ static void read_claim(struct dra_preparing *preparing, const struct dra_service
         asked_for(node);
 }
 
+static void abandon(struct dra_preparing *preparing, void *data)
+{
+        struct fake_node *node = data;
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE, "abandoned");
+        for (size_t i = 0; i < node->n_asked; i++)
+                if (node->asked[i].kind == FAKE_READ && node->asked[i].preparing == preparing) {
+                        fake_refuse(node, i, &err);
+                        return;
+                }
+        fail_msg("what is not being read was abandoned");
+}
+
 static void make_allocation(
         struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted, void *data)
 {
@@ -301,8 +315,8 @@ void fake_start(struct fake_node *node, const char *boot_id)
                 .record = node->record,
                 .driver = FAKE_DRIVER,
                 .pool = POOL,
-                .node = {read_claim, make_allocation, release, write_cdi, remove_cdi, show_prepared, show_unprepared,
-                        node},
+                .node = {read_claim, abandon, make_allocation, release, write_cdi, remove_cdi, show_prepared,
+                        show_unprepared, node},
         });
         dra_prepare_set_rules(node->prepare,
                 &(struct dra_wanted_rules){.layout = &layout,

@@ -282,6 +282,74 @@ static void test_without_a_feature_it_is_whole_units_or_static_shares_and_never_
         }
 }
 
+static void test_for_a_scheduler_that_forgets_shares_each_unit_has_one_form_and_no_counters(void **state UNUSED)
+{
+        static const struct {
+                bool whole, mps, time_slicing;
+                enum dra_one_form one_form;
+                const char *names;
+        } table[] = {
+                {true, true, true, DRA_ONE_FORM_SHARED, "gpu-0-shared gpu-1-shared gpu-2-shared gpu-3-shared"},
+                {true, false, true, DRA_ONE_FORM_SHARED,
+                        "gpu-0-timeslice gpu-1-timeslice gpu-2-timeslice gpu-3-timeslice"},
+                {true, true, true, DRA_ONE_FORM_WHOLE, "gpu-3 gpu-2 gpu-1 gpu-0"},
+                {false, true, true, DRA_ONE_FORM_WHOLE, "gpu-0-shared gpu-1-shared gpu-2-shared gpu-3-shared"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
+
+                fixture.options.forgetful = "v1.36.1";
+                fixture.options.whole = table[i].whole;
+                fixture.options.mps = table[i].mps;
+                fixture.options.time_slicing = table[i].time_slicing;
+                fixture.options.one_form = table[i].one_form;
+                assert_string_equal(names_of(&fixture), table[i].names);
+                assert_int_equal(fixture.layout->n_counter_sets, 0);
+                assert_false(fixture.layout->is_safe);
+                assert_non_null(strstr(fixture.layout->one_form, "the scheduler of Kubernetes v1.36.1 forgets shares"));
+                assert_non_null(strstr(fixture.layout->notes[0], fixture.layout->one_form));
+        }
+}
+
+static void test_a_unit_that_claims_have_keeps_its_form_where_it_has_one_form(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
+        const struct gpu *gpus = fixture.inventory->gpus;
+        const struct dra_held held[] = {
+                {gpus[0].uuid, "gpu-0-shared"}, {gpus[1].uuid, "gpu-1-timeslice"}, {gpus[2].uuid, "gpu-2"}};
+
+        fixture.options.forgetful = "v1.36.1";
+        fixture.options.held = held;
+        fixture.options.n_held = ARRAY_SIZE(held);
+        assert_string_equal(names_of(&fixture), "gpu-0-shared gpu-3-shared gpu-1-timeslice gpu-2");
+        fixture.options.one_form = DRA_ONE_FORM_WHOLE;
+        assert_string_equal(names_of(&fixture), "gpu-0-shared gpu-1-timeslice gpu-3 gpu-2");
+        fixture.options.forgetful = NULL;
+        assert_string_equal(
+                names_of(&fixture), "gpu-0-shared gpu-1-shared gpu-2-shared gpu-3-shared gpu-3 gpu-2 gpu-1 gpu-0");
+}
+
+static void test_a_unit_that_cannot_be_shared_is_whole_where_it_has_one_form(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
+
+        fixture.options.forgetful = "v1.36.1";
+        fixture.inventory->gpus[2].memory = 300 << 20;
+        assert_string_equal(names_of(&fixture), "gpu-0-shared gpu-1-shared gpu-3-shared gpu-2");
+}
+
+static void test_where_one_form_is_asked_for_a_scheduler_may_forget(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
+
+        fixture.options.forgetful = "v1.36.1";
+        fixture.options.whole = false;
+        assert_string_equal(names_of(&fixture), "gpu-0-shared gpu-1-shared gpu-2-shared gpu-3-shared");
+        assert_null(fixture.layout->one_form);
+        assert_int_equal(fixture.layout->n_notes, 0);
+}
+
 static void test_a_feature_that_nothing_needs_may_be_off(void **state UNUSED)
 {
         _cleanup_(fixture_done) struct fixture fixture = fixture_of("v100x4");
@@ -536,6 +604,10 @@ int main(void)
                 cmocka_unit_test(test_only_gpus_of_dra_are_offered),
                 cmocka_unit_test(test_what_is_withdrawn_is_not_offered),
                 cmocka_unit_test(test_without_a_feature_it_is_whole_units_or_static_shares_and_never_both),
+                cmocka_unit_test(test_for_a_scheduler_that_forgets_shares_each_unit_has_one_form_and_no_counters),
+                cmocka_unit_test(test_a_unit_that_claims_have_keeps_its_form_where_it_has_one_form),
+                cmocka_unit_test(test_a_unit_that_cannot_be_shared_is_whole_where_it_has_one_form),
+                cmocka_unit_test(test_where_one_form_is_asked_for_a_scheduler_may_forget),
                 cmocka_unit_test(test_a_feature_that_nothing_needs_may_be_off),
                 cmocka_unit_test(test_more_shares_than_a_unit_holds_make_it_whole),
                 cmocka_unit_test(test_gpus_that_hold_no_limits_are_not_shared_by_mps),

@@ -43,6 +43,7 @@ static void test_the_layout_gets_what_the_configuration_says(void **state UNUSED
                                               .has_memory_reserve = true,
                                               .memory_reserve_mib = 512,
                                               .fallback = DRA_FALLBACK_SHARES,
+                                              .one_form = DRA_ONE_FORM_WHOLE,
                                               .shares = 7}};
         struct arena arena = ARENA_INIT;
         const struct dra_options options = dra_options_from(&config, &inventory, NULL, 0, &arena);
@@ -55,6 +56,7 @@ static void test_the_layout_gets_what_the_configuration_says(void **state UNUSED
         assert_true(options.has_memory_reserve);
         assert_int_equal(options.memory_reserve_mib, 512);
         assert_int_equal(options.fallback, DRA_FALLBACK_SHARES);
+        assert_int_equal(options.one_form, DRA_ONE_FORM_WHOLE);
         assert_int_equal(options.shares, 7);
         assert_true(options.features.consumable_capacity && options.features.partitionable_devices &&
                     options.features.device_taints);

@@ -24,6 +24,8 @@ static const struct dra_device devices[N_DEVICES] = {
 static const struct dra_claim_result results[N_DEVICES] = {
         [SHARED] = {.request = "share"}, [WHOLE] = {.request = "whole"}, [OF_MIG] = {.request = "mig"}};
 
+static bool is_multi_user; /* the node's daemons are */
+
 struct said {
         bool is_of_class;
         const char *request; /* NULL: for all */
@@ -37,7 +39,8 @@ struct said {
 static int apply(struct dra_wanted wanted[N_DEVICES], const struct said *configs, size_t count, const char *driver,
         struct error *err)
 {
-        const struct dra_wanted_rules rules = {.driver = driver, .unenforced = DRA_UNENFORCED_REFUSE};
+        const struct dra_wanted_rules rules = {
+                .driver = driver, .unenforced = DRA_UNENFORCED_REFUSE, .is_multi_user = is_multi_user};
         struct dra_claim_config read[4];
         struct dra_claim claim = {.results = results, .n_results = N_DEVICES, .configs = read, .n_configs = count};
         json_t *all[4];
@@ -166,8 +169,14 @@ static void test_what_makes_no_sense_or_cannot_be_honoured_is_refused_with_what_
                 {{false, "share", MPS("{'defaultActiveThreadPercentage': 101}")}, ERROR_INVALID,
                         "GpuConfig: sharing: mpsConfig: defaultActiveThreadPercentage: must be a number of 1 to 100"},
                 {{false, "share", MPS("{'multiUser': true}")}, ERROR_UNSUPPORTED,
-                        "GpuConfig: sharing: mpsConfig: multiUser: can only be false: how the MPS daemon of a GPU runs is not a "
-                        "claim's to say"},
+                        "GpuConfig: sharing: mpsConfig: multiUser: MPS daemons serve several users at the same time from driver "
+                        "580 on, and this node's is older"},
+                {{false, "share", MPS("{'multiUser': 1}")}, ERROR_INVALID,
+                        "GpuConfig: sharing: mpsConfig: multiUser: must be true or false"},
+                {{false, NULL, "{" GPU ", 'sharing': {'strategy': null}}"}, ERROR_INVALID,
+                        "GpuConfig: sharing: strategy: missing; known are TimeSlicing, MPS"},
+                {{false, NULL, "{" GPU ", 'unknown': null}"}, ERROR_INVALID,
+                        "GpuConfig: unknown field 'unknown'; known are apiVersion, kind, sharing"},
                 {{false, "share", MPS("{'defaultPinnedDeviceMemoryLimit': '1Ki'}")}, ERROR_INVALID,
                         "GpuConfig: sharing: mpsConfig: defaultPinnedDeviceMemoryLimit: '1Ki' is not a quantity of at least "
                         "1Mi"},
@@ -239,9 +248,52 @@ static void test_a_share_without_enforced_limits_is_given_out_only_where_that_is
                 "condition)");
 }
 
+static void test_a_null_of_nvidias_configuration_means_that_the_field_is_absent(void **state UNUSED)
+{
+        static const struct said configs[] = {
+                {false, "whole", "{" GPU ", 'sharing': null}"},
+                {false, "whole", "{" GPU ", 'sharing': {'strategy': 'TimeSlicing', 'mpsConfig': null}}"},
+                {false, "whole", "{" GPU ", 'sharing': {'strategy': 'TimeSlicing', 'timeSlicingConfig': null}}"},
+                {false, "whole",
+                        "{" GPU ", 'sharing': {'strategy': 'TimeSlicing', 'timeSlicingConfig': {'interval': null}}}"},
+                {false, "share",
+                        "{" GPU ", 'sharing': {'strategy': 'MPS', 'mpsConfig': null, 'timeSlicingConfig': null}}"},
+                {false, "share",
+                        MPS("{'defaultActiveThreadPercentage': null, 'defaultPinnedDeviceMemoryLimit': null, "
+                            "'defaultPerDevicePinnedMemoryLimit': null, 'multiUser': null}")},
+                {false, "mig", "{" MIG ", 'sharing': {'strategy': 'TimeSlicing', 'mpsConfig': null}}"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(configs); i++) {
+                struct dra_wanted wanted[N_DEVICES];
+                struct error err;
+
+                print_message("# %s\n", configs[i].text);
+                assert_ok(apply(wanted, &configs[i], 1, "gpu.nvidia.com", &err), &err);
+                assert_int_equal(wanted[SHARED].memory_bytes, 1024 * MIB);
+                assert_int_equal(wanted[SHARED].thread_percentage, 30);
+        }
+}
+
+static void test_several_users_may_be_asked_for_where_daemons_serve_them(void **state UNUSED)
+{
+        static const struct said config = {
+                false, "share", MPS("{'multiUser': true, 'defaultActiveThreadPercentage': 10}")};
+        struct dra_wanted wanted[N_DEVICES];
+        struct error err;
+
+        is_multi_user = true;
+        assert_ok(apply(wanted, &config, 1, "gpu.nvidia.com", &err), &err);
+        assert_int_equal(wanted[SHARED].thread_percentage, 10);
+        is_multi_user = false;
+        assert_int_equal(apply(wanted, &config, 1, "gpu.nvidia.com", &err), -1);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_null_of_nvidias_configuration_means_that_the_field_is_absent),
+                cmocka_unit_test(test_several_users_may_be_asked_for_where_daemons_serve_them),
                 cmocka_unit_test(test_what_is_said_counts_by_request_class_before_claim_and_later_over_earlier),
                 cmocka_unit_test(test_what_makes_no_sense_or_cannot_be_honoured_is_refused_with_what_is_known),
                 cmocka_unit_test(test_a_strategy_that_the_device_does_not_have_is_refused_with_the_way_out),

@@ -1,5 +1,5 @@
 /*
- * Any sequence of calls, late answers, failures, kills and reboots over a few claims. What kubelet believes to be
+ * Any sequence of calls, of calls that kubelet gives up, late answers, failures, kills and reboots over a few claims. What kubelet believes to be
  * prepared is allocated and has its CDI file at any time; and when all is quiet, ledger, CDI files and record are
  * exactly that, and what the next agent's ledger is told is what is on record.
  *
@@ -125,6 +125,15 @@ static void answer_one(struct model *model)
         fake_refuse(node, i, &err);
 }
 
+/* Kubelet's stream has ended: what is not begun to be made fails, the rest goes on. */
+static void give_up(struct model *model, size_t i)
+{
+        const struct dra_service_backend backend = dra_prepare_backend(model->node.prepare);
+        const struct dra_service_claim claim = fake_claim(i);
+
+        backend.abandon(&claim, backend.data);
+}
+
 static void lose_cdi_file(struct model *model, size_t i)
 {
         char path[256];
@@ -137,7 +146,7 @@ static void lose_cdi_file(struct model *model, size_t i)
 
 static void act(struct model *model)
 {
-        unsigned int what = draw(model, 20);
+        unsigned int what = draw(model, 22);
         size_t i = draw(model, N_CLAIMS);
 
         model->node.fails_writes = draw(model, 8) == 0;
@@ -150,6 +159,8 @@ static void act(struct model *model)
                 lose_cdi_file(model, i);
         else if (what < 11 && !model->slots[i].is_called)
                 call(model, i, draw(model, 5) > 1);
+        else if (what < 13 && model->node.prepare)
+                give_up(model, i);
         else if (model->node.n_asked > 0)
                 answer_one(model);
         if (!model->node.prepare)

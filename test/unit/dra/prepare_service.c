@@ -82,7 +82,7 @@ static void on_ended(struct rpc_call *call UNUSED, enum rpc_status status, const
         reply->status = status;
 }
 
-static void ask(struct rig *rig, const char *method, size_t i, struct reply *reply)
+static struct rpc_call *ask(struct rig *rig, const char *method, size_t i, struct reply *reply)
 {
         const struct rpc_handlers handlers = {strstr(method, "NodeUnprepare") ? on_unprepared : on_prepared, on_ended};
         const struct dra_service_claim asked = fake_claim(i);
@@ -105,6 +105,7 @@ static void ask(struct rig *rig, const char *method, size_t i, struct reply *rep
         message = protobuf_pack(&request.base);
         rpc_client_call(rig->socket.client, &call, method, message, PATIENCE_MS, &handlers, reply);
         rpc_message_unref(message);
+        return call;
 }
 
 static bool has_ended(void *data)
@@ -170,6 +171,31 @@ static void test_kubelet_asks_twice_and_takes_it_back_meanwhile(void **state UNU
         rig_done(&rig);
 }
 
+static void test_a_prepare_that_nobody_waits_for_ends_where_it_has_made_nothing_yet(void **state UNUSED)
+{
+        struct reply reply, next;
+        struct rpc_call *call;
+        struct rig rig;
+
+        rig_init(&rig);
+        call = ask(&rig, V1 "NodePrepareResources", 0, &reply);
+        await_questions(&rig, 1, 1);
+        rpc_call_cancel(call);
+        await_questions(&rig, 0, 0);
+        assert_int_equal(dra_service_works(rig.socket.service), 0);
+        call = ask(&rig, V1 "NodePrepareResources", 0, &reply);
+        await_questions(&rig, 1, 1);
+        fake_answer(&rig.node, 0);
+        rpc_call_cancel(call);
+        await_questions(&rig, 0, 1);
+        assert_int_equal(rig.node.asked[0].kind, FAKE_ALLOCATE);
+        ask(&rig, V1 "NodePrepareResources", 0, &next);
+        await_questions(&rig, 1, 1);
+        fake_answer(&rig.node, 0);
+        await_reply(&rig, &next, DEVICE);
+        rig_done(&rig);
+}
+
 static void test_what_is_refused_is_kubelet_s_error(void **state UNUSED)
 {
         struct reply reply;
@@ -187,6 +213,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kubelet_asks_twice_and_takes_it_back_meanwhile),
+                cmocka_unit_test(test_a_prepare_that_nobody_waits_for_ends_where_it_has_made_nothing_yet),
                 cmocka_unit_test(test_what_is_refused_is_kubelet_s_error),
         };
 

@@ -74,6 +74,7 @@ static int set_up(void **state)
                 .client = f->api.client,
                 .node = NODE,
                 .driver = DRA_DRIVER,
+                .pool = NODE "/" DRA_DRIVER,
                 .done = on_done,
                 .data = f});
         uv_timer_init(&f->loop, &f->meddler);

@@ -32,6 +32,7 @@ struct rig {
         size_t n_works;
         struct lock *other; /* on_idle() tries it; NULL: it does not */
         unsigned int n_idle;
+        char abandoned[64]; /* UID of the last one */
 };
 
 struct reply {
@@ -62,6 +63,13 @@ static void unprepare(struct dra_work *work, const struct dra_service_claim *cla
         begin_work(data, "unprepare", work, claim);
 }
 
+static void abandon(const struct dra_service_claim *claim, void *data)
+{
+        struct rig *rig = data;
+
+        snprintf(rig->abandoned, sizeof(rig->abandoned), "%s", claim->uid);
+}
+
 static void on_idle(void *data)
 {
         struct rig *rig = data;
@@ -79,7 +87,7 @@ static void rig_init(struct rig *rig, uint64_t timeout_ms, bool has_lock)
         strcpy(rig->folder, "/tmp/dra-service-XXXXXX");
         assert_non_null(mkdtemp(rig->folder));
         dra_socket_open(&rig->socket, rig->folder,
-                (struct dra_service_options){.backend = {prepare, unprepare, on_idle, rig},
+                (struct dra_service_options){.backend = {prepare, unprepare, abandon, on_idle, rig},
                         .lock_directory = has_lock ? rig->folder : NULL,
                         .timeout_ms = timeout_ms,
                         .resend_ms = 20});
@@ -330,6 +338,27 @@ static void test_work_without_a_waiting_request_does_not_begin(void **state UNUS
         rig_done(&rig);
 }
 
+static void test_a_prepare_is_abandoned_when_its_last_stream_has_ended(void **state UNUSED)
+{
+        struct rig rig;
+        struct reply replies[2];
+        struct rpc_call *calls[2];
+
+        rig_init(&rig, 0, false);
+        for (size_t i = 0; i < 2; i++) {
+                calls[i] = ask(&rig, V1 "NodePrepareResources", "a", &replies[i]);
+                await_requests(&rig, i + 1);
+        }
+        rpc_call_cancel(calls[0]);
+        await_requests(&rig, 1);
+        assert_string_equal(rig.abandoned, "");
+        rpc_call_cancel(calls[1]);
+        await_requests(&rig, 0);
+        assert_string_equal(rig.abandoned, "a");
+        succeed(rig.works[0]);
+        rig_done(&rig);
+}
+
 static void test_a_result_that_comes_after_the_service_is_closed_is_dropped(void **state UNUSED)
 {
         struct rig rig;
@@ -481,6 +510,7 @@ int main(void)
                 cmocka_unit_test(test_two_requests_for_one_claim_share_the_work_and_its_opposite_waits),
                 cmocka_unit_test(test_a_late_claim_gets_an_error_and_the_next_request_gets_its_result),
                 cmocka_unit_test(test_work_without_a_waiting_request_does_not_begin),
+                cmocka_unit_test(test_a_prepare_is_abandoned_when_its_last_stream_has_ended),
                 cmocka_unit_test(test_a_result_that_comes_after_the_service_is_closed_is_dropped),
                 cmocka_unit_test(test_what_is_held_is_neither_begun_nor_answered),
                 cmocka_unit_test(test_work_waits_for_the_lock_of_the_other_instance_and_gives_it_back),

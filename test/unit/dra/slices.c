@@ -48,7 +48,8 @@ static void test_a_spec_is_the_same_by_what_it_says(void **state UNUSED)
 /* The spec of a probe, from which |key| of its device, or of its capacity, is dropped. */
 static struct dra_features features_without(enum dra_api api, const char *key)
 {
-        const struct dra_slices_options options = {.driver = DRA_DRIVER, .node = "n1", .api = api};
+        const struct dra_slices_options options = {
+                .driver = DRA_DRIVER, .node = "n1", .pool = "n1/" DRA_DRIVER, .api = api};
         struct dra_features features = {true, true, true};
         json_t *probe = dra_slices_probe(&options);
         json_t *spec = json_object_get(probe, "spec");
@@ -95,7 +96,7 @@ static void test_a_field_that_was_dropped_is_a_feature_that_is_off(void **state 
 
 static const char *first_name(const char *driver, const char *node, char name[256])
 {
-        const struct dra_slices_options options = {.driver = driver, .node = node};
+        const struct dra_slices_options options = {.driver = driver, .node = node, .pool = node};
         json_t *probe = dra_slices_probe(&options);
 
         snprintf(name, 256, "%s", json_string_value(json_object_get(probe, "name")));
@@ -119,11 +120,32 @@ static void test_names_of_slices_are_those_of_one_node_and_driver_only(void **st
         assert_null(strstr(a, ".-"));
 }
 
+static void test_a_pool_has_the_name_of_its_node_and_driver_where_that_is_not_too_long(void **state UNUSED)
+{
+        _free_ char *pool = dra_pool_name("gpu.warpshare.dev", "n1");
+        char node[254];
+
+        assert_string_equal(pool, "n1/gpu.warpshare.dev");
+        memset(node, 'n', sizeof(node) - 1);
+        for (size_t length = 233; length <= 253; length++) {
+                _free_ char *long_pool = NULL;
+
+                node[length] = '\0';
+                long_pool = dra_pool_name("gpu.warpshare.dev", node);
+                assert_in_range(strlen(long_pool), 1, DRA_POOL_MAX);
+                assert_int_equal(strlen(long_pool), length <= 235 ? length + 18 : length);
+                node[length] = 'n';
+        }
+}
+
 /* What devices have alike is made once: of two models with MIG, and their MIG devices that are there. */
 static void test_a_device_says_the_same_alone_as_among_others(void **state UNUSED)
 {
-        const struct dra_slices_options options = {
-                .driver = DRA_DRIVER, .node = "n1", .counters_apart = true, .has_taints = true};
+        const struct dra_slices_options options = {.driver = DRA_DRIVER,
+                .node = "n1",
+                .pool = "n1/" DRA_DRIVER,
+                .counters_apart = true,
+                .has_taints = true};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _free_ char *path = xasprintf("%s/%s", getenv("WARPSHARE_SCENARIOS"), "rtx-pro-mig.yaml");
         _cleanup_(inventory_freep) struct inventory *inventory = simulated_inventory(path);
@@ -168,6 +190,7 @@ int main(void)
                 cmocka_unit_test(test_a_spec_is_the_same_by_what_it_says),
                 cmocka_unit_test(test_a_field_that_was_dropped_is_a_feature_that_is_off),
                 cmocka_unit_test(test_names_of_slices_are_those_of_one_node_and_driver_only),
+                cmocka_unit_test(test_a_pool_has_the_name_of_its_node_and_driver_where_that_is_not_too_long),
                 cmocka_unit_test(test_a_device_says_the_same_alone_as_among_others),
         };
 

@@ -230,6 +230,32 @@ static void test_a_claim_that_does_not_fit_beside_the_others_is_refused(void **s
         assert_string_equal(claims(), "u1 held, u5 held");
 }
 
+static bool is_u1(const char *uid, void *data UNUSED)
+{
+        return strcmp(uid, "u1") == 0;
+}
+
+static void test_whether_a_claim_fits_can_be_asked_without_claims_that_are_over(void **state UNUSED)
+{
+        struct ledger_claim_device device = whole("c3");
+        const struct ledger_claim asked = {.uid = "u3", .name = "team/new", .devices = &device, .n_devices = 1};
+        struct error err;
+
+        hold("u1", share("c1", 20 * 1024, 600));
+        assert_int_equal(ledger_claim_fits(rig.ledger, &asked, NULL, NULL, &err), -1);
+        assert_int_equal(err.kind, ERROR_EXHAUSTED);
+        assert_string_equal(err.text,
+                "GPU-1: claim team/claim has a share of it; a claim has a unit alone, or all share it in the same way");
+        assert_ok(ledger_claim_fits(rig.ledger, &asked, is_u1, NULL, &err), &err);
+        hold("u2", share("c2", 1024, 100));
+        assert_int_equal(ledger_claim_fits(rig.ledger, &asked, is_u1, NULL, &err), -1);
+        device = share("c3", 4 * 1024, 100);
+        assert_int_equal(ledger_claim_fits(rig.ledger, &asked, NULL, NULL, &err), -1);
+        assert_non_null(strstr(err.text, "its claims would have 25600 MiB of"));
+        assert_ok(ledger_claim_fits(rig.ledger, &asked, is_u1, NULL, &err), &err);
+        assert_string_equal(claims(), "u1 held, u2 held");
+}
+
 static void test_no_daemon_is_started_on_a_whole_unit_for_a_claim_that_was_refused(void **state UNUSED)
 {
         struct outcome outcome;
@@ -483,6 +509,7 @@ int main(void)
                 RIG_TEST_WITH(test_a_whole_unit_needs_no_supervisor_where_there_is_none, RIG_CLAIMS),
                 RIG_TEST_WITH(test_the_supervisor_hears_which_claims_have_shares, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_does_not_fit_beside_the_others_is_refused, RIG_CLAIMS),
+                RIG_TEST_WITH(test_whether_a_claim_fits_can_be_asked_without_claims_that_are_over, RIG_CLAIMS),
                 RIG_TEST_WITH(test_no_daemon_is_started_on_a_whole_unit_for_a_claim_that_was_refused, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_was_refused_takes_nothing_from_others, RIG_CLAIMS),
                 RIG_TEST_WITH(test_a_claim_that_failed_holds_its_part_until_it_is_given_back, RIG_CLAIMS),

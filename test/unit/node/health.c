@@ -214,6 +214,17 @@ static void test_a_gpu_that_is_not_in_the_plan_does_not_count(void **state UNUSE
         assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 
+static void test_units_that_belong_to_dra_count_as_those_of_the_device_plugin(void **state UNUSED)
+{
+        const struct plan claims_only = {.claimable = &resources[0]};
+
+        begin();
+        node_health_set_plan(health, &claims_only);
+        assert_verdict(NODE_READY, "Ready", "2 units are healthy, 0 resources are advertised");
+        set_unit("GPU-1", false, "fell");
+        assert_verdict(NODE_READY, "SomeUnhealthy", "1 of 2 units are unhealthy; GPU 1 (GPU-1): fell");
+}
+
 static void test_a_refused_change_leaves_the_node_ready_and_says_so(void **state UNUSED)
 {
         begin();
@@ -221,6 +232,18 @@ static void test_a_refused_change_leaves_the_node_ready_and_says_so(void **state
         assert_verdict(
                 NODE_READY, "ChangeRefused", "the previous plan stays in force: replicas: 0, must be at least 1");
         node_health_set_refused(health, NULL);
+        assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
+}
+
+static void test_an_offer_that_is_reduced_leaves_the_node_ready_and_says_so(void **state UNUSED)
+{
+        begin();
+        node_health_set_reduced(health, "one form each");
+        assert_verdict(NODE_READY, "OfferReduced", "one form each");
+        node_health_set_refused(health, "no");
+        assert_verdict(NODE_READY, "ChangeRefused", "the previous plan stays in force: no");
+        node_health_set_refused(health, NULL);
+        node_health_set_reduced(health, NULL);
         assert_verdict(NODE_READY, "Ready", "4 units are healthy, 2 resources are advertised");
 }
 
@@ -241,7 +264,9 @@ int main(void)
                 TEST(test_a_node_whose_plan_has_no_unit_is_not_ready),
                 TEST(test_a_node_is_ready_as_long_as_one_unit_is_healthy),
                 TEST(test_a_gpu_that_is_not_in_the_plan_does_not_count),
+                TEST(test_units_that_belong_to_dra_count_as_those_of_the_device_plugin),
                 TEST(test_a_refused_change_leaves_the_node_ready_and_says_so),
+                TEST(test_an_offer_that_is_reduced_leaves_the_node_ready_and_says_so),
         };
 
         return cmocka_run_group_tests_name("node_health", tests, NULL, NULL);

@@ -55,7 +55,7 @@ static void fixture_replan(struct fixture *fixture, const char *units, unsigned 
 }
 
 /* Ids separated by blanks. The allocations are called g1, g2, … */
-static int try(struct fixture *fixture, const char *ids, const struct allocation **ret)
+static int make(struct fixture *fixture, const char *ids, enum allocations_try which, const struct allocation **ret)
 {
         const char **devices;
         size_t n_devices = rig_split(fixture->rig, ids, &devices);
@@ -63,10 +63,20 @@ static int try(struct fixture *fixture, const char *ids, const struct allocation
 
         snprintf(id, sizeof(id), "g%u", fixture->n_asked + 1);
         if (allocations_make(fixture->allocations, devices, n_devices,
-                    (struct allocations_moment){fixture->now, fixture->now}, id, ret, &fixture->err) < 0)
+                    (struct allocations_moment){fixture->now, fixture->now}, id, which, ret, &fixture->err) < 0)
                 return -1;
         fixture->n_asked++;
         return 0;
+}
+
+static int try(struct fixture *fixture, const char *ids, const struct allocation **ret)
+{
+        return make(fixture, ids, ALLOCATIONS_BEFORE_KUBELET, ret);
+}
+
+static int try_again(struct fixture *fixture, const char *ids, const struct allocation **ret)
+{
+        return make(fixture, ids, ALLOCATIONS_AFTER_KUBELET, ret);
 }
 
 /* The unit that it is bound to. */
@@ -286,14 +296,29 @@ static void test_where_the_ledger_have_no_room_kubelet_is_to_be_asked(void **sta
                 "the largest has 3: ask for fewer");
         assert_fails(try(&fixture, "B::2 C::1 C::2", &allocation), &fixture.err, ERROR_EXHAUSTED,
                 "with this request 8 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
-        assert_fails(try(&fixture, "B::2 C::1 C::2", &allocation), &fixture.err, ERROR_EXHAUSTED,
+        assert_fails(try_again(&fixture, "B::2 C::1 C::2", &allocation), &fixture.err, ERROR_EXHAUSTED,
                 "no unit of resource 'nvidia.com/gpu' has 3 free replicas: the most is 2; 0 of 3 units are not healthy");
         assert_fails(try(&fixture, "B::2 C::1", &allocation), &fixture.err, ERROR_EXHAUSTED,
                 "with this request 7 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
-        assert_string_equal(ask(&fixture, "B::2 C::1"), "B");
-        /* That was for one request. */
+        assert_ok(try_again(&fixture, "B::2 C::1", &allocation), &fixture.err);
+        assert_string_equal(allocation->unit, "B");
         assert_fails(try(&fixture, "C::2", &allocation), &fixture.err, ERROR_EXHAUSTED,
                 "with this request 8 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
+}
+
+static void test_two_requests_in_the_same_state_get_the_same_answer(void **state UNUSED)
+{
+        _cleanup_(fixture_done) struct fixture fixture;
+        const struct allocation *allocation;
+
+        fixture_init(&fixture, "A*3 B*3 C*3", 3);
+        ask(&fixture, "A::0 A::1");
+        ask(&fixture, "B::0 B::1");
+        ask(&fixture, "C::0");
+        for (int i = 0; i < 3; i++)
+                assert_fails(try(&fixture, "C::1", &allocation), &fixture.err, ERROR_EXHAUSTED,
+                        "with this request 6 replicas of resource 'nvidia.com/gpu' would be in use, and 5 are advertised");
+        assert_ok(try_again(&fixture, "C::1", &allocation), &fixture.err);
 }
 
 /* ---- ids that another allocation has ---- */
@@ -400,9 +425,9 @@ static void test_a_time_of_day_that_was_set_back_keeps_no_allocation_in_the_ledg
         const struct allocation *allocation;
 
         fixture_init(&fixture, "A*4 B*4", 2);
-        assert_ok(
-                allocations_make(fixture.allocations, ids, 1,
-                        (struct allocations_moment){.clock = 100, .date = 2000000000}, "g1", &allocation, &fixture.err),
+        assert_ok(allocations_make(fixture.allocations, ids, 1,
+                          (struct allocations_moment){.clock = 100, .date = 2000000000}, "g1",
+                          ALLOCATIONS_BEFORE_KUBELET, &allocation, &fixture.err),
                 &fixture.err);
         sync_at(&fixture, "", 100, "");
         sync_at(&fixture, "", 101, "g1");
@@ -805,6 +830,7 @@ int main(void)
                 cmocka_unit_test(test_allocations_without_an_end_do_not_pile_up),
                 cmocka_unit_test(test_without_a_guarantee_each_id_counts_for_its_own_unit),
                 cmocka_unit_test(test_requests_that_can_never_be_met_are_refused_for_good),
+                cmocka_unit_test(test_two_requests_in_the_same_state_get_the_same_answer),
                 cmocka_unit_test(test_where_the_ledger_have_no_room_kubelet_is_to_be_asked),
                 cmocka_unit_test(test_an_app_container_takes_over_from_its_init_container_on_the_same_unit),
                 cmocka_unit_test(test_a_container_that_is_asked_for_again_keeps_its_unit),

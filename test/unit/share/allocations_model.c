@@ -353,7 +353,8 @@ static void hear_lists(struct world *world)
 
 /* ---- admission ---- */
 
-static int ask(struct world *world, const struct container *container, const struct allocation **ret)
+static int ask(struct world *world, const struct container *container, enum allocations_try which,
+        const struct allocation **ret)
 {
         const char *ids[MAX_REPLICAS];
         char id[16];
@@ -362,7 +363,7 @@ static int ask(struct world *world, const struct container *container, const str
                 ids[i] = world->resource->devices[container->devices[i]].id;
         snprintf(id, sizeof(id), "g%x", ++world->n_granted);
         return allocations_make(world->allocations, ids, container->n_devices,
-                (struct allocations_moment){world->now, world->now}, id, ret, &world->err);
+                (struct allocations_moment){world->now, world->now}, id, which, ret, &world->err);
 }
 
 static size_t count_scheduled(const struct world *world)
@@ -407,13 +408,13 @@ static bool is_granted(struct world *world, struct container *container, bool is
 {
         uint32_t unit = 0;
         const struct allocation *allocation = NULL;
-        bool is_over = ask(world, container, &allocation) == 0;
+        bool is_over = ask(world, container, ALLOCATIONS_BEFORE_KUBELET, &allocation) == 0;
 
         if (!is_over) {
                 check(world, world->err.kind == ERROR_EXHAUSTED);
                 world->n_retried++;
                 sync_now(world, INT64_MAX);
-                is_over = ask(world, container, &allocation) == 0;
+                is_over = ask(world, container, ALLOCATIONS_AFTER_KUBELET, &allocation) == 0;
         }
         if (!is_over) {
                 if (is_promised)

@@ -57,6 +57,7 @@ static void start_publisher(struct fixture *f)
                 .client = f->api.client,
                 .node = NODE,
                 .driver = DRA_DRIVER,
+                .pool = NODE "/" DRA_DRIVER,
                 .retry_ms = 50,
                 .done = on_published,
                 .data = f});
