@@ -650,13 +650,14 @@ def test_servers_and_namespaces_limit_their_clients(sim):
     assert [row.split(',')[:4] for row in rows] == [['gpu_0', str(os.geteuid()), inside.value('server'), 'Ready']]
     assert sim.do('namespace', 'list', '--format=csv') == \
         'name,server,server-status,pinned-memory-limit,active-thread-percentage,client-priority,pipe-directory\n' \
-        'pod_1,gpu_0,Ready,2G,25,-,%s\n' % (sim.pipe / 'gpu_0/pod_1')
+        'pod_1,gpu_0,Ready,2G,25.00,-,%s\n' % (sim.pipe / 'gpu_0/pod_1')
     assert sim.do('namespace', 'get', 'pod_1', 'gpu_0', 'pinned-memory-limit') == '2G\n'
     assert sim.do('namespace', 'get', 'default', 'gpu_0', 'pinned-memory-limit') == '8192M\n'
     assert sim.do('client', 'get', str(inside.pid), 'server') == 'gpu_0\n'
     assert sim.control('client', 'get', '1', 'server').returncode == 1
     rows = [row.split(',', 4)[:4] for row in sim.do('client', 'list', '--all', '--format=csv,noheader').splitlines()]
-    assert sorted(rows) == sorted([[str(inside.pid), 'gpu_0', '0', 'pod_1'], [str(beside.pid), 'gpu_0', '0', 'default']])
+    assert sorted(rows) == sorted([[str(inside.pid), 'gpu_0', GPU[0], 'gpu_0/pod_1 (0)'],
+                                    [str(beside.pid), 'gpu_0', GPU[0], 'gpu_0/default (0)']]), 'as 615.71.09 says it'
     assert sim.control('namespace', 'delete', 'pod_1', '--server=gpu_0').returncode == 1, 'it has a client'
     sim.do('client', 'terminate', str(inside.pid))
     assert inside.ends() == 4
