@@ -25,9 +25,17 @@ void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsig
         strbuf_printf(text, "sm_partition add %s %u", gpu_uuid, chunks);
 }
 
+/* Of "<uuid>/<rest>" the rest. */
+static const char *behind_uuid(const char *gpu_uuid, const char *id)
+{
+        const size_t length = strlen(gpu_uuid);
+
+        return text_starts_with(id, gpu_uuid) && id[length] == '/' ? id + length + 1 : id;
+}
+
 void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id)
 {
-        strbuf_printf(text, "sm_partition rm %s %s", gpu_uuid, id);
+        strbuf_printf(text, "sm_partition rm %s %s", gpu_uuid, behind_uuid(gpu_uuid, id));
 }
 
 /* ---- parsing ---- */
@@ -229,6 +237,46 @@ int dialogue_read_partition(const char *answer, struct arena *arena, const char 
                 }
         }
         return dialogue_fail("SM partition", answer, err);
+}
+
+/* The word at |*at|, or NULL; |*at| moves behind it. */
+static const char *next_word(struct arena *arena, const char **at)
+{
+        const char *start = *at + strspn(*at, " \t\r");
+        const size_t length = strcspn(start, " \t\r");
+
+        *at = start + length;
+        return length ? arena_strndup(arena, start, length) : NULL;
+}
+
+void dialogue_read_partitions(const char *answer, struct arena *arena, struct dialogue_partition **ret, size_t *ret_n,
+        struct dialogue_unread *unread)
+{
+        struct dialogue_partition *partitions = ARENA_ARRAY(arena, struct dialogue_partition, count_lines(answer));
+        const char *at = answer;
+        const char *line;
+        size_t count = 0;
+
+        while (next_line(arena, &at, &line)) {
+                const char *rest = line;
+                const char *gpu = next_word(arena, &rest);
+                const char *id = next_word(arena, &rest);
+
+                if (!gpu || strcmp(gpu, "GPU") == 0 || strcmp(gpu, "chunks") == 0) /* the two lines of the head */
+                        continue;
+                if (!id || !text_starts_with(gpu, "GPU-"))
+                        dialogue_note_unread(unread, arena, line);
+                else if (strcmp(id, "-") != 0)
+                        partitions[count++] = (struct dialogue_partition){.gpu = gpu, .id = id};
+        }
+        *ret = partitions;
+        *ret_n = count;
+}
+
+bool dialogue_is_partition(const struct dialogue_partition *listed, const char *gpu_uuid, const char *id)
+{
+        return text_starts_with(gpu_uuid, listed->gpu) &&
+               strcmp(behind_uuid(gpu_uuid, listed->id), behind_uuid(gpu_uuid, id)) == 0;
 }
 
 bool dialogue_is_unknown_command(const char *answer)

@@ -25,7 +25,10 @@ void dialogue_put_percentage(struct strbuf *text, unsigned int permille);
 void dialogue_put_default_limit(struct strbuf *text, const char *device, uint64_t mib);
 /* "sm_partition add <uuid> <chunks>", for daemons of r590 and newer that were started with -S. */
 void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsigned int chunks);
-/* "sm_partition rm <uuid> <id>" */
+/*
+ * "sm_partition rm <uuid> <rest>": of an id "<uuid>/<rest>" only what stands behind the UUID (recorded, 590); <rest> may
+ * contain '/'.
+ */
 void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id);
 
 /* ---- answers ---- */
@@ -66,6 +69,18 @@ void dialogue_read_device_clients(const char *answer, struct arena *arena, struc
  * "CUDA_MPS_SM_PARTITION=<id>" of v3.
  */
 int dialogue_read_partition(const char *answer, struct arena *arena, const char **ret, struct error *err) MUST_USE;
+
+/*
+ * lspart: the SM partitions, without the rows of the GPUs themselves. |gpu| may be the beginning of a UUID, and |id| be
+ * without "<uuid>/" in front; dialogue_is_partition() compares them with an id of dialogue_read_partition().
+ */
+struct dialogue_partition {
+        const char *gpu;
+        const char *id;
+};
+void dialogue_read_partitions(const char *answer, struct arena *arena, struct dialogue_partition **ret, size_t *ret_n,
+        struct dialogue_unread *unread);
+bool dialogue_is_partition(const struct dialogue_partition *listed, const char *gpu_uuid, const char *id);
 
 /* True if a program that does not know the command answers like this. */
 bool dialogue_is_unknown_command(const char *answer);

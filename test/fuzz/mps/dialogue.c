@@ -37,6 +37,7 @@ static void read_values(const char *answer, struct arena *arena)
 
 static void read_lists(const char *answer, struct arena *arena)
 {
+        struct dialogue_partition *partitions;
         struct dialogue_device *devices;
         struct dialogue_unread unread = {0};
         size_t count;
@@ -49,6 +50,9 @@ static void read_lists(const char *answer, struct arena *arena)
         for (size_t i = 0; i < count; i++)
                 for (size_t j = 0; j < devices[i].n_clients; j++)
                         need(devices[i].clients[j] >= 0);
+        dialogue_read_partitions(answer, arena, &partitions, &count, &unread);
+        for (size_t i = 0; i < count; i++)
+                need(*partitions[i].id && !strpbrk(partitions[i].id, " \n\t"));
 }
 
 static void read_v3(const char *answer, struct arena *arena)

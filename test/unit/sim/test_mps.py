@@ -598,20 +598,27 @@ def test_with_static_partitions_every_client_names_its_own(sim):
     sim.scenario(version=590)
     sim.start('-S')
     one = sim.ask('sm_partition add %s 7' % GPU[0])
-    assert one.startswith(GPU[0] + '/')
-    two = sim.ask('sm_partition add GPU-0000000 20')
-    assert sim.ask('sm_partition add %s 1' % GPU[0]) == 'Failed to fulfill the requested SM partition of 1 chunks'
+    assert re.fullmatch('Partition %s/\\S+ created' % GPU[0], one)
+    one = one.split()[1]
+    two = sim.ask('sm_partition add GPU-0000000 20').split()[1]
+    assert sim.ask('sm_partition add %s 1' % GPU[0]) == \
+        'Failed to fulfill the requested SM partition of 1 chunks, error CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION'
     refused = sim.client()
     assert refused.ends() == 3 and refused.said('error 915 CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION')
     assert sim.client(CUDA_MPS_SM_PARTITION='GPU-x/y').ends() == 3
     first = sim.client(CUDA_MPS_SM_PARTITION=one, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE='10')
     assert first.value('sms') == '28', 'seven chunks of four; percentages do not count'
     assert sim.client(CUDA_MPS_SM_PARTITION=two).value('sms') == '80'
-    rows = [line.split() for line in sim.ask('lspart').splitlines()[1:]]
-    assert [(row[1], row[-1]) for row in rows] == [('-', '-'), (one, 'Yes'), (two, 'Yes')]
-    assert sim.ask('sm_partition rm %s %s' % (GPU[0], one)) == 'Partition %s is in use' % one
+    short = [partition.split('/', 1)[1] for partition in (one, two)]
+    head, units, *rows = [line.split() for line in sim.ask('lspart').splitlines()]
+    assert (head, units) == ('GPU Partition free used free used clients'.split(), 'chunks chunks SM SM'.split())
+    assert [(row[0], row[1], row[-1]) for row in rows] == \
+        [(GPU[0][:12], '-', '-'), (GPU[0][:12], short[0], 'Yes'), (GPU[0][:12], short[1], 'Yes')]
+    assert sim.ask('sm_partition rm %s %s' % (GPU[0], one)) == 'Partition %s not found' % one, 'the whole is refused'
+    assert sim.ask('sm_partition rm %s %s' % (GPU[0], short[0])) == \
+        'Partition %s in use. Terminate all clients before removing.', 'with the %s, as recorded'
     first.leave()
-    wait(lambda: sim.ask('sm_partition rm %s %s' % (GPU[0], one)) == '', 'it is removed')
+    wait(lambda: sim.ask('sm_partition rm %s %s' % (GPU[0], short[0])) == '', 'it is removed')
     assert sim.ask('sm_partition add %s 7' % GPU[0]) != one
 
 

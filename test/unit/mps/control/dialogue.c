@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/text.h"
 #include "mps/control/dialogue.h"
 
 /* ---- commands ---- */
@@ -35,7 +36,7 @@ static void put_partition(struct strbuf *text)
 
 static void put_no_partition(struct strbuf *text)
 {
-        dialogue_put_partition_remove(text, "GPU-1", "GPU-1/Kp8A");
+        dialogue_put_partition_remove(text, "GPU-1", "GPU-1/D/79e/Kp8A");
 }
 
 static void test_commands_are_spelled_as_the_manual_has_them(void **state UNUSED)
@@ -43,7 +44,7 @@ static void test_commands_are_spelled_as_the_manual_has_them(void **state UNUSED
         said(put_limit, "set_default_device_pinned_mem_limit 0 1630M");
         said(put_no_limit, "set_default_device_pinned_mem_limit 3 0M");
         said(put_partition, "sm_partition add GPU-1 4");
-        said(put_no_partition, "sm_partition rm GPU-1 GPU-1/Kp8A");
+        said(put_no_partition, "sm_partition rm GPU-1 D/79e/Kp8A");
 }
 
 static void test_a_percentage_has_one_decimal_both_ways(void **state UNUSED)
@@ -234,6 +235,86 @@ static void test_a_partition_is_found_in_each_spelling(void **state UNUSED)
         }
 }
 
+/* ---- what daemons of 590 to 595 said: test/fixtures/recorded/mps/590-595-sm-partitions.txt ---- */
+
+#define UUID "GPU-74d43ed3-1111-2222-3333-444444444444"
+
+/* The |number|th quoted text behind |label| in its line, with a UUID for "<uuid>"; fails if there is none. */
+static const char *quoted(struct arena *arena, const char *label, unsigned int number)
+{
+        _free_ char *path = xasprintf("%s/mps/590-595-sm-partitions.txt", getenv("WARPSHARE_RECORDED"));
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const char *start, *place, *said;
+        struct error err;
+
+        assert_ok(file_read(path, 65536, &text, &err), &err);
+        start = strstr(text.data, label);
+        assert_non_null(start);
+        for (unsigned int i = 0; i < 2 * number - 1; i++) {
+                start = strchr(start, '"');
+                assert_non_null(start);
+                start++;
+        }
+        said = arena_strndup(arena, start, strcspn(start, "\""));
+        place = strstr(said, "GPU-<uuid>");
+        if (!place)
+                return said;
+        return arena_printf(arena, "%.*s" UUID "%s", (int)(place - said), said, place + strlen("GPU-<uuid>"));
+}
+
+static void test_a_recorded_partition_with_slashes_is_found_and_removed_as_recorded(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _cleanup_(strbuf_done) struct strbuf command = STRBUF_INIT;
+        const char *id = NULL;
+        struct error err;
+
+        assert_ok(dialogue_read_partition(quoted(&arena, "#   add: ", 1), &arena, &id, &err), &err);
+        assert_string_equal(id, UUID "/D/79e/DgwYMDAAAAAAAAAAAAAAAAAAAAAAAA");
+        dialogue_put_partition_remove(&command, UUID, id);
+        assert_string_equal(command.data, quoted(&arena, "#   rm: ", 1));
+}
+
+static void test_recorded_refusals_are_no_partition(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *id = NULL;
+        struct error err;
+
+        assert_int_equal(dialogue_read_partition(quoted(&arena, "#   add refused: ", 1), &arena, &id, &err), -1);
+        assert_non_null(strstr(err.text, "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"));
+        assert_int_equal(dialogue_read_partition(quoted(&arena, "#   rm of one in use", 1), &arena, &id, &err), -1);
+}
+
+static void test_the_recorded_head_of_lspart_is_no_partition(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *head =
+                arena_printf(&arena, "%s\n%s\n", quoted(&arena, "#   lspart: ", 1), quoted(&arena, "#   lspart: ", 2));
+        const char *id = UUID "/D/79e/AAA=";
+        struct dialogue_unread unread = {0};
+        struct dialogue_partition *listed;
+        size_t count = 9;
+
+        dialogue_read_partitions(head, &arena, &listed, &count, &unread);
+        assert_int_equal(count, 0);
+        assert_int_equal(unread.count, 0);
+        dialogue_read_partitions(
+                arena_printf(&arena,
+                        "%sGPU-74d43ed3  -  8  7  76  56  -\nGPU-74d43ed3  D/79e/AAA=  -  7  -  56  Yes\n"
+                        "GPU-84d43ed3  D/79e/BBB=  -  7  -  56  -\nno row\nGPU-1\n",
+                        head),
+                &arena, &listed, &count, &unread);
+        assert_int_equal(count, 2);
+        assert_int_equal(unread.count, 2);
+        assert_string_equal(unread.first, "no row");
+        assert_true(dialogue_is_partition(&listed[0], UUID, id));
+        assert_false(dialogue_is_partition(&listed[1], UUID, UUID "/D/79e/BBB=")); /* of another GPU */
+        assert_false(dialogue_is_partition(&listed[0], UUID, UUID "/AAA="));
+        listed[0].id = id; /* a program may show the whole */
+        assert_true(dialogue_is_partition(&listed[0], UUID, id));
+}
+
 /* It becomes a variable of a container. */
 static void test_a_partition_that_is_none_is_shown(void **state UNUSED)
 {
@@ -334,6 +415,9 @@ int main(void)
                 cmocka_unit_test(test_the_clients_of_each_device_are_told_apart),
                 cmocka_unit_test(test_clients_below_a_line_that_may_be_another_device_are_of_none),
                 cmocka_unit_test(test_a_partition_is_found_in_each_spelling),
+                cmocka_unit_test(test_a_recorded_partition_with_slashes_is_found_and_removed_as_recorded),
+                cmocka_unit_test(test_recorded_refusals_are_no_partition),
+                cmocka_unit_test(test_the_recorded_head_of_lspart_is_no_partition),
                 cmocka_unit_test(test_a_partition_that_is_none_is_shown),
                 cmocka_unit_test(test_refusals_are_recognised_by_their_beginning),
                 cmocka_unit_test(test_a_driver_version_says_what_to_expect),
