@@ -592,6 +592,22 @@ def test_nothing_outlives_its_lifetime(sim):
     wait(lambda: not list(sim.ours()), 'all have gone')
 
 
+def test_an_entry_for_a_gpu_that_a_client_does_not_see_lifts_every_limit_of_memory_as_recorded(sim):
+    text = (pathlib.Path(__file__).parents[2] / 'fixtures/recorded/mps/615-v3.txt').read_text()
+    entries = re.search(r'for a GPU that the process does not see \("(\S+)" with one GPU\): no limit at all', text).group(1)
+    sim.scenario(version=615)
+    sim.start('-p', '3')
+    sim.do('server', 'create', 'gpu_0', '--allowed-devices=' + GPU[0], '--pinned-memory-limit', '0=8G')
+    sim.do('namespace', 'create', 'pod_1', '--server', 'gpu_0', '--active-thread-percentage=25', '--pinned-memory-limit=0=2G')
+
+    def limits(**variables):
+        client = sim.client(CUDA_MPS_PIPE_DIRECTORY=str(sim.pipe / 'gpu_0/pod_1'), CUDA_VISIBLE_DEVICES=GPU[0], **variables)
+        return client.value('percentage'), client.value('limit')
+    assert limits() == ('25.0', '2048')
+    assert limits(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=entries) == ('25.0', '0'), 'threads stay limited'
+    assert limits(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT='1G') == ('25.0', '1024'), 'one limit for every GPU'
+
+
 # ---- static partitions, r590 ----
 
 def test_with_static_partitions_every_client_names_its_own(sim):
