@@ -158,9 +158,9 @@ static uint64_t granted_memory(void)
 
         if (gpu.server.limit_mib && !gpu.scenario.ignores_limits)
                 return MIN(gpu.server.limit_mib * MIB, whole);
-        if (!gpu.mps || gpu.scenario.ignores_limits || !text || !strchr(text, '='))
+        if (!gpu.mps || gpu.scenario.ignores_limits || !text)
                 return whole;
-        limit = strtoull(strchr(text, '=') + 1, &end, 10) * MIB * (*end == 'G' ? 1024 : 1);
+        limit = strtoull(strchr(text, '=') ? strchr(text, '=') + 1 : text, &end, 10) * MIB * (*end == 'G' ? 1024 : 1);
         return MIN(limit, whole);
 }
 

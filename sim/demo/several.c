@@ -48,8 +48,7 @@ static void show_container(const struct demo *demo, const struct container *cont
 
 static void check_container(struct demo *demo, const struct container *container)
 {
-        _free_ char *memory = xasprintf(
-                "0=%uM,1=%uM", DEMO_USABLE_MIB * HALF / DEMO_REPLICAS, DEMO_USABLE_MIB * HALF / DEMO_REPLICAS);
+        _free_ char *memory = xasprintf("%uM", DEMO_USABLE_MIB * HALF / DEMO_REPLICAS); /* of each of its GPUs */
         bool sees_its_own = true;
 
         for (unsigned int i = 0; i < DEMO_GPUS; i++) {

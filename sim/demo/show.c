@@ -218,7 +218,7 @@ static struct demo_limits limits_of(const struct demo_pod *pod)
         struct demo_limits limits = {
                 strtod(container_variable(&pod->container, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), NULL)};
 
-        if (sscanf(memory, "0=%uM", &limits.memory_mib) != 1)
+        if (sscanf(memory, "0=%uM", &limits.memory_mib) != 1 && sscanf(memory, "%uM", &limits.memory_mib) != 1)
                 limits.memory_mib = 0;
         return limits;
 }

@@ -312,25 +312,27 @@ static void sm_partition_add(struct request *request)
                 chunks > 0 ? partition_add(request->daemon, request->words[2], (unsigned int)chunks) : NULL;
 
         if (!partition)
-                strbuf_printf(request->out, "Failed to fulfill the requested SM partition of %d chunks\n", chunks);
-        else if (request->daemon->scenario.version >= 610)
-                strbuf_printf(request->out, "Partition %s created\n", partition->id);
+                strbuf_printf(request->out,
+                        "Failed to fulfill the requested SM partition of %d chunks, error "
+                        "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION\n",
+                        chunks);
         else
-                strbuf_printf(request->out, "%s\n", partition->id);
+                strbuf_printf(request->out, "Partition %s created\n", partition->id);
 }
 
-/* The id is the one that sm_partition add printed, or its part behind the UUID. */
+/*
+ * The id is what stands behind the UUID in what sm_partition add printed; nobody has recorded that a whole one is taken.
+ * NVIDIA's program does not fill in the "%s".
+ */
 static void sm_partition_remove(struct request *request)
 {
         _free_ char *whole = xasprintf("%s/%s", request->words[2], request->words[3]);
-        struct partition *partition = partition_find(request->daemon, request->words[3]);
+        struct partition *partition = partition_find(request->daemon, whole);
 
-        if (!partition)
-                partition = partition_find(request->daemon, whole);
         if (!partition)
                 strbuf_printf(request->out, "Partition %s not found\n", request->words[3]);
         else if (!partition_remove(partition))
-                strbuf_printf(request->out, "Partition %s is in use\n", request->words[3]);
+                strbuf_puts(request->out, "Partition %s in use. Terminate all clients before removing.\n");
 }
 
 static void sm_partition(struct request *request)
@@ -345,29 +347,34 @@ static void sm_partition(struct request *request)
                 strbuf_puts(request->out, "Usage: sm_partition add UUID CHUNKS | rm UUID ID\n");
 }
 
-/* Lists each GPU with what is free, then its partitions. */
+#define PARTITION_ROW "%-15s%-55s%-9s%-9s%-9s%-9s%s\n"
+#define PARTITION_NUMBERS "%-15.12s%-55s%-9u%-9u%-9u%-9u%s\n"
+#define PARTITION_USED "%-15.12s%-55s%-9s%-9u%-9s%-9u%s\n"
+
+/* Lists each GPU, by the beginning of its UUID, with what is free, then its partitions: as recorded from 590 on. */
 static void lspart(struct request *request)
 {
         struct daemon *daemon = request->daemon;
         unsigned int visible[MPS_SIM_GPUS];
         int count = mps_scenario_visible(&daemon->scenario, getenv("CUDA_VISIBLE_DEVICES"), visible);
 
-        strbuf_printf(request->out, "%-45s%-55s%-14s%-14s%-10s%-10s%s\n", "GPU", "Partition", "Free chunks",
-                "Used chunks", "Free SMs", "Used SMs", "Clients");
+        strbuf_printf(request->out, PARTITION_ROW, "GPU", "Partition", "free", "used", "free", "used", "clients");
+        strbuf_printf(request->out, PARTITION_ROW, "", "", "chunks", "chunks", "SM", "SM", "");
         for (int i = 0; i < count; i++) {
                 const struct mps_gpu *gpu = &daemon->scenario.gpus[visible[i]];
                 unsigned int left = partition_free_chunks(daemon, gpu);
-                unsigned int sms = partition_chunk_sms(gpu);
+                unsigned int used = partition_chunks(gpu) - left;
+                unsigned int used_sms = used * partition_chunk_sms(gpu);
 
-                strbuf_printf(request->out, "%-45s%-55s%-14u%-14u%-10u%-10u%s\n", gpu->uuid, "-", left,
-                        gpu->sms / sms - left, left * sms, (gpu->sms / sms - left) * sms, "-");
+                strbuf_printf(request->out, PARTITION_NUMBERS, gpu->uuid, "-", left, used, gpu->sms - used_sms,
+                        used_sms, "-");
                 LIST_FOR_EACH(link, &daemon->partitions) {
                         const struct partition *partition = container_of(link, struct partition, link);
 
                         if (strcmp(partition->uuid, gpu->uuid) == 0)
-                                strbuf_printf(request->out, "%-45s%-55s%-14s%-14u%-10s%-10u%s\n", gpu->uuid,
-                                        partition->id, "-", partition->chunks, "-", partition->sms,
-                                        partition->n_clients ? "Yes" : "No");
+                                strbuf_printf(request->out, PARTITION_USED, gpu->uuid,
+                                        partition->id + strlen(gpu->uuid) + 1, "-", partition->chunks, "-",
+                                        partition->sms, partition->n_clients ? "Yes" : "-");
                 }
         }
 }

@@ -367,7 +367,7 @@ static bool space_set(const struct v3_request *request)
 static const char *memory_of(const struct space *space)
 {
         if (!space->memory[0])
-                return "-";
+                return "unlimited";
         return text_starts_with(space->memory, "0=") && !strchr(space->memory, ',') ? space->memory + 2 : space->memory;
 }
 
@@ -376,7 +376,7 @@ static bool put_field(const struct v3_request *request, double percentage, const
         const char *field = request->more[1];
 
         if (strcmp(field, "active-thread-percentage") == 0)
-                strbuf_printf(request->out, "%.0f\n", percentage > 0 ? percentage : 100);
+                strbuf_printf(request->out, "%.2f\n", percentage > 0 ? percentage : 100);
         else if (strcmp(field, "pinned-memory-limit") == 0)
                 strbuf_printf(request->out, "%s\n", memory);
         else
@@ -398,7 +398,7 @@ static bool space_get(const struct v3_request *request)
         if (strcmp(request->name, "default") != 0)
                 return fail(request, "Namespace %s not found", request->name);
         snprintf(memory, sizeof(memory), "%lluM", (unsigned long long)blueprint->limits.memory_mib[0]);
-        return put_field(request, blueprint->limits.percentage, blueprint->limits.memory_mib[0] ? memory : "-");
+        return put_field(request, blueprint->limits.percentage, blueprint->limits.memory_mib[0] ? memory : "unlimited");
 }
 
 static bool space_list(const struct v3_request *request)
@@ -415,7 +415,7 @@ static bool space_list(const struct v3_request *request)
 
                 LIST_FOR_EACH(link, &blueprint->spaces) {
                         const struct space *space = container_of(link, struct space, link);
-                        _free_ char *percentage = xasprintf("%.0f", space->percentage);
+                        _free_ char *percentage = xasprintf("%.2f", space->percentage);
                         _free_ char *pipe =
                                 xasprintf("%s/%s/%s", request->daemon->pipe_directory, blueprint->name, space->name);
                         const char *cells[] = {space->name, blueprint->name, state, memory_of(space),
@@ -452,10 +452,29 @@ static const char *namespace_of_client(const struct daemon *daemon, const char *
         return admission && admission->space[0] ? admission->space : "default";
 }
 
+/* As 615.71.09 says it everywhere: "srv/default (0)". What the number means is not known. */
+static char *full_namespace(const struct daemon *daemon, const struct instance *instance, const char *pid)
+{
+        return xasprintf("%s/%s (0)", instance->name, namespace_of_client(daemon, pid));
+}
+
+/* The UUID of the server's device: the only one, or the first that the daemon sees. */
+static const char *device_of(const struct daemon *daemon, const struct instance *instance)
+{
+        const struct blueprint *blueprint = blueprint_find(daemon, instance->name);
+        unsigned int visible[MPS_SIM_GPUS];
+        int count = mps_scenario_visible(&daemon->scenario, getenv("CUDA_VISIBLE_DEVICES"), visible);
+
+        if (blueprint && text_starts_with(blueprint->devices, "GPU-") && !strchr(blueprint->devices, ','))
+                return blueprint->devices;
+        return count > 0 ? daemon->scenario.gpus[visible[0]].uuid : "-";
+}
+
 static void put_client(const struct v3_request *request, const struct instance *instance, const char *pid)
 {
         _free_ char *command = command_of(pid);
-        const char *cells[] = {pid, instance->name, "0", namespace_of_client(request->daemon, pid), command};
+        _free_ char *space = full_namespace(request->daemon, instance, pid);
+        const char *cells[] = {pid, instance->name, device_of(request->daemon, instance), space, command};
 
         put_row(request, cells, ARRAY_SIZE(cells));
 }
@@ -497,6 +516,13 @@ static struct instance *server_of(const struct v3_request *request, const char *
         return NULL;
 }
 
+static void put_namespace_of_client(const struct v3_request *request, const struct instance *instance)
+{
+        _free_ char *space = full_namespace(request->daemon, instance, request->name);
+
+        strbuf_printf(request->out, "%s\n", space);
+}
+
 static bool client_get(const struct v3_request *request)
 {
         const struct instance *instance = server_of(request, request->name);
@@ -506,7 +532,7 @@ static bool client_get(const struct v3_request *request)
         if (strcmp(request->more[0], "server") == 0)
                 strbuf_printf(request->out, "%s\n", instance->name);
         else if (strcmp(request->more[0], "maws-ns") == 0)
-                strbuf_printf(request->out, "%s\n", namespace_of_client(request->daemon, request->name));
+                put_namespace_of_client(request, instance);
         else
                 return fail(request, "Unknown field: %s", request->more[0]);
         return true;

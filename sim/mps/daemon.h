@@ -181,6 +181,7 @@ bool partition_remove(struct partition *partition);
 struct partition *partition_find(const struct daemon *daemon, const char *id);
 void partition_left(struct daemon *daemon, pid_t pid);
 unsigned int partition_chunk_sms(const struct mps_gpu *gpu);
+unsigned int partition_chunks(const struct mps_gpu *gpu);
 unsigned int partition_free_chunks(const struct daemon *daemon, const struct mps_gpu *gpu);
 
 /* ---- interface 3 ---- */

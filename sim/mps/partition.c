@@ -15,6 +15,11 @@ unsigned int partition_chunk_sms(const struct mps_gpu *gpu)
         return gpu->compute_major >= 9 ? 8 : 4;
 }
 
+unsigned int partition_chunks(const struct mps_gpu *gpu)
+{
+        return gpu->sms / partition_chunk_sms(gpu);
+}
+
 unsigned int partition_free_chunks(const struct daemon *daemon, const struct mps_gpu *gpu)
 {
         unsigned int used = 0;
@@ -25,7 +30,7 @@ unsigned int partition_free_chunks(const struct daemon *daemon, const struct mps
                 if (strcmp(partition->uuid, gpu->uuid) == 0)
                         used += partition->chunks;
         }
-        return gpu->sms / partition_chunk_sms(gpu) - used;
+        return partition_chunks(gpu) - used;
 }
 
 /* Finds a GPU by its UUID, or by the beginning of one that only one visible GPU has. */
@@ -58,7 +63,7 @@ struct partition *partition_add(struct daemon *daemon, const char *uuid, unsigne
         partition->chunks = chunks;
         partition->sms = chunks * partition_chunk_sms(gpu);
         snprintf(partition->uuid, sizeof(partition->uuid), "%s", gpu->uuid);
-        snprintf(partition->id, sizeof(partition->id), "%s/%04uAAA=", gpu->uuid, ++daemon->n_made);
+        snprintf(partition->id, sizeof(partition->id), "%s/D/%04uAAA=", gpu->uuid, ++daemon->n_made);
         list_append(&daemon->partitions, &partition->link);
         return partition;
 }

@@ -139,6 +139,51 @@ static void set_percentage(const struct server *server, struct client *client, c
                 client->percentage = MIN(client->percentage, asked);
 }
 
+/* Whether |device|, an ordinal or a UUID, is a GPU that the client sees. */
+static bool is_visible(const struct server *server, const struct client *client, const char *device)
+{
+        uint64_t ordinal;
+
+        if (text_to_uint(device, UINT32_MAX, &ordinal))
+                return ordinal < (uint64_t)__builtin_popcount(client->gpus);
+        for (unsigned int i = 0; i < server->n_gpus; i++)
+                if (client->gpus & (1U << i) && strcmp(server_gpu(server, i)->uuid, device) == 0)
+                        return true;
+        return false;
+}
+
+/*
+ * With one entry for a GPU that the client does not see it has no limit of memory at all, not even that of its server or
+ * its namespace; threads stay limited. Recorded on 615.71.09.
+ */
+static bool lifts_limits(const struct server *server, const struct client *client, const char *list)
+{
+        _free_ char *items = xstrdup(list);
+        char *rest = NULL;
+
+        for (char *item = strtok_r(items, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+                char *equals = strchr(item, '=');
+
+                if (!equals)
+                        continue;
+                *equals = '\0';
+                if (!is_visible(server, client, item))
+                        return true;
+        }
+        return false;
+}
+
+/* A value without a device is one for each; nobody has recorded that. */
+static uint64_t asked_memory(const struct server *server, const struct client *client, const char *list, unsigned int i)
+{
+        const int ordinal = __builtin_popcount(client->gpus & ((1U << i) - 1));
+
+        if (!(client->gpus & (1U << i)))
+                return 0;
+        return strchr(list, '=') ? limits_from_list(list, ordinal, server_gpu(server, i)->uuid)
+                                 : limits_read_memory(list);
+}
+
 static void set_limits(const struct server *server, struct client *client, const char *hello)
 {
         char asked[1024];
@@ -150,7 +195,8 @@ static void set_limits(const struct server *server, struct client *client, const
                 const char *uuid = server_gpu(server, i)->uuid;
                 uint64_t limit = lower(server->limits.memory_mib[i], limits_from_list(of_namespace, (int)i, uuid));
 
-                client->limit_mib[i] = lower(limit, limits_from_list(asked, (int)i, uuid));
+                client->limit_mib[i] =
+                        lifts_limits(server, client, asked) ? 0 : lower(limit, asked_memory(server, client, asked, i));
         }
 }
 

@@ -86,3 +86,8 @@ bool mps_value_memory(const char *text, int ordinal, const char *uuid, uint64_t 
         }
         return true;
 }
+
+bool mps_value_memory_of_each(const char *text, uint64_t *ret_mib)
+{
+        return read_size(text, strlen(text), ret_mib);
+}

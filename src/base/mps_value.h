@@ -3,7 +3,7 @@
  *
  *         CUDA_MPS_ACTIVE_THREAD_PERCENTAGE   "35", "33.3"
  *         CUDA_MPS_PINNED_DEVICE_MEM_LIMIT    "0=11411M", "0=8G,1=512MB", "GPU-…=8G"; a number without a unit is
- *                                             megabytes
+ *                                             megabytes. "8G" for every GPU: inferred, docs/hardware-notes.md
  *
  * It is in base because both the code that grants shares and the code that measures them need it, and neither may
  * include the other.
@@ -22,3 +22,6 @@ bool mps_value_threads(const char *text, unsigned int *ret_permille);
  * |text| is no such list.
  */
 bool mps_value_memory(const char *text, int ordinal, const char *uuid, uint64_t *ret_mib);
+
+/* The one limit of every GPU, "8G". False: |text| is no such value. */
+bool mps_value_memory_of_each(const char *text, uint64_t *ret_mib);

@@ -61,7 +61,8 @@ static int read_memory(
         const char *mib = get(env, data, "WARPSHARE_MEMORY_LIMIT_MIB");
         uint64_t value = 0;
 
-        if (list && !mps_value_memory(list, ordinal, uuid, &granted->memory_mib))
+        if (list && !mps_value_memory(list, ordinal, uuid, &granted->memory_mib) &&
+                !mps_value_memory_of_each(list, &granted->memory_mib))
                 return granted_fail("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", list, "a list like 0=1630M", err);
         if (mib && !text_to_uint(mib, MIB_MAX, &value))
                 return granted_fail("WARPSHARE_MEMORY_LIMIT_MIB", mib, "a number of MiB", err);

@@ -2,7 +2,7 @@
  * What a container was promised, as its environment has it, and whether what was measured keeps that. Pure.
  *
  *         CUDA_MPS_ACTIVE_THREAD_PERCENTAGE   "35", "33.3"; read by the driver
- *         CUDA_MPS_PINNED_DEVICE_MEM_LIMIT    "0=11411M", "GPU-…=8G"; read by the driver
+ *         CUDA_MPS_PINNED_DEVICE_MEM_LIMIT    "0=11411M", "GPU-…=8G", "8G"; read by the driver
  *         WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB, WARPSHARE_SMS, WARPSHARE_TIER, WARPSHARE_REPLICAS
  *         ("7/20"), WARPSHARE_FRACTION ("0.35"): what the agent granted, for information
  *

@@ -5,8 +5,9 @@
 #define VARIABLES_MAX ((size_t)8)
 #define MOUNTS_MAX ((size_t)2)
 
-static size_t add_limits(
-        struct arena *arena, const struct ledger_claim_device *const *devices, size_t n_devices, const char **env)
+/* A namespace limits memory itself, and the variable could only lift that: share/mps_limits.h. */
+static size_t add_limits(struct arena *arena, const struct ledger_claim_device *const *devices, size_t n_devices,
+        enum mps_tier tier, const char **env)
 {
         uint64_t *mib = ARENA_ARRAY(arena, uint64_t, n_devices);
         unsigned int permille = 1000;
@@ -19,7 +20,7 @@ static size_t add_limits(
         }
         memory = mps_limits_memory(arena, mib, n_devices);
         env[count++] = arena_printf(arena, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%s", mps_limits_threads(arena, permille));
-        if (memory)
+        if (memory && tier != MPS_TIER_NAMESPACE)
                 env[count++] = arena_printf(arena, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%s", memory);
         if (n_devices > 1)
                 env[count++] = "CUDA_DEVICE_ORDER=PCI_BUS_ID";
@@ -44,7 +45,7 @@ struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
         env[edits.n_env++] = arena_printf(arena, "CUDA_MPS_PIPE_DIRECTORY=%s", pipe);
         env[edits.n_env++] = arena_printf(arena, "WARPSHARE_GRANT=%s", devices[0]->id);
         env[edits.n_env++] = arena_printf(arena, "WARPSHARE_TIER=%s", mps_tier_name(claimed->tier));
-        edits.n_env += add_limits(arena, devices, n_devices, &env[edits.n_env]);
+        edits.n_env += add_limits(arena, devices, n_devices, claimed->tier, &env[edits.n_env]);
         mounts[edits.n_mounts++] =
                 (struct dra_edit_mount){.host_path = arena_path(arena, config->mps_root, claimed->pipe),
                         .path = pipe,

@@ -5,7 +5,8 @@
  * 10 GiB and 30 % of GPU-A, in tier verified:
  *
  *   CUDA_MPS_PIPE_DIRECTORY=/mps/GPU-A/pipe           <MPS root>/GPU-A/pipe is mounted there
- *   CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=10240M         a client of this daemon sees one unit, which is number 0
+ *   CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=10240M         a client of this daemon sees one unit, which is number 0; not in
+ *                                                     tier namespace, whose own limit the variable could only lift
  *   CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30
  *   WARPSHARE_GRANT, …_MEMORY_LIMIT_MIB, …_THREAD_PERCENTAGE, …_TIER     for the limit monitor, and for frameworks
  *   /dev/shm                                          that of the daemon: <MPS root>/shm or <MPS root>/GPU-A/shm

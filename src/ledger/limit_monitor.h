@@ -16,7 +16,9 @@
  *
  *   memory    The processes counted to an allocation have more memory on the unit than it allows, added up. Contexts
  *             count, as in the driver's limit; LIMIT_MONITOR_TOLERANCE_MIB a process are let pass, because the driver
- *             rounds up to blocks.
+ *             rounds up to blocks. In every tier: a client can lift each limit of the driver, the namespace's included,
+ *             by an entry of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT for a GPU that it does not see (recorded, 615.71.09). So a
+ *             process above its limit is a violation like any other, and no fault of the driver.
  *   limit     By its log, the server allows a process more than the allocation, by more than rounding explains
  *             (LIMIT_MONITOR_TOLERANCE_MIB, LIMIT_MONITOR_TOLERANCE_PERMILLE). Only in the default tier, where the
  *             server's limits are the allocation's: elsewhere the client's variables, its partition or its namespace

@@ -224,13 +224,19 @@ static bool has_limits_at_start(const struct request *request)
                        !mps_has_own_daemon(DAEMON_SCOPE_NODE, request->answer->parts[0].unit->uuid));
 }
 
+static bool is_in_namespace(const struct request *request)
+{
+        return request->binding && request->binding->pipe && request->binding->tier == MPS_TIER_NAMESPACE;
+}
+
 /*
- * The device has the same variables as the answer. In a partition percentages have no effect, and its id has no device.
+ * The device has the same variables as the answer. In a partition percentages have no effect, and its id has no device;
+ * a namespace has the limits itself.
  */
 static const char *limits_name(const struct request *request, const struct unit *shared)
 {
-        bool is_partition = request->binding && request->binding->partition;
-        unsigned int k = is_partition ? 0 : request->answer->parts[0].replicas;
+        bool has_own = is_in_namespace(request) || (request->binding && request->binding->partition);
+        unsigned int k = has_own ? 0 : request->answer->parts[0].replicas;
 
         if (has_limits_at_start(request))
                 return arena_printf(request->arena, CDI_KIND_MPS "=%s", request->binding->allocation);
@@ -329,14 +335,18 @@ static void add_threads(const struct request *request)
         add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", mps_limits_threads(request->arena, permille));
 }
 
-/* The container's own limits, if the daemon's defaults do not set them. In a partition percentages have no effect. */
+/*
+ * The container's own limits, if the daemon's defaults do not set them. In a partition percentages have no effect. A
+ * namespace limits memory itself, and the variable could only lift that: share/mps_limits.h.
+ */
 static void add_limits(const struct request *request)
 {
         if (request->binding && request->binding->partition)
                 add_pair(request, "CUDA_MPS_SM_PARTITION", arena_strdup(request->arena, request->binding->partition));
         else
                 add_threads(request);
-        add_memory_limit(request);
+        if (!is_in_namespace(request))
+                add_memory_limit(request);
 }
 
 static void add_facts(const struct request *request)

@@ -17,10 +17,20 @@ const char *mps_limits_threads(struct arena *arena, unsigned int permille)
         return arena_printf(arena, "%u", permille / 10);
 }
 
+static bool are_equal(const uint64_t *mib, size_t n_units)
+{
+        for (size_t i = 1; i < n_units; i++)
+                if (mib[i] != mib[0])
+                        return false;
+        return true;
+}
+
 const char *mps_limits_memory(struct arena *arena, const uint64_t *mib, size_t n_units)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
+        if (n_units > 1 && mib[0] && are_equal(mib, n_units))
+                return arena_printf(arena, "%lluM", (unsigned long long)mib[0]);
         for (size_t i = 0; i < n_units; i++)
                 if (mib[i])
                         strbuf_printf(&text, "%s%zu=%lluM", text.size ? "," : "", i, (unsigned long long)mib[i]);

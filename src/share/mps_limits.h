@@ -19,6 +19,12 @@
  *   CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=40448M,1=16179M   each its own, by CUDA's ordinals
  *   CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=20                 the least: one number counts for the whole process
  *   CUDA_DEVICE_ORDER=PCI_BUS_ID                         so that ordinal 0 is the one with the least index
+ *
+ * With 5 of each both limits are equal, and the value has no ordinals: "40448M". An entry for a GPU that the process does
+ * not see lifts every limit of the process (recorded, 615.71.09: test/fixtures/recorded/mps/615-v3.txt), and launchers
+ * narrow CUDA_VISIBLE_DEVICES for each rank. Whether the form without ordinals keeps the limit is inferred
+ * (docs/hardware-notes.md); unequal limits need the list, and a narrowed process is then limited by nothing but the limit
+ * monitor.
  */
 #pragma once
 
@@ -69,8 +75,8 @@ const char *mps_limits_pipe(struct arena *arena, const struct resource *resource
 const char *mps_limits_threads(struct arena *arena, unsigned int permille);
 
 /*
- * CUDA_MPS_PINNED_DEVICE_MEM_LIMIT by CUDA's ordinals, one per unit, in order: "0=5952M,1=5952M"; an unknown limit, 0,
- * is left out. NULL if all are unknown.
+ * CUDA_MPS_PINNED_DEVICE_MEM_LIMIT by CUDA's ordinals, one per unit, in order: "0=5952M,1=3072M"; an unknown limit, 0,
+ * is left out. Of several units with equal limits: "5952M". NULL if all are unknown.
  */
 const char *mps_limits_memory(struct arena *arena, const uint64_t *mib, size_t n_units);
 

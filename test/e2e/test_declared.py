@@ -60,7 +60,7 @@ def test_a_container_of_two_gpus_has_what_it_declares_of_each(node, cluster):
     cluster.create_pod(node.kubelet, 'pod', annotations={'warpshare.dev/memory': '2Gi'})
     kubelet.admit('pod', 'nvidia.com/gpu0', 3)
     kubelet.admit('pod', 'nvidia.com/gpu1', 5)
-    assert limits(run(node, 'pod')) == ('0=2048M,1=2048M', '30')
+    assert limits(run(node, 'pod')) == ('2048M', '30')
     assert len(cluster.api.asked('get', 'pods')) == 1  # for both resources
 
 

@@ -207,6 +207,11 @@ def test_a_share_outlives_an_agent_that_starts_while_its_gpu_is_lost(node, scope
 
 # ---- tiers ----
 
+def partition_of(variables):
+    """As lspart shows it, without the UUID."""
+    return variables['CUDA_MPS_SM_PARTITION'].split('/', 1)[1]
+
+
 def test_partitions_are_made_for_a_container_and_go_with_it(node):
     node.gpus(1, model=H100, version=590)
     node.start_all(share(4, provisioning='sm'))
@@ -221,14 +226,14 @@ def test_partitions_are_made_for_a_container_and_go_with_it(node):
     for client in node.clients:
         client.end()
     node.kubelet.remove_pod('large')
-    node.wait(lambda: large['CUDA_MPS_SM_PARTITION'] not in node.programs.ask(FIRST, 'lspart'), 'its partition is gone')
-    assert small['CUDA_MPS_SM_PARTITION'] in node.programs.ask(FIRST, 'lspart')
+    node.wait(lambda: partition_of(large) not in node.programs.ask(FIRST, 'lspart'), 'its partition is gone')
+    assert partition_of(small) in node.programs.ask(FIRST, 'lspart')
     node.supervisor.kill()  # and nobody hears the next release
     node.kubelet.remove_pod('small')
     node.wait(lambda: not on_record(node), 'the agent has released it')
     node.start_mps()
     node.wait_counts(node.kubelet.capacity(GPU))
-    node.wait(lambda: small['CUDA_MPS_SM_PARTITION'] not in node.programs.ask(FIRST, 'lspart'), 'its partition is gone, too')
+    node.wait(lambda: partition_of(small) not in node.programs.ask(FIRST, 'lspart'), 'its partition is gone, too')
 
 
 def test_mig_devices_have_a_daemon_each(node):

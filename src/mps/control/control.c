@@ -24,7 +24,7 @@
 #define REFUSED_PAUSE_MS UINT64_C(20)
 #define EXHAUSTED_PAUSE_MS UINT64_C(500)
 /*
- * This question always has an answer: a number with one decimal. It is sent after a command that may have no answer,
+ * This question always has an answer: a number with decimals. It is sent after a command that may have no answer,
  * and its own answer proves that the daemon accepted both, and is where the next command's answer begins.
  */
 #define PROOF "get_default_active_thread_percentage"
@@ -243,8 +243,9 @@ static bool is_percentage(const char *line)
 {
         const size_t digits = strspn(line, "0123456789");
 
-        return digits && line[digits] == '.' && line[digits + 1] && strspn(line + digits + 1, "0123456789") == 1 &&
-               !line[digits + 2];
+        const size_t decimals = line[digits] == '.' ? strspn(line + digits + 1, "0123456789") : 0;
+
+        return digits && decimals && !line[digits + 1 + decimals];
 }
 
 /* Removes the answer to PROOF from the end. False: there is none. */

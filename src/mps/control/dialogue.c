@@ -25,9 +25,17 @@ void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsig
         strbuf_printf(text, "sm_partition add %s %u", gpu_uuid, chunks);
 }
 
+/* Of "<uuid>/<rest>" the rest. */
+static const char *behind_uuid(const char *gpu_uuid, const char *id)
+{
+        const size_t length = strlen(gpu_uuid);
+
+        return text_starts_with(id, gpu_uuid) && id[length] == '/' ? id + length + 1 : id;
+}
+
 void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id)
 {
-        strbuf_printf(text, "sm_partition rm %s %s", gpu_uuid, id);
+        strbuf_printf(text, "sm_partition rm %s %s", gpu_uuid, behind_uuid(gpu_uuid, id));
 }
 
 /* ---- parsing ---- */
@@ -65,6 +73,12 @@ static size_t count_lines(const char *answer)
 
 /* ---- answers ---- */
 
+void dialogue_note_unread(struct dialogue_unread *unread, struct arena *arena, const char *line)
+{
+        if (!unread->count++)
+                unread->first = arena_strndup(arena, line, strnlen(line, SHOWN));
+}
+
 int dialogue_read_percentage(const char *answer, unsigned int *ret_permille, struct error *err)
 {
         size_t whole = strspn(answer, "0123456789");
@@ -77,10 +91,12 @@ int dialogue_read_percentage(const char *answer, unsigned int *ret_permille, str
                 value = value * 10 + (unsigned int)(answer[i] - '0');
         value *= 10;
         if (*rest == '.') {
-                if (strspn(rest + 1, "0123456789") != 1)
+                const size_t decimals = strspn(rest + 1, "0123456789");
+
+                if (!decimals)
                         return dialogue_fail("percentage", answer, err);
-                value += (unsigned int)(rest[1] - '0');
-                rest += 2;
+                value += (unsigned int)(rest[1] - '0') + (decimals > 1 && rest[2] >= '5');
+                rest += 1 + decimals;
         }
         if (*rest || value > 1000)
                 return dialogue_fail("percentage", answer, err);
@@ -93,7 +109,7 @@ int dialogue_read_limit(const char *answer, uint64_t *ret_mib, struct error *err
         size_t digits = strspn(answer, "0123456789");
         uint64_t value = 0;
 
-        if (!*answer) {
+        if (!*answer || strcmp(answer, "unlimited") == 0) {
                 *ret_mib = 0;
                 return 0;
         }
@@ -110,7 +126,8 @@ uint64_t dialogue_limit_shown(uint64_t mib)
         return mib < 1024 ? mib : mib / 1024 * 1024;
 }
 
-int dialogue_read_pids(const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct error *err)
+void dialogue_read_pids(
+        const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct dialogue_unread *unread)
 {
         pid_t *pids = ARENA_ARRAY(arena, pid_t, count_lines(answer));
         const char *at = answer;
@@ -122,13 +139,13 @@ int dialogue_read_pids(const char *answer, struct arena *arena, pid_t **ret, siz
 
                 if (!*line)
                         continue;
-                if (!read_number(line, INT_MAX, &pid))
-                        return dialogue_fail("list of PIDs", answer, err);
-                pids[count++] = (pid_t)pid;
+                if (read_number(line, INT_MAX, &pid))
+                        pids[count++] = (pid_t)pid;
+                else
+                        dialogue_note_unread(unread, arena, line);
         }
         *ret = pids;
         *ret_n = count;
-        return 0;
 }
 
 /* The UUID in |line|, or NULL. */
@@ -142,11 +159,12 @@ static const char *find_uuid(struct arena *arena, const char *line)
         return start ? arena_strndup(arena, start, strcspn(start, " \t:,;()")) : NULL;
 }
 
-int dialogue_read_device_clients(
-        const char *answer, struct arena *arena, struct dialogue_device **ret, size_t *ret_n, struct error *err)
+void dialogue_read_device_clients(const char *answer, struct arena *arena, struct dialogue_device **ret, size_t *ret_n,
+        struct dialogue_unread *unread)
 {
         size_t lines = count_lines(answer);
         struct dialogue_device *devices = ARENA_ARRAY(arena, struct dialogue_device, lines);
+        struct dialogue_device *device = NULL;             /* NULL: not known */
         pid_t *clients = ARENA_ARRAY(arena, pid_t, lines); /* the clients of all devices, in one array */
         const char *at = answer;
         const char *line;
@@ -160,17 +178,18 @@ int dialogue_read_device_clients(
                 if (!*line)
                         continue;
                 if (uuid) {
-                        devices[count++] = (struct dialogue_device){.uuid = uuid, .clients = clients + n_clients};
-                        continue;
+                        device = &devices[count++];
+                        *device = (struct dialogue_device){.uuid = uuid, .clients = clients + n_clients};
+                } else if (device && read_number(line, INT_MAX, &pid)) {
+                        clients[n_clients++] = (pid_t)pid;
+                        device->n_clients++;
+                } else {
+                        device = NULL;
+                        dialogue_note_unread(unread, arena, line);
                 }
-                if (!count || !read_number(line, INT_MAX, &pid))
-                        return dialogue_fail("list of devices and their clients", answer, err);
-                clients[n_clients++] = (pid_t)pid;
-                devices[count - 1].n_clients++;
         }
         *ret = devices;
         *ret_n = count;
-        return 0;
 }
 
 /* The id becomes a variable of a container and a word of a later command, so only safe characters are accepted. */
@@ -218,6 +237,46 @@ int dialogue_read_partition(const char *answer, struct arena *arena, const char 
                 }
         }
         return dialogue_fail("SM partition", answer, err);
+}
+
+/* The word at |*at|, or NULL; |*at| moves behind it. */
+static const char *next_word(struct arena *arena, const char **at)
+{
+        const char *start = *at + strspn(*at, " \t\r");
+        const size_t length = strcspn(start, " \t\r");
+
+        *at = start + length;
+        return length ? arena_strndup(arena, start, length) : NULL;
+}
+
+void dialogue_read_partitions(const char *answer, struct arena *arena, struct dialogue_partition **ret, size_t *ret_n,
+        struct dialogue_unread *unread)
+{
+        struct dialogue_partition *partitions = ARENA_ARRAY(arena, struct dialogue_partition, count_lines(answer));
+        const char *at = answer;
+        const char *line;
+        size_t count = 0;
+
+        while (next_line(arena, &at, &line)) {
+                const char *rest = line;
+                const char *gpu = next_word(arena, &rest);
+                const char *id = next_word(arena, &rest);
+
+                if (!gpu || strcmp(gpu, "GPU") == 0 || strcmp(gpu, "chunks") == 0) /* the two lines of the head */
+                        continue;
+                if (!id || !text_starts_with(gpu, "GPU-"))
+                        dialogue_note_unread(unread, arena, line);
+                else if (strcmp(id, "-") != 0)
+                        partitions[count++] = (struct dialogue_partition){.gpu = gpu, .id = id};
+        }
+        *ret = partitions;
+        *ret_n = count;
+}
+
+bool dialogue_is_partition(const struct dialogue_partition *listed, const char *gpu_uuid, const char *id)
+{
+        return text_starts_with(gpu_uuid, listed->gpu) &&
+               strcmp(behind_uuid(gpu_uuid, listed->id), behind_uuid(gpu_uuid, id)) == 0;
 }
 
 bool dialogue_is_unknown_command(const char *answer)

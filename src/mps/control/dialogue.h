@@ -3,8 +3,10 @@
  * parsers of its answers. Pure text: no process, no time. mps/control/dialogue_v3.h has the interface of r615.
  *
  * Every parser accepts any output of a broken or hostile daemon: numbers out of range, endless lines, text instead of
- * numbers. An answer that cannot be parsed is an error that shows the answer. Sources: recordings of 535 and 550 in
- * test/fixtures/mps-control, and NVIDIA's MPS manual (r615) where stated.
+ * numbers. A single value that cannot be parsed is an error that shows the answer. A list never fails: a line that
+ * cannot be read is skipped and counted (struct dialogue_unread), and what it would have said is unknown, not absent.
+ * Sources: recordings of 535 and 550 in test/fixtures/mps-control, of 590 to 615 in test/fixtures/recorded/mps, and
+ * NVIDIA's MPS manual (r615) where stated.
  */
 #pragma once
 
@@ -23,36 +25,62 @@ void dialogue_put_percentage(struct strbuf *text, unsigned int permille);
 void dialogue_put_default_limit(struct strbuf *text, const char *device, uint64_t mib);
 /* "sm_partition add <uuid> <chunks>", for daemons of r590 and newer that were started with -S. */
 void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsigned int chunks);
-/* "sm_partition rm <uuid> <id>" */
+/*
+ * "sm_partition rm <uuid> <rest>": of an id "<uuid>/<rest>" only what stands behind the UUID (recorded, 590); <rest> may
+ * contain '/'.
+ */
 void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id);
 
 /* ---- answers ---- */
 
-/* "100.0" → 1000. */
+/* The lines of lists that could not be read. Parsers add to it, so one counts for several lists; starts as {0}. */
+struct dialogue_unread {
+        size_t count;
+        const char *first; /* the beginning of the first of them, in the arena of its list; NULL: none */
+};
+void dialogue_note_unread(struct dialogue_unread *unread, struct arena *arena, const char *line);
+
+/* "100.0" → 1000, "30.00" → 300; with more decimals than one, the nearest. */
 int dialogue_read_percentage(const char *answer, unsigned int *ret_permille, struct error *err) MUST_USE;
 /*
- * "2G" → 2048, "" → 0. The daemon stores the exact value, but from 1 GiB on it shows whole GiB, rounded down: it shows
+ * "2G" → 2048; "" and "unlimited" (r615) → 0, none. The daemon stores the exact value, but from 1 GiB on it shows whole GiB, rounded down: it shows
  * a limit of 1630M as "1G" (535, 550). So compare the answer with dialogue_limit_shown() of the value that was set.
  */
 int dialogue_read_limit(const char *answer, uint64_t *ret_mib, struct error *err) MUST_USE;
 uint64_t dialogue_limit_shown(uint64_t mib);
 /* One PID per line; an empty answer is an empty list. 0 is a client that has no PID in the daemon's PID namespace. */
-int dialogue_read_pids(const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct error *err) MUST_USE;
+void dialogue_read_pids(
+        const char *answer, struct arena *arena, pid_t **ret, size_t *ret_n, struct dialogue_unread *unread);
 
-/* get_device_client_list: each device's UUID with its clients. */
+/*
+ * get_device_client_list: each device's UUID with its clients. A line that cannot be read may name another device, so
+ * the clients below it, up to the next UUID, are unread, too.
+ */
 struct dialogue_device {
         const char *uuid;
         const pid_t *clients;
         size_t n_clients;
 };
-int dialogue_read_device_clients(const char *answer, struct arena *arena, struct dialogue_device **ret, size_t *ret_n,
-        struct error *err) MUST_USE;
+void dialogue_read_device_clients(const char *answer, struct arena *arena, struct dialogue_device **ret, size_t *ret_n,
+        struct dialogue_unread *unread);
 
 /*
  * The value for CUDA_MPS_SM_PARTITION: "Partition <id> created", the bare "<GPU-uuid>/<opaque>" of r590, or the line
  * "CUDA_MPS_SM_PARTITION=<id>" of v3.
  */
 int dialogue_read_partition(const char *answer, struct arena *arena, const char **ret, struct error *err) MUST_USE;
+
+/*
+ * lspart: the SM partitions, without the rows of the GPUs themselves. |gpu| may be the beginning of a UUID, and |id| be
+ * without "<uuid>/" in front; dialogue_is_partition() compares them with an id of dialogue_read_partition().
+ */
+struct dialogue_partition {
+        const char *gpu;
+        const char *id;
+};
+void dialogue_read_partitions(const char *answer, struct arena *arena, struct dialogue_partition **ret, size_t *ret_n,
+        struct dialogue_unread *unread);
+bool dialogue_is_partition(const struct dialogue_partition *listed, const char *gpu_uuid, const char *id);
 
 /* True if a program that does not know the command answers like this. */
 bool dialogue_is_unknown_command(const char *answer);

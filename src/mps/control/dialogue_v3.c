@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "mps/control/dialogue.h"
 
 #define NAME_MAX_LENGTH 64U
-#define SHOWN 120 /* bytes of a line that an error shows */
 #define FORMAT "--format=csv,noheader"
 #define MAX_FIELDS 8U
 
@@ -166,11 +164,6 @@ int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct 
         return 0;
 }
 
-static int dialogue_v3_fail(const char *what, const char *line, struct error *err)
-{
-        return error_set(err, ERROR_INVALID, "MPS control daemon: '%.*s' is no %s", SHOWN, line, what);
-}
-
 /*
  * Splits a line into |count| fields. The last field is the rest of the line with its commas: a command, or a list of
  * devices. False if there are fewer fields.
@@ -205,9 +198,8 @@ static bool read_id(const char *field, uint64_t max, uint64_t *ret)
 /* Parses one line into |element|. */
 typedef bool read_line_fn(struct arena *arena, const char *line, void *element);
 
-/* |what| NULL: lines that cannot be parsed are skipped. */
-static int read_lines(const char *answer, struct arena *arena, const char *what, read_line_fn *read_line,
-        size_t element_size, void **ret, size_t *ret_n, struct error *err)
+static void *read_lines(const char *answer, struct arena *arena, read_line_fn *read_line, size_t element_size,
+        size_t *ret_n, struct dialogue_unread *unread)
 {
         size_t lines = 1;
         size_t count = 0;
@@ -222,13 +214,12 @@ static int read_lines(const char *answer, struct arena *arena, const char *what,
 
                 if (length && read_line(arena, line, elements + count * element_size))
                         count++;
-                else if (length && what)
-                        return dialogue_v3_fail(what, line, err);
+                else if (length)
+                        dialogue_note_unread(unread, arena, line);
                 answer += length + (answer[length] == '\n');
         }
-        *ret = elements;
         *ret_n = count;
-        return 0;
+        return elements;
 }
 
 /* From "<devices>,<context ids>" the devices. In the manual's example neither has a comma, though both are lists. */
@@ -260,15 +251,10 @@ static bool read_server(struct arena *arena, const char *line, void *element)
         return true;
 }
 
-int dialogue_v3_read_servers(
-        const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n, struct error *err)
+void dialogue_v3_read_servers(const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n,
+        struct dialogue_unread *unread)
 {
-        void *elements;
-
-        if (read_lines(answer, arena, "MPS server", read_server, sizeof(**ret), &elements, ret_n, err) < 0)
-                return -1;
-        *ret = elements;
-        return 0;
+        *ret = read_lines(answer, arena, read_server, sizeof(**ret), ret_n, unread);
 }
 
 static bool read_namespace(struct arena *arena, const char *line, void *element)
@@ -289,15 +275,26 @@ static bool read_namespace(struct arena *arena, const char *line, void *element)
                (is_nothing(fields[4]) || dialogue_read_percentage(fields[4], &name_space->permille, &err) == 0);
 }
 
-int dialogue_v3_read_namespaces(
-        const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret, size_t *ret_n, struct error *err)
+void dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret,
+        size_t *ret_n, struct dialogue_unread *unread)
 {
-        void *elements;
+        *ret = read_lines(answer, arena, read_namespace, sizeof(**ret), ret_n, unread);
+}
 
-        if (read_lines(answer, arena, "MPS namespace", read_namespace, sizeof(**ret), &elements, ret_n, err) < 0)
-                return -1;
-        *ret = elements;
-        return 0;
+const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *field, const char *server)
+{
+        const char *slash = strchr(field, '/');
+        const char *start = slash ? slash + 1 : field;
+        const size_t length = strcspn(start, " ");
+        const char *name = arena_strndup(arena, start, length);
+        const char *rest = start + length;
+        const size_t digits = *rest ? strspn(rest + strcspn(rest, "("), "(0123456789") : 0;
+
+        if (slash && (strlen(server) != (size_t)(slash - field) || strncmp(field, server, strlen(server)) != 0))
+                return NULL;
+        if (*rest && (!text_starts_with(rest, " (") || digits < 2 || strcmp(rest + 1 + digits, ")") != 0))
+                return NULL;
+        return dialogue_v3_is_name(name) ? name : NULL;
 }
 
 static bool read_client(struct arena *arena, const char *line, void *element)
@@ -307,25 +304,20 @@ static bool read_client(struct arena *arena, const char *line, void *element)
         uint64_t pid;
 
         if (!split(arena, line, 5, fields) || !text_to_uint(fields[0], INT_MAX, &pid) ||
-                !dialogue_v3_is_name(fields[1]) || !dialogue_v3_is_name(fields[3]))
+                !dialogue_v3_is_name(fields[1]))
                 return false;
         *client = (struct dialogue_v3_client){
                 .pid = (pid_t)pid,
                 .server = fields[1],
                 .device = fields[2],
-                .name_space = fields[3],
+                .name_space = dialogue_v3_read_namespace_name(arena, fields[3], fields[1]),
                 .command = fields[4],
         };
-        return true;
+        return client->name_space;
 }
 
-int dialogue_v3_read_clients(
-        const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n, struct error *err)
+void dialogue_v3_read_clients(const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n,
+        struct dialogue_unread *unread)
 {
-        void *elements;
-
-        if (read_lines(answer, arena, NULL, read_client, sizeof(**ret), &elements, ret_n, err) < 0)
-                return -1;
-        *ret = elements;
-        return 0;
+        *ret = read_lines(answer, arena, read_client, sizeof(**ret), ret_n, unread);
 }

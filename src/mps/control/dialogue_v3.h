@@ -3,12 +3,14 @@
  * mps_control_run(), and the parsers of its lists. Pure, like mps/control/dialogue.h. The daemon has it if it was
  * started with "-p 3" and knows that option.
  *
- * The source is NVIDIA's MPS manual (r615, "MPS v3 Interface"); the tests use its examples. It was never tried with a
- * real program of r615. Lists are requested as "csv,noheader".
+ * The source is NVIDIA's MPS manual (r615, "MPS v3 Interface"), and for the forms of "client list" and "namespace list"
+ * a recording of 615.71.09 (test/fixtures/recorded/mps/615-v3.txt), which contradicts the manual. Lists are requested as
+ * "csv,noheader", and are read as mps/control/dialogue.h reads lists: a line that cannot be read fails no other.
  */
 #pragma once
 
 #include "base/error.h"
+#include "mps/control/dialogue.h"
 #include "mps/wire/status.h"
 
 /* Names of servers and namespaces: [a-z0-9_]{1,64}. */
@@ -27,7 +29,9 @@ const char *const *dialogue_v3_server_set(
         struct arena *arena, const char *server, unsigned int permille, uint64_t limit_mib);
 const char *const *dialogue_v3_namespace_create(struct arena *arena, const char *server, const char *name);
 /*
- * The limits of a namespace. They hold for each of its clients, whatever the client's variables say. At least one must
+ * The limits of a namespace. A client's variables can lower them and not raise them, with one exception (recorded,
+ * 615.71.09): an entry of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT for a GPU that the client does not see leaves it without any
+ * limit of memory; so containers in a namespace are not given that variable (share/allocate.c). At least one must
  * be set. |permille| is passed as whole percent, rounded down, but at least 1; 0: not set. |limit_mib| 0: not set.
  */
 const char *const *dialogue_v3_namespace_set(
@@ -69,19 +73,25 @@ struct dialogue_v3_server {
         const char *pipe_directory;
         const char *devices;
 };
-int dialogue_v3_read_servers(const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n,
-        struct error *err) MUST_USE;
+void dialogue_v3_read_servers(const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n,
+        struct dialogue_unread *unread);
 
 struct dialogue_v3_namespace {
         const char *name;
         const char *server;
         const char *server_status;
-        uint64_t limit_mib;    /* 0: none */
+        uint64_t limit_mib;    /* 0: none, "unlimited" */
         unsigned int permille; /* 0: none */
         const char *pipe_directory;
 };
-int dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret,
-        size_t *ret_n, struct error *err) MUST_USE;
+void dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret,
+        size_t *ret_n, struct dialogue_unread *unread);
+
+/*
+ * The namespace that a client's field names: "default" (manual), "srv/default (0)" (615.71.09), also without the number.
+ * NULL: it names none, or one of another server than |server|.
+ */
+const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *field, const char *server);
 
 /*
  * The tenant controls the command, even line breaks: a line may be forged. Check it with "ps" (mps/control/dialogue.h).
@@ -93,5 +103,5 @@ struct dialogue_v3_client {
         const char *name_space;
         const char *command;
 };
-int dialogue_v3_read_clients(const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n,
-        struct error *err) MUST_USE;
+void dialogue_v3_read_clients(const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n,
+        struct dialogue_unread *unread);

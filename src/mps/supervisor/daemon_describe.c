@@ -77,7 +77,7 @@ enum mps_tier mps_run_tier(const struct mps_run *run)
 
 bool mps_run_has_clients(const struct mps_run *run)
 {
-        return run->seen && run->seen->n_clients;
+        return run->seen && (run->seen->n_clients || run->seen->unread.count);
 }
 
 static const char *default_reason(enum mps_state state)

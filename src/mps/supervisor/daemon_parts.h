@@ -52,6 +52,8 @@ struct mps_run {
         struct mps_journal *journal;
         unsigned int polls;
         unsigned int misses;       /* questions in a row without an answer */
+        bool has_noted_unread;     /* run_note_unread() has logged, */
+        bool has_noted_unchecked;  /* and so has a check of its settings */
         uv_timer_t peers;          /* the next search for a connection that blocks the daemon */
         struct peer_wait peer;     /* result of the last search */
         unsigned int closed_peers; /* connections closed since the last search ended */
@@ -100,6 +102,8 @@ void run_drop_control(struct mps_run *run);
 /* daemon_poll.c */
 /* It is in a state in which it is polled. */
 bool run_is_looking(const struct mps_run *run);
+/* Logs lines of the daemon's lists that could not be read; once for a daemon. */
+void run_note_unread(struct mps_run *run, const struct dialogue_unread *unread);
 /* Schedules the next question or poll; replaces one that is scheduled. */
 void run_poll_again(struct mps_run *run, uint64_t ms);
 /* Asks at intervals until the first answer. */

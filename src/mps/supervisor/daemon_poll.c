@@ -100,6 +100,16 @@ static const char *find_lacking(const struct mps_run *run)
         return run->machine.wanted ? mps_daemon_lacks(&run->started, &run->wanted) : NULL;
 }
 
+void run_note_unread(struct mps_run *run, const struct dialogue_unread *unread)
+{
+        if (!unread->count || run->has_noted_unread)
+                return;
+        run->has_noted_unread = true;
+        log_warn(
+                "lines of an MPS daemon's lists cannot be read: what they say counts as unknown, known clients as there",
+                LOG_STR("name", run->name), LOG_INT("lines", (int64_t)unread->count), LOG_STR("first", unread->first));
+}
+
 /* Problems to report although the daemon serves. True: it is another one than before, or none any more. */
 static bool note_observation(struct mps_run *run)
 {
@@ -142,10 +152,11 @@ static bool note_draining(struct mps_run *run)
 static void judge_observation(struct mps_run *run)
 {
         const struct mps_observation *seen = run->seen;
+        const bool is_empty = !mps_run_has_clients(run);
 
-        if (seen->n_clients == 0 && run->machine.state == MPS_READY && find_lacking(run))
+        if (is_empty && run->machine.state == MPS_READY && find_lacking(run))
                 run_report(run, MPS_EVENT_CHANGED, "it takes in %s", find_lacking(run));
-        if (seen->n_clients == 0)
+        if (is_empty)
                 run_report(run, MPS_EVENT_EMPTY, NULL);
         if (!run_is_looking(run))
                 return;
@@ -176,6 +187,7 @@ static void on_polled(struct mps_observation *observation, const struct error *e
                 return;
         }
         run->misses = 0;
+        run_note_unread(run, &observation->unread);
         mps_journal_explain(run->journal, observation, run->started.units, run->started.n_units);
         is_new = !mps_observation_is_same(observation, run->seen);
         mps_observation_free(run->seen);
@@ -222,11 +234,14 @@ static void run_poll(struct mps_run *run)
 static bool is_answer(const struct mps_run *run, const char *answer)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct dialogue_unread unread = {0};
         struct dialogue_v3_server *servers;
-        struct error err;
         size_t count;
 
-        return !run_is_v3(run) || dialogue_v3_read_servers(answer, &arena, &servers, &count, &err) == 0;
+        if (!run_is_v3(run))
+                return true;
+        dialogue_v3_read_servers(answer, &arena, &servers, &count, &unread);
+        return count || !unread.count;
 }
 
 static void on_first_answer(const struct error *err, const char *answer, void *data)

@@ -105,6 +105,7 @@ struct mps_control *mps_run_control(struct mps_run *run);
 /* MPS_CAN_*: the options that its process was started with. */
 unsigned int mps_run_options(const struct mps_run *run);
 enum mps_tier mps_run_tier(const struct mps_run *run);
+/* Also true if it is unknown, since lines of its lists could not be read. */
 bool mps_run_has_clients(const struct mps_run *run);
 /* Clients whose processes have ended are clients no more. */
 void mps_run_look(struct mps_run *run);

@@ -189,6 +189,18 @@ static bool settings_end_refused(struct settings *settings, const struct mps_set
         return true;
 }
 
+/* What cannot be read is neither right nor wrong. */
+static void note_unchecked(struct mps_run *run, const struct error *err)
+{
+        if (run->has_noted_unchecked) {
+                log_debug("a setting is not checked", LOG_STR("name", run->name), LOG_ERR(err));
+                return;
+        }
+        run->has_noted_unchecked = true;
+        log_warn("a setting of an MPS daemon cannot be read, and is left as it is", LOG_STR("name", run->name),
+                LOG_ERR(err));
+}
+
 /* A limit that its answer hides is set again without a report. */
 static bool settings_end_check(struct settings *settings, const struct mps_setting *item,
         enum mps_setting_verdict verdict, const struct error *err)
@@ -202,7 +214,7 @@ static bool settings_end_check(struct settings *settings, const struct mps_setti
         else if (verdict == MPS_SETTING_SAME && was_set)
                 note_drift(settings->run, settings->difference, true);
         else if (verdict == MPS_SETTING_UNCLEAR && err->kind != ERROR_NONE)
-                log_debug("a setting is not checked", LOG_STR("name", settings->run->name), LOG_ERR(err));
+                note_unchecked(settings->run, err);
         if (verdict == MPS_SETTING_OTHER || (verdict == MPS_SETTING_SAME && !was_set && mps_setting_is_blurred(item))) {
                 settings_send(settings, true);
                 return false;

@@ -94,7 +94,9 @@ struct mps_poll {
         size_t n_guessed;
         size_t n_asked; /* questions about |seen->servers| that have an answer: questions_of() each */
 
-        const char **names; /* v3: names of the servers */
+        const char **names; /* v3: names of the first |n_names| servers */
+        size_t n_names;
+        bool has_unread_servers; /* v3: the list of servers has lines that could not be read */
         struct dialogue_v3_client *listed;
         size_t n_listed;
         size_t n_confirmed; /* or dropped */
@@ -128,16 +130,14 @@ static void on_devices(const struct error *err, const char *answer, void *data)
         struct mps_poll *poll = data;
         struct mps_observation *seen = poll->seen;
         struct dialogue_device *devices;
-        struct error problem;
-        size_t count;
+        size_t count = 0;
 
         if (err) {
                 observe_end(poll, err);
                 return;
         }
-        if (dialogue_is_unknown_command(answer) ||
-                dialogue_read_device_clients(answer, &seen->arena, &devices, &count, &problem) < 0)
-                count = 0; /* the unit stays unknown */
+        if (!dialogue_is_unknown_command(answer)) /* else the units stay unknown */
+                dialogue_read_device_clients(answer, &seen->arena, &devices, &count, &seen->unread);
         for (size_t i = 0; i < count; i++)
                 for (size_t j = 0; j < devices[i].n_clients; j++)
                         for (size_t k = 0; k < seen->n_clients; k++)
@@ -217,15 +217,6 @@ static void read_processes(struct mps_poll *poll)
                         seen->servers[i].uid = process.uid;
 }
 
-static void observe_finish(struct mps_poll *poll)
-{
-        read_processes(poll);
-        if (poll->options.unit || poll->options.is_v3 || poll->seen->n_clients == 0)
-                observe_end(poll, NULL);
-        else
-                mps_control_ask(poll->options.control, "get_device_client_list", on_devices, poll);
-}
-
 static void grow_clients(struct mps_poll *poll)
 {
         struct mps_observation *seen = poll->seen;
@@ -248,11 +239,51 @@ static void add_client(struct mps_poll *poll, pid_t pid)
                 grow_clients(poll);
         seen->clients[seen->n_clients++] = (struct mps_client){
                 .pid = pid,
-                .server = seen->servers[poll->at].pid,
+                .server = poll->at < seen->n_servers ? seen->servers[poll->at].pid : 0,
                 .uid = (uid_t)-1,
                 .unit = poll->options.unit,
                 .memory = UINT64_MAX,
         };
+}
+
+static bool is_listed(const struct mps_observation *seen, pid_t pid)
+{
+        for (size_t i = 0; i < seen->n_clients; i++)
+                if (seen->clients[i].pid == pid)
+                        return true;
+        return false;
+}
+
+/* A line that cannot be read may be any known client's whose process is still the same. */
+static void keep_unlisted(struct mps_poll *poll)
+{
+        const struct mps_observation *known = poll->options.known;
+        struct mps_observation *seen = poll->seen;
+
+        for (size_t i = 0; seen->unread.count && known && i < known->n_clients; i++) {
+                const struct mps_client *client = &known->clients[i];
+                const size_t before = seen->n_clients;
+
+                if (!client->start_time || is_listed(seen, client->pid) ||
+                        process_start_time(poll->options.system_root, client->pid) != client->start_time)
+                        continue;
+                add_client(poll, client->pid);
+                if (seen->n_clients == before)
+                        return;
+                seen->clients[before].server = client->server;
+                seen->clients[before].unit = keep_text(poll, client->unit);
+                seen->clients[before].name_space = keep_text(poll, client->name_space);
+        }
+}
+
+static void observe_finish(struct mps_poll *poll)
+{
+        keep_unlisted(poll);
+        read_processes(poll);
+        if (poll->options.unit || poll->options.is_v3 || poll->seen->n_clients == 0)
+                observe_end(poll, NULL);
+        else
+                mps_control_ask(poll->options.control, "get_device_client_list", on_devices, poll);
 }
 
 /* Of one server: its state, if the daemon can say that, and its clients. */
@@ -272,18 +303,16 @@ static const char *command_about(struct mps_poll *poll, pid_t server, size_t que
                 is_about_clients(poll, question) ? "get_client_list" : "get_server_status", (int)server);
 }
 
-static int take_clients(struct mps_poll *poll, const char *answer, struct error *err)
+static void take_clients(struct mps_poll *poll, const char *answer)
 {
         pid_t *pids;
         size_t count;
 
         if (dialogue_is_not_found(answer)) /* the server has ended since it was listed */
-                return 0;
-        if (dialogue_read_pids(answer, &poll->seen->arena, &pids, &count, err) < 0)
-                return -1;
+                return;
+        dialogue_read_pids(answer, &poll->seen->arena, &pids, &count, &poll->seen->unread);
         for (size_t i = 0; i < count; i++)
                 add_client(poll, pids[i]);
-        return 0;
 }
 
 static void take_status(struct mps_poll *poll, const char *answer)
@@ -297,18 +326,17 @@ static void take_status(struct mps_poll *poll, const char *answer)
 }
 
 /* Answers to the next questions about the servers, in their order. */
-static int take_answers(struct mps_poll *poll, const char *const *answers, size_t n_answers, struct error *err)
+static void take_answers(struct mps_poll *poll, const char *const *answers, size_t n_answers)
 {
         for (size_t i = 0; i < n_answers; i++) {
                 const size_t question = poll->n_asked++;
 
                 poll->at = question / questions_of(poll);
-                if (!is_about_clients(poll, question))
+                if (is_about_clients(poll, question))
+                        take_clients(poll, answers[i]);
+                else
                         take_status(poll, answers[i]);
-                else if (take_clients(poll, answers[i], err) < 0)
-                        return -1;
         }
-        return 0;
 }
 
 static void ask_about_next(struct mps_poll *poll);
@@ -324,14 +352,13 @@ static size_t count_next(const struct mps_poll *poll)
 static void on_next(const struct error *err, const char *const *answers, void *data)
 {
         struct mps_poll *poll = data;
-        struct error problem;
 
-        if (err)
+        if (err) {
                 observe_end(poll, err);
-        else if (take_answers(poll, answers, count_next(poll), &problem) < 0)
-                observe_end(poll, &problem);
-        else
-                ask_about_next(poll);
+                return;
+        }
+        take_answers(poll, answers, count_next(poll));
+        ask_about_next(poll);
 }
 
 static void ask_about_next(struct mps_poll *poll)
@@ -358,21 +385,70 @@ static int check_servers(size_t count, struct error *err)
                 count, MPS_OBSERVED_SERVERS_MAX);
 }
 
+static size_t count_known_servers(const struct mps_poll *poll)
+{
+        return poll->seen->unread.count && poll->options.known ? poll->options.known->n_servers : 0;
+}
+
+/* Room for |count| listed servers, and for known ones that may be in lines that cannot be read. */
+static void make_room_for_servers(struct mps_poll *poll, size_t count)
+{
+        struct mps_observation *seen = poll->seen;
+
+        count += count_known_servers(poll);
+        seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
+        seen->server_fds = ARENA_ARRAY(&seen->arena, int, count);
+}
+
+static void take_server(struct mps_poll *poll, const struct mps_server *server, int fd)
+{
+        struct mps_observation *seen = poll->seen;
+
+        seen->server_fds[seen->n_servers] = fd;
+        seen->servers[seen->n_servers++] = *server;
+}
+
+static int open_server(const struct mps_poll *poll, pid_t pid)
+{
+        return identity_open_server(pid, poll->options.daemon, poll->options.daemon_start);
+}
+
+/* A known server that is proven to run stays where the list has lines that cannot be read. */
+static void keep_unlisted_servers(struct mps_poll *poll)
+{
+        const size_t n_known = count_known_servers(poll);
+        const size_t n_listed = poll->seen->n_servers;
+
+        for (size_t i = 0; i < n_known && poll->seen->n_servers < MPS_OBSERVED_SERVERS_MAX; i++) {
+                const struct mps_server *server = &poll->options.known->servers[i];
+                size_t at = 0;
+                int fd;
+
+                while (at < n_listed && poll->seen->servers[at].pid != server->pid)
+                        at++;
+                fd = at < n_listed ? -1 : open_server(poll, server->pid);
+                if (fd >= 0)
+                        take_server(poll,
+                                &(struct mps_server){.pid = server->pid,
+                                        .uid = server->uid,
+                                        .status = keep_text(poll, server->status)},
+                                fd);
+        }
+}
+
 static int take_servers(struct mps_poll *poll, const char *answer, struct error *err)
 {
         struct mps_observation *seen = poll->seen;
         pid_t *pids;
         size_t count;
 
-        if (dialogue_read_pids(answer, &seen->arena, &pids, &count, err) < 0 || check_servers(count, err) < 0)
+        dialogue_read_pids(answer, &seen->arena, &pids, &count, &seen->unread);
+        if (check_servers(count, err) < 0)
                 return -1;
-        seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
-        seen->server_fds = ARENA_ARRAY(&seen->arena, int, count);
-        seen->n_servers = count;
-        for (size_t i = 0; i < count; i++) {
-                seen->servers[i] = (struct mps_server){.pid = pids[i], .uid = (uid_t)-1};
-                seen->server_fds[i] = identity_open_server(pids[i], poll->options.daemon, poll->options.daemon_start);
-        }
+        make_room_for_servers(poll, count);
+        for (size_t i = 0; i < count; i++)
+                take_server(poll, &(struct mps_server){.pid = pids[i], .uid = (uid_t)-1}, open_server(poll, pids[i]));
+        keep_unlisted_servers(poll);
         return 0;
 }
 
@@ -391,14 +467,13 @@ static void on_servers(const struct error *err, const char *const *answers, void
         struct mps_poll *poll = data;
         struct error problem;
 
-        if (err)
-                observe_end(poll, err);
-        else if (take_servers(poll, answers[0], &problem) < 0 ||
-                 (has_guessed(poll) &&
-                         take_answers(poll, answers + 1, poll->n_guessed * questions_of(poll), &problem) < 0))
-                observe_end(poll, &problem);
-        else
-                ask_about_next(poll);
+        if (err || take_servers(poll, answers[0], &problem) < 0) {
+                observe_end(poll, err ? err : &problem);
+                return;
+        }
+        if (has_guessed(poll))
+                take_answers(poll, answers + 1, poll->n_guessed * questions_of(poll));
+        ask_about_next(poll);
 }
 
 /* Most polls find the servers of the last one, so those are asked about in the same breath. */
@@ -430,19 +505,20 @@ static void add_confirmed(struct mps_poll *poll, const char *name_space)
         const size_t before = seen->n_clients;
 
         add_client(poll, poll->listed[poll->n_confirmed++].pid);
-        if (seen->n_clients > before && name_space && dialogue_v3_is_name(name_space))
-                seen->clients[before].name_space = arena_strdup(&seen->arena, name_space);
+        if (seen->n_clients > before)
+                seen->clients[before].name_space = keep_text(poll, name_space);
 }
 
 static void on_namespace(const struct error *err, const char *answer, void *data)
 {
         struct mps_poll *poll = data;
+        const struct dialogue_v3_client *client = &poll->listed[poll->n_confirmed];
 
         if (err && err->kind != ERROR_UNAVAILABLE) {
                 observe_end(poll, err);
                 return;
         }
-        add_confirmed(poll, err ? NULL : answer);
+        add_confirmed(poll, err ? NULL : dialogue_v3_read_namespace_name(&poll->seen->arena, answer, client->server));
         confirm_next(poll);
 }
 
@@ -469,14 +545,14 @@ static size_t find_server(const struct mps_poll *poll, const char *name)
 {
         size_t i = 0;
 
-        while (i < poll->seen->n_servers && strcmp(poll->names[i], name) != 0)
+        while (i < poll->n_names && strcmp(poll->names[i], name) != 0)
                 i++;
-        return i;
+        return i < poll->n_names ? i : poll->seen->n_servers;
 }
 
 /*
- * Asks about each client once in its life: the list contains command lines of tenants, who can write lines that look
- * like other clients.
+ * Asks about each client until its namespace is known: the list contains command lines of tenants, who can write lines
+ * that look like other clients. A server that is not listed may be in a line that cannot be read.
  */
 static void confirm_next(struct mps_poll *poll)
 {
@@ -485,9 +561,9 @@ static void confirm_next(struct mps_poll *poll)
                 const struct mps_client *known = find_known(poll->options.known, client->pid, poll->seen->n_clients);
 
                 poll->at = find_server(poll, client->server);
-                if (poll->at == poll->seen->n_servers) {
+                if (poll->at == poll->seen->n_servers && !poll->has_unread_servers) {
                         poll->n_confirmed++;
-                } else if (known) {
+                } else if (known && known->name_space) {
                         add_confirmed(poll, known->name_space);
                 } else {
                         mps_control_run(poll->options.control,
@@ -502,16 +578,12 @@ static void confirm_next(struct mps_poll *poll)
 static void on_listed_clients(const struct error *err, const char *answer, void *data)
 {
         struct mps_poll *poll = data;
-        struct error problem;
 
         if (err) {
                 observe_end(poll, err);
                 return;
         }
-        if (dialogue_v3_read_clients(answer, &poll->seen->arena, &poll->listed, &poll->n_listed, &problem) < 0) {
-                observe_end(poll, &problem);
-                return;
-        }
+        dialogue_v3_read_clients(answer, &poll->seen->arena, &poll->listed, &poll->n_listed, &poll->seen->unread);
         poll->n_listed = MIN(poll->n_listed, MPS_OBSERVED_CLIENTS_MAX);
         confirm_next(poll);
 }
@@ -523,12 +595,12 @@ static void add_server(struct mps_poll *poll, const struct dialogue_v3_server *s
 
         if (!server->pid)
                 return;
-        poll->names[seen->n_servers] = server->name;
-        seen->server_fds[seen->n_servers] =
-                identity_open_server(server->pid, poll->options.daemon, poll->options.daemon_start);
-        seen->servers[seen->n_servers++] = (struct mps_server){.pid = server->pid,
-                .uid = server->uid,
-                .status = arena_strndup(&seen->arena, server->status, strnlen(server->status, 32))};
+        poll->names[poll->n_names++] = server->name;
+        take_server(poll,
+                &(struct mps_server){.pid = server->pid,
+                        .uid = server->uid,
+                        .status = arena_strndup(&seen->arena, server->status, strnlen(server->status, 32))},
+                open_server(poll, server->pid));
         seen->has_fault |= strncasecmp(server->status, "fault", strlen("fault")) == 0;
 }
 
@@ -544,16 +616,17 @@ static void on_listed_servers(const struct error *err, const char *answer, void 
                 observe_end(poll, err);
                 return;
         }
-        if (dialogue_v3_read_servers(answer, &seen->arena, &servers, &count, &problem) < 0 ||
-                check_servers(count, &problem) < 0) {
+        dialogue_v3_read_servers(answer, &seen->arena, &servers, &count, &seen->unread);
+        if (check_servers(count, &problem) < 0) {
                 observe_end(poll, &problem);
                 return;
         }
-        seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
-        seen->server_fds = ARENA_ARRAY(&seen->arena, int, count);
+        poll->has_unread_servers = seen->unread.count;
+        make_room_for_servers(poll, count);
         poll->names = ARENA_ARRAY(&seen->arena, const char *, count);
         for (size_t i = 0; i < count; i++)
                 add_server(poll, &servers[i]);
+        keep_unlisted_servers(poll);
         mps_control_run(poll->options.control, dialogue_v3_client_list(&seen->arena), on_listed_clients, poll);
 }
 

@@ -2,10 +2,14 @@
  * Collects facts about a daemon. A poll asks the daemon for its servers and their clients, by one front end if the
  * servers are those of the last poll, then asks the kernel about each client's process: all of it once, later only
  * whether it is still the same process. This module judges nothing.
+ *
+ * Lines of the daemon's lists that cannot be read are counted. What they would have said is unknown, not absent: known
+ * clients and servers that the other lines do not have stay, as long as the kernel has their processes.
  */
 #pragma once
 
 #include "mps/control/control.h"
+#include "mps/control/dialogue.h"
 #include "mps/wire/status.h"
 
 #define MPS_OBSERVED_CLIENTS_MAX ((size_t)4096)
@@ -22,8 +26,9 @@ struct mps_observation {
         int *server_fds; /* a pidfd of each; -1: not proven to be this daemon's (mps/supervisor/identity.h) */
         struct mps_client *clients;
         size_t n_clients;
-        bool has_fault;      /* one of the servers is in FAULT */
-        const char *waiting; /* why a client gets no server, or NULL: mps/supervisor/journal.h */
+        struct dialogue_unread unread; /* if any: there may be more servers and clients than these */
+        bool has_fault;                /* one of the servers is in FAULT */
+        const char *waiting;           /* why a client gets no server, or NULL: mps/supervisor/journal.h */
 };
 struct mps_observation *mps_observation_free(struct mps_observation *observation); /* accepts NULL, returns NULL */
 

@@ -126,15 +126,57 @@ void request_make(struct request *request, struct mps_control *control)
 
 /* ---- removing ---- */
 
+static void removal_ends(struct request *request, const struct error *err)
+{
+        supervisor_allocations_removed(request, err && err->kind == ERROR_NOT_FOUND ? NULL : err);
+}
+
+static bool is_listed(const struct request *request, const struct dialogue_partition *listed, size_t n_listed)
+{
+        for (size_t i = 0; i < n_listed; i++)
+                if (dialogue_is_partition(&listed[i], request->wanted.unit, request->allocation.partition))
+                        return true;
+        return false;
+}
+
+/* Only this list shows whether it is gone: programs answer the removal in several ways, always with status 0. */
+static void on_partitions(const struct error *err, const char *answer, void *data)
+{
+        struct request *request = data;
+        struct dialogue_unread unread = {0};
+        struct dialogue_partition *listed;
+        struct error problem;
+        size_t n_listed;
+
+        if (err) {
+                removal_ends(request, err);
+                return;
+        }
+        dialogue_read_partitions(answer, &request->arena, &listed, &n_listed, &unread);
+        if (is_listed(request, listed, n_listed)) {
+                error_raise(&problem, ERROR_UNAVAILABLE, "the SM partition stays: %.200s", request->said);
+                removal_ends(request, &problem);
+        } else if (unread.count) {
+                error_raise(&problem, ERROR_UNAVAILABLE,
+                        "the SM partition may be there still: %zu lines of lspart cannot be read, the first: '%s'",
+                        unread.count, unread.first);
+                removal_ends(request, &problem);
+        } else {
+                removal_ends(request, NULL);
+        }
+}
+
 static void on_partition_removed(const struct error *err, const char *answer, void *data)
 {
-        struct error problem;
+        struct request *request = data;
+        struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
 
-        if (!err && *answer && !strstr(answer, " not found")) {
-                error_raise(&problem, ERROR_UNAVAILABLE, "the SM partition stays: %.200s", answer);
-                err = &problem;
+        if (err || !control) {
+                removal_ends(request, err);
+                return;
         }
-        supervisor_allocations_removed(data, err && err->kind == ERROR_NOT_FOUND ? NULL : err);
+        request->said = *answer ? arena_strndup(&request->arena, answer, strnlen(answer, 200)) : "no reason is given";
+        mps_control_ask(control, "lspart", on_partitions, request);
 }
 
 /* If the deletion failed, the namespace may be gone already: reading its fields shows whether it is. */
@@ -164,7 +206,7 @@ static void on_namespace_deleted(const struct error *err, const char *answer UNU
                                 request->wanted.id, DIALOGUE_V3_THREADS),
                         on_still_there, request);
         else
-                supervisor_allocations_removed(request, err && err->kind == ERROR_NOT_FOUND ? NULL : err);
+                removal_ends(request, err);
 }
 
 void request_remove(struct request *request, const struct mps_record_allocation *value, struct mps_control *control)
@@ -178,6 +220,7 @@ void request_remove(struct request *request, const struct mps_record_allocation 
                         on_namespace_deleted, request);
                 return;
         }
+        request->allocation.partition = arena_strdup(&request->arena, value->allocation.partition);
         dialogue_put_partition_remove(&command, value->request.unit, value->allocation.partition);
         mps_control_ask(control, command.data, on_partition_removed, request);
         strbuf_done(&command);

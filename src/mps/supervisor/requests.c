@@ -159,7 +159,9 @@ static void on_polled(struct mps_observation *seen, const struct error *err, voi
         if (err) {
                 request_end(request, err);
         } else if (!client) {
-                error_raise(&problem, ERROR_NOT_FOUND, "no MPS client has the PID %d now", (int)request->client);
+                error_raise(&problem, seen->unread.count ? ERROR_UNAVAILABLE : ERROR_NOT_FOUND,
+                        "no MPS client has the PID %d now%s", (int)request->client,
+                        seen->unread.count ? ", but not every line of the daemon's lists could be read" : "");
                 request_end(request, &problem);
         } else if (!is_same_container(client->container_id, request->container_id)) {
                 error_raise(&problem, ERROR_DENIED,

@@ -24,6 +24,7 @@ struct request {
         struct mps_allocation_request wanted; /* release: only |id| */
         pid_t client;                         /* terminate */
         const char *container_id;
+        const char *said; /* release of a partition: what the daemon answered to its removal */
         struct mps_poll *poll;
         struct mps_namespace name_space; /* being made */
         mps_granted_fn *granted;

@@ -63,11 +63,13 @@ void mps_setting_v3_default(struct mps_setting ret[2], struct arena *arena, cons
 
         ret[0] = (struct mps_setting){.kind = MPS_SETTING_THREADS,
                 .permille = permille,
+                .what = "active thread percentage",
                 .set.arguments = set,
                 .get.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_THREADS)};
         ret[1] = (struct mps_setting){.kind = MPS_SETTING_LIMIT,
                 .limit_mib = unit->limit_mib,
                 .unit = unit->uuid,
+                .what = "memory limit",
                 .set.arguments = set,
                 .get.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_LIMIT)};
 }
@@ -144,7 +146,7 @@ static const struct dialogue_v3_namespace *namespace_find(
 }
 
 /*
- * One that is missing was released meanwhile. It is not known whether v3 shows limits exactly or rounded as older
+ * One that is missing was released meanwhile, if all lines of the list could be read. It is not known whether v3 shows limits exactly or rounded as older
  * daemons do: see dialogue_v3_check_limit().
  */
 static enum mps_setting_verdict judge_namespace(
@@ -155,11 +157,16 @@ static enum mps_setting_verdict judge_namespace(
         const unsigned int permille = setting->permille;
         const struct dialogue_v3_namespace *found;
         struct dialogue_v3_namespace *listed;
+        struct dialogue_unread unread = {0};
         size_t n_listed;
 
-        if (dialogue_v3_read_namespaces(answer, &scratch, &listed, &n_listed, err) < 0)
-                return MPS_SETTING_UNCLEAR;
+        dialogue_v3_read_namespaces(answer, &scratch, &listed, &n_listed, &unread);
         found = namespace_find(listed, n_listed, setting);
+        if (!found && unread.count)
+                error_raise(err, ERROR_INVALID,
+                        "limits of its namespace %s: not in the list of namespaces, of which %zu lines cannot be read, "
+                        "the first: '%s'",
+                        setting->name, unread.count, unread.first);
         if (!found)
                 return MPS_SETTING_UNCLEAR;
         if (limit && found->limit_mib != limit && found->limit_mib != dialogue_limit_shown(limit))
@@ -177,9 +184,16 @@ static enum mps_setting_verdict judge_namespace(
 
 static enum mps_setting_verdict judge_v3(const struct mps_setting *setting, const char *answer, struct error *err)
 {
-        int rc = setting->kind == MPS_SETTING_THREADS ? dialogue_v3_check_threads(answer, setting->permille, err)
-                                                      : dialogue_v3_check_limit(answer, setting->limit_mib, err);
+        const bool is_threads = setting->kind == MPS_SETTING_THREADS;
+        unsigned int permille;
+        uint64_t mib;
+        int rc;
 
+        if ((is_threads ? dialogue_read_percentage(answer, &permille, err) : dialogue_read_limit(answer, &mib, err)) <
+                0)
+                return MPS_SETTING_UNCLEAR;
+        rc = is_threads ? dialogue_v3_check_threads(answer, setting->permille, err)
+                        : dialogue_v3_check_limit(answer, setting->limit_mib, err);
         return rc == 0 ? MPS_SETTING_SAME : MPS_SETTING_OTHER;
 }
 

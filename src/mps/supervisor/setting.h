@@ -59,7 +59,7 @@ struct mps_setting mps_setting_v3_namespace(
 enum mps_setting_verdict {
         MPS_SETTING_SAME,
         MPS_SETTING_OTHER,   /* |err| says what differs: after the first setting what was set, later what changed */
-        MPS_SETTING_UNCLEAR, /* |err| says why, unless the server or the namespace is gone */
+        MPS_SETTING_UNCLEAR, /* the answer cannot be read: |err| says why, unless the server or the namespace is gone */
 };
 enum mps_setting_verdict mps_setting_judge(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err);

@@ -37,18 +37,22 @@ static void read_values(const char *answer, struct arena *arena)
 
 static void read_lists(const char *answer, struct arena *arena)
 {
+        struct dialogue_partition *partitions;
         struct dialogue_device *devices;
-        struct error err;
+        struct dialogue_unread unread = {0};
         size_t count;
         pid_t *pids;
 
-        if (dialogue_read_pids(answer, arena, &pids, &count, &err) == 0)
-                for (size_t i = 0; i < count; i++)
-                        need(pids[i] >= 0);
-        if (dialogue_read_device_clients(answer, arena, &devices, &count, &err) == 0)
-                for (size_t i = 0; i < count; i++)
-                        for (size_t j = 0; j < devices[i].n_clients; j++)
-                                need(devices[i].clients[j] >= 0);
+        dialogue_read_pids(answer, arena, &pids, &count, &unread);
+        for (size_t i = 0; i < count; i++)
+                need(pids[i] >= 0);
+        dialogue_read_device_clients(answer, arena, &devices, &count, &unread);
+        for (size_t i = 0; i < count; i++)
+                for (size_t j = 0; j < devices[i].n_clients; j++)
+                        need(devices[i].clients[j] >= 0);
+        dialogue_read_partitions(answer, arena, &partitions, &count, &unread);
+        for (size_t i = 0; i < count; i++)
+                need(*partitions[i].id && !strpbrk(partitions[i].id, " \n\t"));
 }
 
 static void read_v3(const char *answer, struct arena *arena)
@@ -56,18 +60,18 @@ static void read_v3(const char *answer, struct arena *arena)
         struct dialogue_v3_namespace *namespaces;
         struct dialogue_v3_server *servers;
         struct dialogue_v3_client *clients;
-        struct error err;
+        struct dialogue_unread unread = {0};
         size_t count;
 
-        if (dialogue_v3_read_servers(answer, arena, &servers, &count, &err) == 0)
-                for (size_t i = 0; i < count; i++)
-                        need(dialogue_v3_is_name(servers[i].name) && servers[i].devices);
-        if (dialogue_v3_read_namespaces(answer, arena, &namespaces, &count, &err) == 0)
-                for (size_t i = 0; i < count; i++)
-                        need(dialogue_v3_is_name(namespaces[i].server) && namespaces[i].permille <= 1000);
-        if (dialogue_v3_read_clients(answer, arena, &clients, &count, &err) == 0)
-                for (size_t i = 0; i < count; i++)
-                        need(clients[i].pid >= 0 && dialogue_v3_is_name(clients[i].name_space));
+        dialogue_v3_read_servers(answer, arena, &servers, &count, &unread);
+        for (size_t i = 0; i < count; i++)
+                need(dialogue_v3_is_name(servers[i].name) && servers[i].devices);
+        dialogue_v3_read_namespaces(answer, arena, &namespaces, &count, &unread);
+        for (size_t i = 0; i < count; i++)
+                need(dialogue_v3_is_name(namespaces[i].server) && namespaces[i].permille <= 1000);
+        dialogue_v3_read_clients(answer, arena, &clients, &count, &unread);
+        for (size_t i = 0; i < count; i++)
+                need(clients[i].pid >= 0 && dialogue_v3_is_name(clients[i].name_space));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -65,7 +65,7 @@ static void test_a_share_has_the_daemons_sockets_and_its_limits(void **state UNU
 
 static void test_what_the_supervisor_made_is_mounted_at_the_usual_place(void **state UNUSED)
 {
-        const struct ledger_claim_device device = share(0, 1000);
+        const struct ledger_claim_device device = share(10240, 1000);
         const struct ledger_claimed made = {
                 .tier = MPS_TIER_NAMESPACE, .daemon = "GPU-0", .pipe = "GPU-0/ns/c15eb_0", .shm = "GPU-0/shm"};
         const struct config writable = {.mps_root = "/mps-root", .mps_pipes_writable = true};
@@ -76,6 +76,7 @@ static void test_what_the_supervisor_made_is_mounted_at_the_usual_place(void **s
                 "WARPSHARE_GRANT=c15eb_0\n"
                 "WARPSHARE_TIER=namespace\n"
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100\n"
+                "WARPSHARE_MEMORY_LIMIT_MIB=10240\n"
                 "WARPSHARE_THREAD_PERCENTAGE=100.0\n"
                 "/mps-root/GPU-0/ns/c15eb_0 at /mps/GPU-0/pipe, writable\n"
                 "/mps-root/GPU-0/shm at /dev/shm, writable\n");

@@ -112,8 +112,8 @@ static void test_what_it_declares_is_of_each_of_its_gpus(void **state UNUSED)
         struct fake_container *second = rig_run("train", "GPU-1::0 GPU-1::1");
 
         fake_api_pod("train", "'warpshare.dev/memory': '3Gi'", "");
-        assert_starts(first, "0=3072M,1=3072M 25");
-        assert_starts(second, "0=3072M,1=3072M 25");
+        assert_starts(first, "3072M 25");
+        assert_starts(second, "3072M 25");
 }
 
 static void test_its_pod_is_read_once_for_all_its_resources(void **state UNUSED)
@@ -123,15 +123,15 @@ static void test_its_pod_is_read_once_for_all_its_resources(void **state UNUSED)
 
         rig_run("other", "GPU-0::1");
         fake_api_pod("train", "'warpshare.dev/threads': '60'", "");
-        assert_starts(first, "0=5952M,1=5952M 60");
-        assert_starts(second, "0=5952M,1=5952M 60");
+        assert_starts(first, "5952M 60");
+        assert_starts(second, "5952M 60");
         assert_int_equal(api.n_asked, 1);
         fake_api_pod("train", "'warpshare.dev/threads': '30'", "");
-        assert_starts(first, "0=5952M,1=5952M 30"); /* it starts again */
-        assert_starts(second, "0=5952M,1=5952M 30");
+        assert_starts(first, "5952M 30"); /* it starts again */
+        assert_starts(second, "5952M 30");
         assert_int_equal(api.n_asked, 2);
         rig_pass(FRESH_MS + 1);
-        assert_starts(second, "0=5952M,1=5952M 30");
+        assert_starts(second, "5952M 30");
         assert_int_equal(api.n_asked, 3);
 }
 
@@ -302,10 +302,10 @@ static void test_a_pod_that_could_not_be_read_for_one_resource_is_read_for_the_n
 
         fake_api_pod("train", "'warpshare.dev/threads': '60'", "");
         api.to = FAKE_REFUSES;
-        assert_starts(first, "0=5952M,1=5952M 25");
+        assert_starts(first, "5952M 25");
         api.to = FAKE_ANSWERS;
-        assert_starts(second, "0=5952M,1=5952M 60");
-        assert_string_equal(rig_limits(first), "0=5952M,1=5952M 60");
+        assert_starts(second, "5952M 60");
+        assert_string_equal(rig_limits(first), "5952M 60");
 }
 
 static void test_without_kubelets_record_a_container_starts_with_its_replicas_worth(void **state UNUSED)

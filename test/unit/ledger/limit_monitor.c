@@ -142,6 +142,23 @@ static void test_processes_of_one_container_are_added_up(void **state UNUSED)
         assert_ending(&scene, "memory! 12 g1");
 }
 
+/* An entry of its variable for a GPU that it does not see has lifted the limits of the driver. */
+static void test_a_process_without_the_limit_of_its_namespace_is_a_violation_by_what_it_uses(void **state UNUSED)
+{
+        _cleanup_(scene_done) struct scene scene;
+
+        scene_init(&scene);
+        set_allocations(&scene, {"g1", "GPU-a", "p1", "default/train", 2048, 250, MPS_TIER_NAMESPACE});
+        set_clients(&scene, {.pid = 11,
+                                    .pod_uid = "p1",
+                                    .container_id = C1,
+                                    .name_space = "g1",
+                                    .limit_mib = 96768,
+                                    .memory = 8000 * MIB});
+        assert_found(&scene, "memory! 11 g1");
+        assert_int_equal(scene.report.appeared[0]->granted, 2048);
+}
+
 static void test_what_the_driver_rounds_up_is_let_pass(void **state UNUSED)
 {
         static const struct {
@@ -622,6 +639,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_processes_of_one_container_are_added_up),
+                cmocka_unit_test(test_a_process_without_the_limit_of_its_namespace_is_a_violation_by_what_it_uses),
                 cmocka_unit_test(test_what_the_driver_rounds_up_is_let_pass),
                 cmocka_unit_test(test_another_pod_is_not_counted),
                 cmocka_unit_test(test_a_claim_chooses_among_the_allocations_of_a_pod_but_proves_nothing),

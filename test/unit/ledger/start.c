@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HALF "0=11904M,1=11904M 50" /* 2 of 4 replicas of each GPU */
+#define HALF "11904M 50" /* 2 of 4 replicas of each GPU */
 
 static void assert_starts(struct fake_container *container, const char *limits)
 {
@@ -49,7 +49,7 @@ static void test_each_device_of_a_container_of_two_resources_has_the_limits_of_b
         assert_string_equal(rig_limits(second), HALF);
         assert_string_equal(rig_device(first), "CUDA_MPS_PIPE_DIRECTORY=/mps/node/pipe\n"
                                                "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\n"
-                                               "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=11904M,1=11904M\n"
+                                               "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=11904M\n"
                                                "CUDA_DEVICE_ORDER=PCI_BUS_ID\n");
 }
 
@@ -126,7 +126,7 @@ static void test_where_the_ledger_has_lost_an_allocation_the_ids_say_the_gpu(voi
         kubelet.to = FAKE_IS_SILENT;
         rig_start();
         assert_string_equal(rig_allocations(), "");
-        assert_starts(train, "0=5952M,1=5952M 25");
+        assert_starts(train, "5952M 25");
 }
 
 static void test_a_container_under_the_previous_sharing_policy_restarts_as_it_was_promised(void **state UNUSED)

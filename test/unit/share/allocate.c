@@ -162,12 +162,12 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
                         LIMITS("100", "0=23808M") FACTS("1/1", "1", MEMORY("23808"), "100.0", "verified")},
                 /* The second GPU allocations half of what the first does, and one percentage counts for both. */
                 {PROVISIONING_WEIGHTED, 4, "GPU-0::3 GPU-1::0 GPU-0::1", "GPU-0,GPU-1",
-                        LIMITS("25", "0=5952M,1=5952M")},
+                        LIMITS("25", "5952M")},
                 {PROVISIONING_WEIGHTED, 4, "GPU-1::0 GPU-0::3 GPU-0::1", "GPU-1,GPU-0",
-                        LIMITS("25", "0=5952M,1=5952M")},
+                        LIMITS("25", "5952M")},
                 /* GPU-2 does not tell its memory: what is known of the others counts. */
                 {PROVISIONING_WEIGHTED, 4, "GPU-2::0 GPU-2::1 GPU-1::0 GPU-1::1", "GPU-2,GPU-1",
-                        LIMITS("50", "0=11904M,1=11904M")},
+                        LIMITS("50", "11904M")},
                 {PROVISIONING_WEIGHTED, 4, "GPU-2::0", "GPU-2",
                         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25\n" FACTS("1/4", "0.25", "", "25.0", "verified")},
         };
@@ -248,12 +248,13 @@ static void test_a_bound_request_is_of_its_unit_whatever_its_ids_say(void **stat
         assert_ok(node_plan(&node), &node.err);
         node.binding = &binding;
         assert_answer(&node, "GPU-0::3 GPU-1::0 GPU-0::3",
-                "cdi " VENDOR "/gpu=GPU-1\n" PIPE_OF("GPU-1")
-                        LIMITS("50", "0=11904M") "WARPSHARE_GRANT=g2\n" FACTS("2/4", "0.5", MEMORY("11904"), "50.0",
-                                "namespace") "NVIDIA_VISIBLE_DEVICES=GPU-1\n"
-                                             "/run/nvidia/mps/GPU-1/pipe/server/g2 -> /mps/GPU-1/pipe (ro)\n"
-                                             "/run/nvidia/mps/shm -> /dev/shm\n"
-                                             "/dev/nvidia5 => /dev/nvidia5 (rw)\n");
+                "cdi " VENDOR
+                "/gpu=GPU-1\n" PIPE_OF("GPU-1") "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\nWARPSHARE_GRANT=g2\n" FACTS(
+                        "2/4", "0.5", MEMORY("11904"), "50.0",
+                        "namespace") "NVIDIA_VISIBLE_DEVICES=GPU-1\n"
+                                     "/run/nvidia/mps/GPU-1/pipe/server/g2 -> /mps/GPU-1/pipe (ro)\n"
+                                     "/run/nvidia/mps/shm -> /dev/shm\n"
+                                     "/dev/nvidia5 => /dev/nvidia5 (rw)\n");
         assert_ok(request(&node, "GPU-0::3 GPU-0::1 GPU-1::0", &answer), &node.err);
         assert_int_equal(answer.n_parts, 1);
         assert_string_equal(answer.parts[0].unit->uuid, "GPU-1");
@@ -530,11 +531,10 @@ static void test_limits_are_named_where_their_cdi_devices_are(void **state UNUSE
         } table[] = {
                 {DEVICE_LIST_CDI_CRI, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 0, NULL, "nvidia.com/mps=GPU-0-2"},
                 {DEVICE_LIST_CDI_CRI, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 2, NULL, "nvidia.com/mps=GPU-0-2"},
-                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_HALF, DAEMON_SCOPE_GPU, 0, &namespace,
-                        "nvidia.com/mps=GPU-0-2"},
                 {DEVICE_LIST_CDI_CRI, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 0, &other,
                         "nvidia.com/mps=GPU-1-2"},
-                /* Where limits are of no use, or not the container's, the pipe alone. */
+                /* Where limits are of no use, not the container's, or the namespace's, the pipe alone. */
+                {DEVICE_LIST_CDI_CRI, true, PROVISIONING_HALF, DAEMON_SCOPE_GPU, 0, &namespace, "nvidia.com/mps=GPU-0"},
                 {DEVICE_LIST_CDI_CRI, true, PROVISIONING_SM, DAEMON_SCOPE_GPU, 0, &partition, "nvidia.com/mps=GPU-0"},
                 {DEVICE_LIST_CDI_CRI, true, PROVISIONING_WEIGHTED, DAEMON_SCOPE_GPU, 1, NULL, "nvidia.com/mps=GPU-0"},
                 {DEVICE_LIST_CDI_CRI, true, PROVISIONING_UNIFORM, DAEMON_SCOPE_GPU, 0, NULL, "nvidia.com/mps=GPU-0"},
@@ -786,7 +786,7 @@ static void test_whole_units_among_shared_ones_have_no_part_in_sharing(void **st
         assert_answer(&node, "GPU-2::3 GPU-1 GPU-0::0",
                 "CUDA_MPS_PIPE_DIRECTORY=/mps/nvidia.com/gpu/pipe\n"
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=12.5\n"
-                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=3072M,1=3072M\n"
+                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=3072M\n"
                 "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-1,GPU-0\n" MOUNTS);
 }
 

@@ -50,6 +50,10 @@ static void test_memory_is_by_ordinal_and_threads_are_the_least(void **state UNU
                 {PROVISIONING_WEIGHTED, {2, 0}, {5, 2}, 2,
                         "CUDA_MPS_PIPE_DIRECTORY=/mps/node/pipe\nCUDA_MPS_ACTIVE_THREAD_PERCENTAGE=20\n"
                         "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=4915M,1=12288M\nCUDA_DEVICE_ORDER=PCI_BUS_ID\n"},
+                /* Equal limits have no ordinals, which a process may not see. */
+                {PROVISIONING_WEIGHTED, {0, 1}, {5, 5}, 2,
+                        "CUDA_MPS_PIPE_DIRECTORY=/mps/node/pipe\nCUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\n"
+                        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=12288M\nCUDA_DEVICE_ORDER=PCI_BUS_ID\n"},
                 {PROVISIONING_HALF, {0, 1}, {5, 2}, 2,
                         "CUDA_MPS_PIPE_DIRECTORY=/mps/node/pipe\nCUDA_MPS_ACTIVE_THREAD_PERCENTAGE=40\n"
                         "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=12288M,1=4915M\nCUDA_DEVICE_ORDER=PCI_BUS_ID\n"},

@@ -592,26 +592,49 @@ def test_nothing_outlives_its_lifetime(sim):
     wait(lambda: not list(sim.ours()), 'all have gone')
 
 
+def test_an_entry_for_a_gpu_that_a_client_does_not_see_lifts_every_limit_of_memory_as_recorded(sim):
+    text = (pathlib.Path(__file__).parents[2] / 'fixtures/recorded/mps/615-v3.txt').read_text()
+    entries = re.search(r'for a GPU that the process does not see \("(\S+)" with one GPU\): no limit at all', text).group(1)
+    sim.scenario(version=615)
+    sim.start('-p', '3')
+    sim.do('server', 'create', 'gpu_0', '--allowed-devices=' + GPU[0], '--pinned-memory-limit', '0=8G')
+    sim.do('namespace', 'create', 'pod_1', '--server', 'gpu_0', '--active-thread-percentage=25', '--pinned-memory-limit=0=2G')
+
+    def limits(**variables):
+        client = sim.client(CUDA_MPS_PIPE_DIRECTORY=str(sim.pipe / 'gpu_0/pod_1'), CUDA_VISIBLE_DEVICES=GPU[0], **variables)
+        return client.value('percentage'), client.value('limit')
+    assert limits() == ('25.0', '2048')
+    assert limits(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=entries) == ('25.0', '0'), 'threads stay limited'
+    assert limits(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT='1G') == ('25.0', '1024'), 'one limit for every GPU'
+
+
 # ---- static partitions, r590 ----
 
 def test_with_static_partitions_every_client_names_its_own(sim):
     sim.scenario(version=590)
     sim.start('-S')
     one = sim.ask('sm_partition add %s 7' % GPU[0])
-    assert one.startswith(GPU[0] + '/')
-    two = sim.ask('sm_partition add GPU-0000000 20')
-    assert sim.ask('sm_partition add %s 1' % GPU[0]) == 'Failed to fulfill the requested SM partition of 1 chunks'
+    assert re.fullmatch('Partition %s/\\S+ created' % GPU[0], one)
+    one = one.split()[1]
+    two = sim.ask('sm_partition add GPU-0000000 20').split()[1]
+    assert sim.ask('sm_partition add %s 1' % GPU[0]) == \
+        'Failed to fulfill the requested SM partition of 1 chunks, error CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION'
     refused = sim.client()
     assert refused.ends() == 3 and refused.said('error 915 CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION')
     assert sim.client(CUDA_MPS_SM_PARTITION='GPU-x/y').ends() == 3
     first = sim.client(CUDA_MPS_SM_PARTITION=one, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE='10')
     assert first.value('sms') == '28', 'seven chunks of four; percentages do not count'
     assert sim.client(CUDA_MPS_SM_PARTITION=two).value('sms') == '80'
-    rows = [line.split() for line in sim.ask('lspart').splitlines()[1:]]
-    assert [(row[1], row[-1]) for row in rows] == [('-', '-'), (one, 'Yes'), (two, 'Yes')]
-    assert sim.ask('sm_partition rm %s %s' % (GPU[0], one)) == 'Partition %s is in use' % one
+    short = [partition.split('/', 1)[1] for partition in (one, two)]
+    head, units, *rows = [line.split() for line in sim.ask('lspart').splitlines()]
+    assert (head, units) == ('GPU Partition free used free used clients'.split(), 'chunks chunks SM SM'.split())
+    assert [(row[0], row[1], row[-1]) for row in rows] == \
+        [(GPU[0][:12], '-', '-'), (GPU[0][:12], short[0], 'Yes'), (GPU[0][:12], short[1], 'Yes')]
+    assert sim.ask('sm_partition rm %s %s' % (GPU[0], one)) == 'Partition %s not found' % one, 'the whole is refused'
+    assert sim.ask('sm_partition rm %s %s' % (GPU[0], short[0])) == \
+        'Partition %s in use. Terminate all clients before removing.', 'with the %s, as recorded'
     first.leave()
-    wait(lambda: sim.ask('sm_partition rm %s %s' % (GPU[0], one)) == '', 'it is removed')
+    wait(lambda: sim.ask('sm_partition rm %s %s' % (GPU[0], short[0])) == '', 'it is removed')
     assert sim.ask('sm_partition add %s 7' % GPU[0]) != one
 
 
@@ -650,13 +673,14 @@ def test_servers_and_namespaces_limit_their_clients(sim):
     assert [row.split(',')[:4] for row in rows] == [['gpu_0', str(os.geteuid()), inside.value('server'), 'Ready']]
     assert sim.do('namespace', 'list', '--format=csv') == \
         'name,server,server-status,pinned-memory-limit,active-thread-percentage,client-priority,pipe-directory\n' \
-        'pod_1,gpu_0,Ready,2G,25,-,%s\n' % (sim.pipe / 'gpu_0/pod_1')
+        'pod_1,gpu_0,Ready,2G,25.00,-,%s\n' % (sim.pipe / 'gpu_0/pod_1')
     assert sim.do('namespace', 'get', 'pod_1', 'gpu_0', 'pinned-memory-limit') == '2G\n'
     assert sim.do('namespace', 'get', 'default', 'gpu_0', 'pinned-memory-limit') == '8192M\n'
     assert sim.do('client', 'get', str(inside.pid), 'server') == 'gpu_0\n'
     assert sim.control('client', 'get', '1', 'server').returncode == 1
     rows = [row.split(',', 4)[:4] for row in sim.do('client', 'list', '--all', '--format=csv,noheader').splitlines()]
-    assert sorted(rows) == sorted([[str(inside.pid), 'gpu_0', '0', 'pod_1'], [str(beside.pid), 'gpu_0', '0', 'default']])
+    assert sorted(rows) == sorted([[str(inside.pid), 'gpu_0', GPU[0], 'gpu_0/pod_1 (0)'],
+                                    [str(beside.pid), 'gpu_0', GPU[0], 'gpu_0/default (0)']]), 'as 615.71.09 says it'
     assert sim.control('namespace', 'delete', 'pod_1', '--server=gpu_0').returncode == 1, 'it has a client'
     sim.do('client', 'terminate', str(inside.pid))
     assert inside.ends() == 4

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/text.h"
 #include "mps/control/dialogue.h"
 
 /* ---- commands ---- */
@@ -35,7 +36,7 @@ static void put_partition(struct strbuf *text)
 
 static void put_no_partition(struct strbuf *text)
 {
-        dialogue_put_partition_remove(text, "GPU-1", "GPU-1/Kp8A");
+        dialogue_put_partition_remove(text, "GPU-1", "GPU-1/D/79e/Kp8A");
 }
 
 static void test_commands_are_spelled_as_the_manual_has_them(void **state UNUSED)
@@ -43,7 +44,7 @@ static void test_commands_are_spelled_as_the_manual_has_them(void **state UNUSED
         said(put_limit, "set_default_device_pinned_mem_limit 0 1630M");
         said(put_no_limit, "set_default_device_pinned_mem_limit 3 0M");
         said(put_partition, "sm_partition add GPU-1 4");
-        said(put_no_partition, "sm_partition rm GPU-1 GPU-1/Kp8A");
+        said(put_no_partition, "sm_partition rm GPU-1 D/79e/Kp8A");
 }
 
 static void test_a_percentage_has_one_decimal_both_ways(void **state UNUSED)
@@ -65,7 +66,7 @@ static void test_a_percentage_has_one_decimal_both_ways(void **state UNUSED)
 static void test_percentages_that_are_none_are_shown(void **state UNUSED)
 {
         static const char *const table[] = {"", " 33.3", "33.3 ", "-1.0", "100.1", "1000", "0333.3", "33.", ".5",
-                "33.33", "33,3", "nan", "33.3\n44.4", "Insufficient privileges for UID 1000."};
+                "33.3x", "33,3", "nan", "33.3\n44.4", "Insufficient privileges for UID 1000."};
         struct error err;
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -76,13 +77,29 @@ static void test_percentages_that_are_none_are_shown(void **state UNUSED)
         }
 }
 
+static void test_percentages_have_any_number_of_decimals(void **state UNUSED)
+{
+        static const struct {
+                const char *answer;
+                unsigned int permille;
+        } table[] = {{"30.00", 300}, {"33.34", 333}, {"33.35", 334}, {"12", 120}, {"100.000000", 1000}, {"0.04", 0}};
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                unsigned int permille = 7;
+
+                assert_ok(dialogue_read_percentage(table[i].answer, &permille, &err), &err);
+                assert_int_equal(permille, table[i].permille);
+        }
+}
+
 static void test_limits_are_read_in_mib(void **state UNUSED)
 {
         static const struct {
                 const char *answer;
                 uint64_t mib;
-        } table[] = {{"", 0}, {"1M", 1}, {"1023M", 1023}, {"1000M", 1000}, {"1G", 1024}, {"80G", 81920},
-                {"999999999G", 1023999998976}};
+        } table[] = {{"", 0}, {"unlimited", 0}, {"1M", 1}, {"1023M", 1023}, {"1000M", 1000}, {"1G", 1024},
+                {"80G", 81920}, {"999999999G", 1023999998976}};
         struct error err;
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -123,30 +140,35 @@ static void test_pids_are_read_line_by_line(void **state UNUSED)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         pid_t *pids = NULL;
         size_t count = 9;
-        struct error err;
+        struct dialogue_unread unread = {0};
 
-        assert_ok(dialogue_read_pids("", &arena, &pids, &count, &err), &err);
+        dialogue_read_pids("", &arena, &pids, &count, &unread);
         assert_int_equal(count, 0);
-        assert_ok(dialogue_read_pids("4711\n0\n4194304\n", &arena, &pids, &count, &err), &err);
+        dialogue_read_pids("4711\n0\n4194304\n", &arena, &pids, &count, &unread);
         assert_int_equal(count, 3);
         assert_int_equal(pids[0], 4711);
         assert_int_equal(pids[1], 0);
         assert_int_equal(pids[2], 4194304);
 }
 
-static void test_pids_that_are_none_are_shown(void **state UNUSED)
+static void test_a_line_that_is_no_pid_hides_none(void **state UNUSED)
 {
         static const char *const table[] = {
-                "Server 1 not found", "47 11", "-1", "2147483648", "4711\nx", "99999999999999999999", "4711,4712"};
+                "Server 1 not found", "47 11", "-1", "2147483648", "x", "99999999999999999999", "4711,4712"};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct error err;
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-                _free_ char *expected = xasprintf("MPS control daemon: '%s' is no list of PIDs", table[i]);
+                _free_ char *answer = xasprintf("4711\n%s\n4712\n-\n", table[i]);
+                struct dialogue_unread unread = {0};
                 pid_t *pids;
                 size_t count;
 
-                assert_fails(dialogue_read_pids(table[i], &arena, &pids, &count, &err), &err, ERROR_INVALID, expected);
+                dialogue_read_pids(answer, &arena, &pids, &count, &unread);
+                assert_int_equal(count, 2);
+                assert_int_equal(pids[0], 4711);
+                assert_int_equal(pids[1], 4712);
+                assert_int_equal(unread.count, 2);
+                assert_string_equal(unread.first, table[i]);
         }
 }
 
@@ -155,12 +177,11 @@ static void test_the_clients_of_each_device_are_told_apart(void **state UNUSED)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct dialogue_device *devices = NULL;
         size_t count = 0;
-        struct error err;
+        struct dialogue_unread unread = {0};
 
-        assert_ok(dialogue_read_device_clients("GPU-1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b\n4711\n4712\n\n"
-                                               "Device MIG-2:\nGPU-3\n4711",
-                          &arena, &devices, &count, &err),
-                &err);
+        dialogue_read_device_clients("GPU-1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b\n4711\n4712\n\n"
+                                     "Device MIG-2:\nGPU-3\n4711",
+                &arena, &devices, &count, &unread);
         assert_int_equal(count, 3);
         assert_string_equal(devices[0].uuid, "GPU-1e2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b");
         assert_int_equal(devices[0].n_clients, 2);
@@ -170,10 +191,27 @@ static void test_the_clients_of_each_device_are_told_apart(void **state UNUSED)
         assert_string_equal(devices[2].uuid, "GPU-3");
         assert_int_equal(devices[2].n_clients, 1);
         assert_int_equal(devices[2].clients[0], 4711);
-        assert_ok(dialogue_read_device_clients("", &arena, &devices, &count, &err), &err);
+        dialogue_read_device_clients("", &arena, &devices, &count, &unread);
         assert_int_equal(count, 0);
-        assert_fails(dialogue_read_device_clients("4711\nGPU-1", &arena, &devices, &count, &err), &err, ERROR_INVALID,
-                "MPS control daemon: '4711\nGPU-1' is no list of devices and their clients");
+        assert_int_equal(unread.count, 0);
+}
+
+static void test_clients_below_a_line_that_may_be_another_device_are_of_none(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct dialogue_unread unread = {0};
+        struct dialogue_device *devices = NULL;
+        size_t count = 0;
+
+        dialogue_read_device_clients(
+                "4711\nGPU-1\n4712\ndevice 1:\n4713\nGPU-2\n4714", &arena, &devices, &count, &unread);
+        assert_int_equal(count, 2);
+        assert_int_equal(devices[0].n_clients, 1);
+        assert_int_equal(devices[0].clients[0], 4712);
+        assert_int_equal(devices[1].n_clients, 1);
+        assert_int_equal(devices[1].clients[0], 4714);
+        assert_int_equal(unread.count, 3);
+        assert_string_equal(unread.first, "4711");
 }
 
 static void test_a_partition_is_found_in_each_spelling(void **state UNUSED)
@@ -195,6 +233,86 @@ static void test_a_partition_is_found_in_each_spelling(void **state UNUSED)
                 assert_ok(dialogue_read_partition(table[i][0], &arena, &id, &err), &err);
                 assert_string_equal(id, table[i][1]);
         }
+}
+
+/* ---- what daemons of 590 to 595 said: test/fixtures/recorded/mps/590-595-sm-partitions.txt ---- */
+
+#define UUID "GPU-74d43ed3-1111-2222-3333-444444444444"
+
+/* The |number|th quoted text behind |label| in its line, with a UUID for "<uuid>"; fails if there is none. */
+static const char *quoted(struct arena *arena, const char *label, unsigned int number)
+{
+        _free_ char *path = xasprintf("%s/mps/590-595-sm-partitions.txt", getenv("WARPSHARE_RECORDED"));
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const char *start, *place, *said;
+        struct error err;
+
+        assert_ok(file_read(path, 65536, &text, &err), &err);
+        start = strstr(text.data, label);
+        assert_non_null(start);
+        for (unsigned int i = 0; i < 2 * number - 1; i++) {
+                start = strchr(start, '"');
+                assert_non_null(start);
+                start++;
+        }
+        said = arena_strndup(arena, start, strcspn(start, "\""));
+        place = strstr(said, "GPU-<uuid>");
+        if (!place)
+                return said;
+        return arena_printf(arena, "%.*s" UUID "%s", (int)(place - said), said, place + strlen("GPU-<uuid>"));
+}
+
+static void test_a_recorded_partition_with_slashes_is_found_and_removed_as_recorded(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _cleanup_(strbuf_done) struct strbuf command = STRBUF_INIT;
+        const char *id = NULL;
+        struct error err;
+
+        assert_ok(dialogue_read_partition(quoted(&arena, "#   add: ", 1), &arena, &id, &err), &err);
+        assert_string_equal(id, UUID "/D/79e/DgwYMDAAAAAAAAAAAAAAAAAAAAAAAA");
+        dialogue_put_partition_remove(&command, UUID, id);
+        assert_string_equal(command.data, quoted(&arena, "#   rm: ", 1));
+}
+
+static void test_recorded_refusals_are_no_partition(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *id = NULL;
+        struct error err;
+
+        assert_int_equal(dialogue_read_partition(quoted(&arena, "#   add refused: ", 1), &arena, &id, &err), -1);
+        assert_non_null(strstr(err.text, "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"));
+        assert_int_equal(dialogue_read_partition(quoted(&arena, "#   rm of one in use", 1), &arena, &id, &err), -1);
+}
+
+static void test_the_recorded_head_of_lspart_is_no_partition(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *head =
+                arena_printf(&arena, "%s\n%s\n", quoted(&arena, "#   lspart: ", 1), quoted(&arena, "#   lspart: ", 2));
+        const char *id = UUID "/D/79e/AAA=";
+        struct dialogue_unread unread = {0};
+        struct dialogue_partition *listed;
+        size_t count = 9;
+
+        dialogue_read_partitions(head, &arena, &listed, &count, &unread);
+        assert_int_equal(count, 0);
+        assert_int_equal(unread.count, 0);
+        dialogue_read_partitions(
+                arena_printf(&arena,
+                        "%sGPU-74d43ed3  -  8  7  76  56  -\nGPU-74d43ed3  D/79e/AAA=  -  7  -  56  Yes\n"
+                        "GPU-84d43ed3  D/79e/BBB=  -  7  -  56  -\nno row\nGPU-1\n",
+                        head),
+                &arena, &listed, &count, &unread);
+        assert_int_equal(count, 2);
+        assert_int_equal(unread.count, 2);
+        assert_string_equal(unread.first, "no row");
+        assert_true(dialogue_is_partition(&listed[0], UUID, id));
+        assert_false(dialogue_is_partition(&listed[1], UUID, UUID "/D/79e/BBB=")); /* of another GPU */
+        assert_false(dialogue_is_partition(&listed[0], UUID, UUID "/AAA="));
+        listed[0].id = id; /* a program may show the whole */
+        assert_true(dialogue_is_partition(&listed[0], UUID, id));
 }
 
 /* It becomes a variable of a container. */
@@ -288,13 +406,18 @@ int main(void)
                 cmocka_unit_test(test_commands_are_spelled_as_the_manual_has_them),
                 cmocka_unit_test(test_a_percentage_has_one_decimal_both_ways),
                 cmocka_unit_test(test_percentages_that_are_none_are_shown),
+                cmocka_unit_test(test_percentages_have_any_number_of_decimals),
                 cmocka_unit_test(test_limits_are_read_in_mib),
                 cmocka_unit_test(test_limits_that_are_none_are_shown),
                 cmocka_unit_test(test_a_limit_is_shown_in_whole_gib),
                 cmocka_unit_test(test_pids_are_read_line_by_line),
-                cmocka_unit_test(test_pids_that_are_none_are_shown),
+                cmocka_unit_test(test_a_line_that_is_no_pid_hides_none),
                 cmocka_unit_test(test_the_clients_of_each_device_are_told_apart),
+                cmocka_unit_test(test_clients_below_a_line_that_may_be_another_device_are_of_none),
                 cmocka_unit_test(test_a_partition_is_found_in_each_spelling),
+                cmocka_unit_test(test_a_recorded_partition_with_slashes_is_found_and_removed_as_recorded),
+                cmocka_unit_test(test_recorded_refusals_are_no_partition),
+                cmocka_unit_test(test_the_recorded_head_of_lspart_is_no_partition),
                 cmocka_unit_test(test_a_partition_that_is_none_is_shown),
                 cmocka_unit_test(test_refusals_are_recognised_by_their_beginning),
                 cmocka_unit_test(test_a_driver_version_says_what_to_expect),

@@ -179,7 +179,7 @@ static void test_the_limits_of_a_namespace_are_set_back(void **state)
         rig_wait(rig, was_repaired,
                 "active thread percentage of its namespace g2: 95.0 instead of 50.0 %; they were restored",
                 "the percentage is set back");
-        expect_field(rig, "g2", "active-thread-percentage", "50\n");
+        expect_field(rig, "g2", "active-thread-percentage", "50.00\n");
         run_control(rig, rig_path(rig, "namespace set g1 --server=uid_%u --pinned-memory-limit=30G", geteuid()));
         rig_wait(rig, was_repaired, "memory limit of its namespace g1: 30720 instead of 2048 MiB; they were restored",
                 "the limit is set back");

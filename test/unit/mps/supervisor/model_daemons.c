@@ -283,14 +283,25 @@ static void add_partition(struct model_daemon *daemon, struct strbuf *answer, co
         strbuf_printf(answer, "Partition %s created", daemon->partitions[daemon->n_partitions++].id);
 }
 
-static void remove_partition(struct model_daemon *daemon, struct strbuf *answer, const char *id)
+/* |id| is what stands behind the UUID. */
+static void remove_partition(struct model_daemon *daemon, struct strbuf *answer, const char *unit, const char *id)
 {
+        _free_ char *whole = xasprintf("%s/%s", unit, id);
+
         for (size_t i = 0; i < daemon->n_partitions; i++)
-                if (strcmp(daemon->partitions[i].id, id) == 0) {
+                if (strcmp(daemon->partitions[i].id, whole) == 0) {
                         daemon->partitions[i] = daemon->partitions[--daemon->n_partitions];
                         return;
                 }
         strbuf_printf(answer, "Partition %s not found", id);
+}
+
+static void list_partitions(const struct model_daemon *daemon, struct strbuf *answer)
+{
+        strbuf_puts(answer, "GPU  Partition  free  used  free  used  clients\n  chunks  chunks  SM  SM");
+        for (size_t i = 0; i < daemon->n_partitions; i++)
+                strbuf_printf(answer, "\n%.12s %s - %u - - -", daemon->partitions[i].unit,
+                        strchr(daemon->partitions[i].id, '/') + 1, daemon->partitions[i].chunks);
 }
 
 static void terminate(struct model_daemon *daemon, struct strbuf *answer, pid_t client)
@@ -355,7 +366,9 @@ static void answer_v2(struct model_daemon *daemon, const char *command, struct s
         else if (sscanf(command, "sm_partition add %63s %u", unit, &a) == 2)
                 add_partition(daemon, answer, unit, a);
         else if (sscanf(command, "sm_partition rm %63s %63s", unit, id) == 2)
-                remove_partition(daemon, answer, id);
+                remove_partition(daemon, answer, unit, id);
+        else if (strcmp(command, "lspart") == 0)
+                list_partitions(daemon, answer);
         else if (sscanf(command, "shutdown_server %d", &server) == 1)
                 shut_server(daemon);
         else if (sscanf(command, "quit%63s", word) == 1 || strcmp(command, "quit") == 0 ||

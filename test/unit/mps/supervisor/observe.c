@@ -260,15 +260,37 @@ static void test_a_slow_daemon_has_a_front_end_for_each_question(void **state)
         }
 }
 
-static void test_a_list_that_is_none_is_an_error_of_the_poll(void **state)
+static void test_a_line_that_cannot_be_read_is_counted_and_hides_nobody(void **state)
 {
         struct fixture *f = *state;
 
         make_one_server(f);
-        answer(f, "get_client_list 100", "no list\n");
+        answer(f, "get_client_list 100", "no list\n201\n");
         free(poll(f));
-        assert_non_null(f->problem);
-        assert_null(f->seen);
+        assert_null(f->problem);
+        assert_int_equal(f->seen->unread.count, 1);
+        assert_string_equal(f->seen->unread.first, "no list");
+        assert_int_equal(f->seen->n_clients, 1);
+        assert_int_equal(f->seen->clients[0].pid, 201);
+}
+
+static void test_a_known_client_stays_while_lines_cannot_be_read_and_its_process_runs(void **state)
+{
+        struct fixture *f = *state;
+
+        make_one_server(f);
+        free(poll(f));
+        answer(f, "get_client_list 100", "202 (new form)\n");
+        free(poll(f));
+        has_two_clients(f);
+        make_process(f, 201, 9, POD_A); /* another process now */
+        free(poll(f));
+        assert_int_equal(f->seen->n_clients, 1);
+        assert_int_equal(f->seen->clients[0].pid, 202);
+        assert_string_equal(f->seen->clients[0].pod_uid, POD_B);
+        answer(f, "get_client_list 100", "");
+        free(poll(f));
+        assert_int_equal(f->seen->n_clients, 0);
 }
 
 /* ---- processes ---- */
@@ -390,7 +412,8 @@ int main(void)
                 TEST(test_a_server_that_has_come_is_asked_about_alone),
                 TEST(test_many_servers_are_several_front_ends),
                 TEST(test_a_slow_daemon_has_a_front_end_for_each_question),
-                TEST(test_a_list_that_is_none_is_an_error_of_the_poll),
+                TEST(test_a_line_that_cannot_be_read_is_counted_and_hides_nobody),
+                TEST(test_a_known_client_stays_while_lines_cannot_be_read_and_its_process_runs),
                 TEST(test_a_process_is_read_once_in_its_life),
                 TEST(test_another_process_with_the_same_number_is_read),
                 TEST(test_clients_that_change_their_places_keep_their_own),

@@ -150,12 +150,12 @@ static void test_a_partition_is_made_once_and_released(void **state)
         assert_int_equal(first.err.kind, ERROR_NONE);
         assert_int_equal(first.tier, MPS_TIER_PARTITION);
         assert_int_equal(first.sms, 24); /* whole chunks of 4 */
-        assert_non_null(strstr(rig_ask(rig, GPU_A, "lspart"), strchr(first.partition, '/')));
+        assert_non_null(strstr(rig_ask(rig, GPU_A, "lspart"), strchr(first.partition, '/') + 1));
         again = allocation_of(rig, "g1", GPU_A, 27);
         assert_string_equal(again.partition, first.partition);
         assert_string_not_equal(allocation_of(rig, "g2", GPU_A, 8).partition, first.partition);
         assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE);
-        assert_null(strstr(rig_ask(rig, GPU_A, "lspart"), strchr(first.partition, '/')));
+        assert_null(strstr(rig_ask(rig, GPU_A, "lspart"), strchr(first.partition, '/') + 1));
         assert_int_equal(release(rig, "g1").err.kind, ERROR_NONE); /* what is not there is released */
 }
 
@@ -298,6 +298,12 @@ static void test_a_partition_without_a_holder_is_removed(void **state)
         assert_true(has_partitions(rig, &two));
 }
 
+static void assert_fails_so(struct error err, const char *text)
+{
+        assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+        assert_string_equal(err.text, text);
+}
+
 static void test_a_removal_that_fails_is_tried_again(void **state)
 {
         static const size_t none = 0;
@@ -306,9 +312,33 @@ static void test_a_removal_that_fails_is_tried_again(void **state)
         start_with_partitions(rig);
         allocation_of(rig, "g1", GPU_A, 8);
         rig_behave(rig, "version: 590\non sm_partition: answer Failed\n");
-        assert_int_equal(release(rig, "g1").err.kind, ERROR_UNAVAILABLE);
+        assert_fails_so(release(rig, "g1").err, "the SM partition stays: Failed");
         rig_behave(rig, "version: 590\n");
         rig_wait(rig, has_partitions, &none, "it is removed after all");
+}
+
+static void test_a_partition_counts_as_removed_only_when_the_list_has_it_no_more(void **state)
+{
+        static const size_t none = 0;
+        struct rig *rig = *state;
+
+        start_with_partitions(rig);
+        allocation_of(rig, "g1", GPU_A, 8);
+        rig_behave(rig, "version: 590\non sm_partition: answer Partition x not found\n");
+        assert_fails_so(release(rig, "g1").err, "the SM partition stays: Partition x not found");
+        rig_behave(rig, "version: 590\n");
+        rig_wait(rig, has_partitions, &none, "it is removed after all");
+}
+
+static void test_a_partition_whose_list_cannot_be_read_may_be_there_still(void **state)
+{
+        struct rig *rig = *state;
+
+        start_with_partitions(rig);
+        allocation_of(rig, "g1", GPU_A, 8);
+        rig_behave(rig, "version: 590\non lspart: answer no list\n");
+        assert_fails_so(release(rig, "g1").err,
+                "the SM partition may be there still: 1 lines of lspart cannot be read, the first: 'no list'");
 }
 
 /* ---- namespaces ---- */
@@ -905,6 +935,8 @@ int main(void)
                 TEST(test_partitions_of_a_daemon_that_died_are_created_again_and_the_old_ones_are_void),
                 TEST(test_a_partition_without_a_holder_is_removed),
                 TEST(test_a_removal_that_fails_is_tried_again),
+                TEST(test_a_partition_counts_as_removed_only_when_the_list_has_it_no_more),
+                TEST(test_a_partition_whose_list_cannot_be_read_may_be_there_still),
                 TEST(test_a_namespace_that_is_missing_is_made_and_one_too_many_removed),
                 TEST(test_a_namespace_is_made_again_in_each_process_and_until_it_can_be),
                 TEST(test_a_namespace_has_its_own_limits_and_others_beside_it),

@@ -100,10 +100,14 @@ static void test_the_limits_of_a_server_of_interface_3_are_set_together_and_read
                 enum mps_setting_verdict verdict;
         } cases[] = {
                 {&settings[0], "70", MPS_SETTING_SAME},
+                {&settings[0], "70.00", MPS_SETTING_SAME},
                 {&settings[0], "95", MPS_SETTING_OTHER},
+                {&settings[0], "most", MPS_SETTING_UNCLEAR},
                 {&settings[1], "1630M", MPS_SETTING_SAME},
                 {&settings[1], "1G", MPS_SETTING_SAME}, /* it may be shown rounded */
                 {&settings[1], "2G", MPS_SETTING_OTHER},
+                {&settings[1], "unlimited", MPS_SETTING_OTHER},
+                {&settings[1], "much", MPS_SETTING_UNCLEAR},
         };
         struct error err;
 
@@ -155,6 +159,25 @@ static void test_one_list_shows_all_namespaces(void **state UNUSED)
         }
 }
 
+static void test_a_namespace_whose_line_cannot_be_read_is_neither_right_nor_gone(void **state UNUSED)
+{
+        static const char list[] = "g1,uid_0,Ready,2 GiB,50.00,-,/x\ng2,uid_0,Ready,unlimited,50.00,-,/x";
+        static const char *const arguments[] = {"namespace", "list", NULL};
+        const struct mps_allocation_request first = {.id = "g1", .threads_permille = 500, .limit_mib = 2048};
+        const struct mps_allocation_request second = {.id = "g2", .threads_permille = 500, .limit_mib = 2048};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct mps_setting setting = mps_setting_v3_namespace(&arena, "uid_0", &first, arguments);
+        struct error err;
+
+        assert_int_equal(mps_setting_judge(&setting, list, false, &err), MPS_SETTING_UNCLEAR);
+        assert_string_equal(err.text,
+                "limits of its namespace g1: not in the list of namespaces, of which 1 lines cannot be read, the first: "
+                "'g1,uid_0,Ready,2 GiB,50.00,-,/x'");
+        setting = mps_setting_v3_namespace(&arena, "uid_0", &second, arguments);
+        assert_int_equal(mps_setting_judge(&setting, list, false, &err), MPS_SETTING_OTHER);
+        assert_string_equal(err.text, "memory limit of its namespace g2: 0 instead of 2048 MiB");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -163,6 +186,7 @@ int main(void)
                 cmocka_unit_test(test_only_a_limit_that_is_shown_as_it_is_hides_no_change),
                 cmocka_unit_test(test_the_limits_of_a_server_of_interface_3_are_set_together_and_read_apart),
                 cmocka_unit_test(test_one_list_shows_all_namespaces),
+                cmocka_unit_test(test_a_namespace_whose_line_cannot_be_read_is_neither_right_nor_gone),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
