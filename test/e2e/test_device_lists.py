@@ -1,6 +1,7 @@
 """The ways in which a container's devices reach its runtime: what kubelet reads from Allocate under each strategy."""
 import os
 import re
+import shutil
 import stat
 import uuid
 
@@ -170,6 +171,41 @@ def test_the_specifications_are_those_of_the_agent_that_serves(node):
     answer = allocate(node.kubelet, node.kubelet.ids(GPU)[0])
     assert len(answer.cdi) == 1
     assert node.agent.stop() == 0
+
+
+@pytest.mark.parametrize('damage', [
+    os.unlink, lambda path: shutil.rmtree(os.path.dirname(path)), lambda path: shutil.copy('/dev/null', path)],
+    ids=['removed', 'removed with its folder', 'emptied'])
+def test_a_specification_that_another_program_removes_or_changes_comes_back(node, damage):
+    start(node, 'cdi-cri')
+    path = os.path.join(node.folder, 'cdi', VENDOR + '-gpu.json')
+    before = specification(node)
+    damage(path)
+    node.wait(lambda: os.path.exists(path) and specification(node) == before, 'the specification is as it was')
+    node.agent.wait_log('it was written again')
+
+
+def test_an_agent_that_does_not_serve_any_more_leaves_the_files_to_the_one_that_does(node):
+    start(node, 'cdi-cri', '--nvidia-cdi-hook-path=/usr/bin/first-hook')
+    first = node.agent
+    second = node.start('--device-list-strategy=cdi-cri', '--cdi-root=' + os.path.join(node.folder, 'cdi'),
+                        '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'),
+                        '--nvidia-cdi-hook-path=/usr/bin/second-hook')
+    second.wait_log('not serving yet')
+    assert first.stop() == 0
+    node.wait(lambda: '/usr/bin/second-hook' in specification(node), 'the second agent has written its own')
+    os.unlink(os.path.join(node.folder, 'cdi', VENDOR + '-gpu.json'))
+    second.wait_log('it was written again')
+    assert '/usr/bin/second-hook' in specification(node)
+    assert node.agent.stop() == 0
+
+
+def test_a_device_node_that_is_made_later_gets_into_the_specification(node):
+    kubelet = start(node, 'cdi-cri')
+    assert '/dev/nvidia-uvm' not in specification(node)
+    make_device_nodes(node, *CONTROL_NODES)
+    node.wait(lambda: all('"%s"' % path in specification(node) for path in CONTROL_NODES), 'the nodes are in it')
+    assert kubelet.ids(GPU)
 
 
 # ---- beside the GPUs ----
