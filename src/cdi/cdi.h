@@ -59,5 +59,11 @@ int cdi_publish_again(struct plan *plan, struct cdi_files *files, struct error *
  */
 int cdi_check_nodes(const struct plan *plan, const struct unit *unit, struct error *err) MUST_USE;
 
+/*
+ * The hooks that specifications lack because the host's program (|ret_program|: its path here) does not know them, as a
+ * list in |arena| that ends with NULL. None, and NULL, where the program is not in sight.
+ */
+const char *const *cdi_unknown_hooks(const struct config *config, struct arena *arena, const char **ret_program);
+
 /* The qualified name of the CDI device of |unit|: "k8s.device-plugin.nvidia.com/gpu=<UUID or index>". */
 const char *cdi_unit_id(struct arena *arena, const struct config *config, const struct unit *unit);

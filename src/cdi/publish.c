@@ -12,6 +12,7 @@
 #include "cdi/devices.h"
 #include "cdi/extras.h"
 #include "cdi/gpu.h"
+#include "cdi/hooks.h"
 #include "cdi/limit_devices.h"
 #include "cdi/spec.h"
 
@@ -130,6 +131,18 @@ static int publish_limits(const struct cdi_context *context, struct error *err)
         return write_spec(context, spec, path, err) < 0 ? -1 : 1;
 }
 
+static void find_hooks(struct cdi_context *context)
+{
+        const char *program;
+
+        context->unknown_hooks = hooks_find_unknown(context, &program);
+        for (const char *const *hook = context->unknown_hooks; *hook; hook++)
+                cdi_warn(context,
+                        "the hook %s is left out of CDI specifications: '%s' does not know it; upgrade NVIDIA's container "
+                        "toolkit",
+                        *hook, program);
+}
+
 static int publish_all(
         struct plan *plan, struct cdi_files *files, config_warn_fn *warn, void *warn_data, struct error *err)
 {
@@ -150,6 +163,7 @@ static int publish_all(
         int limits;
 
         context.roots.unseen = &unseen;
+        find_hooks(&context);
         if (plan->n_resources == 0 && !(plan->claimable && plan->claimable->n_units))
                 return 0;
         if (file_make_folder(plan->config->cdi_root, err) < 0)
@@ -213,6 +227,13 @@ int cdi_publish_again(struct plan *plan, struct cdi_files *files, struct error *
                 return -1;
         plan->lacks_cdi = false;
         return 0;
+}
+
+const char *const *cdi_unknown_hooks(const struct config *config, struct arena *arena, const char **ret_program)
+{
+        const struct cdi_context context = {.arena = arena, .config = config, .roots = roots_of(config, arena)};
+
+        return hooks_find_unknown(&context, ret_program);
 }
 
 int cdi_check_nodes(const struct plan *plan, const struct unit *unit, struct error *err)

@@ -7,6 +7,8 @@ import uuid
 
 import pytest
 
+from container_options import ContainerOptions
+from container_runtime import Container
 from node import GPU, sharing, v100s
 
 VENDOR = 'k8s.device-plugin.nvidia.com'
@@ -206,6 +208,29 @@ def test_a_device_node_that_is_made_later_gets_into_the_specification(node):
     make_device_nodes(node, *CONTROL_NODES)
     node.wait(lambda: all('"%s"' % path in specification(node) for path in CONTROL_NODES), 'the nodes are in it')
     assert kubelet.ids(GPU)
+
+
+HOOKS = {'create-symlinks': 0, 'update-ldcache': 0, 'enable-cuda-compat': 11705, 'disable-device-node-modification': 11708,
+         'update-application-profile': 12000}
+
+
+def make_hook_program(node, release, path='usr/bin/nvidia-ctk'):
+    """One of NVIDIA's container toolkit of that release (11708: 1.17.8); test/unit/cdi/hooks.c compares the table with a recording."""
+    path = os.path.join(node.folder, 'driver', path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, 'wb') as file:
+        file.write(b'\x7fELF' + b'\0'.join(hook.encode() for hook, since in HOOKS.items() if since <= release))
+
+
+@pytest.mark.parametrize('release', [11600, 11705, 11708, 12000])
+def test_a_container_starts_whatever_hooks_the_hosts_toolkit_knows(node, release):
+    make_hook_program(node, release)
+    kubelet = start(node, 'cdi-cri')
+    options = ContainerOptions({})
+    options.cdi_devices = allocate(kubelet, kubelet.ids(GPU)[0]).cdi
+    assert Container(options, os.path.join(node.folder, 'cdi'), host=os.path.join(node.folder, 'driver')).nodes
+    for hook, since in HOOKS.items():
+        assert ('the hook %s is left out' % hook in node.agent.log()) == (since > release)
 
 
 # ---- beside the GPUs ----
