@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "agent/parts.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/command.h"
 
 /* For what inotify does not report, and for device nodes, which are elsewhere. */
 #define CDI_POLL_MS UINT64_C(10000)
@@ -51,7 +54,8 @@ static int add_nodes(struct agent *agent, struct error *err)
 
 static void on_cdi_pause(uv_timer_t *timer);
 
-static void repair_cdi(struct agent *agent)
+/* |again|: it follows another try. */
+static void repair_cdi(struct agent *agent, bool again)
 {
         struct error err;
         int result;
@@ -61,6 +65,14 @@ static void repair_cdi(struct agent *agent)
         result = cdi_files_repair(agent->cdi_files, &err);
         if (result >= 0 && add_nodes(agent, &err) < 0)
                 result = -1;
+        if (result < 0 && again && agent->cdi_watched && file_is_removed_folder(agent->cdi_watched)) {
+                log_error(
+                        "the folder of CDI specifications was removed on the host and cannot be seen from this container "
+                        "any more; exiting, so that a new container sees the new one",
+                        LOG_STR("folder", agent->cdi_watched));
+                agent_stop(agent, EXIT_FAILED);
+                return;
+        }
         if (result < 0)
                 complain(&agent->bad_cdi, "CDI specifications are not as they should be, will try again", &err);
         else
@@ -71,7 +83,7 @@ static void repair_cdi(struct agent *agent)
 
 static void on_cdi_pause(uv_timer_t *timer)
 {
-        repair_cdi(timer->data);
+        repair_cdi(timer->data, true);
 }
 
 static void on_cdi_changed(void *data)
@@ -79,14 +91,14 @@ static void on_cdi_changed(void *data)
         struct agent *agent = data;
 
         if (!uv_is_active((const uv_handle_t *)&agent->cdi_repair)) /* else it looks when the pause is over */
-                repair_cdi(agent);
+                repair_cdi(agent, false);
 }
 
 void agent_repair_cdi(void *data)
 {
         struct agent *agent = data;
 
-        repair_cdi(agent);
+        repair_cdi(agent, false);
         if (!agent->stopping && agent->current && agent->current->plan->lacks_cdi)
                 uv_timer_start(&agent->cdi_retry, on_cdi_retry, 0, 0); /* what was missing may be there now */
 }

@@ -1,8 +1,10 @@
 """The ways in which a container's devices reach its runtime: what kubelet reads from Allocate under each strategy."""
+import errno
 import os
 import re
 import shutil
 import stat
+import subprocess
 import uuid
 
 import pytest
@@ -175,8 +177,18 @@ def test_the_specifications_are_those_of_the_agent_that_serves(node):
     assert node.agent.stop() == 0
 
 
+def remove_folder(folder):
+    """However often the agent puts a file back before the folder is gone."""
+    while True:
+        try:
+            shutil.rmtree(folder)
+            return
+        except OSError as error:
+            assert error.errno == errno.ENOTEMPTY, error
+
+
 @pytest.mark.parametrize('damage', [
-    os.unlink, lambda path: shutil.rmtree(os.path.dirname(path)), lambda path: shutil.copy('/dev/null', path)],
+    os.unlink, lambda path: remove_folder(os.path.dirname(path)), lambda path: shutil.copy('/dev/null', path)],
     ids=['removed', 'removed with its folder', 'emptied'])
 def test_a_specification_that_another_program_removes_or_changes_comes_back(node, damage):
     start(node, 'cdi-cri')
@@ -185,6 +197,27 @@ def test_a_specification_that_another_program_removes_or_changes_comes_back(node
     damage(path)
     node.wait(lambda: os.path.exists(path) and specification(node) == before, 'the specification is as it was')
     node.agent.wait_log('it was written again')
+
+
+def test_an_agent_leaves_whose_folder_of_specifications_was_removed_on_the_host(node):
+    """In its container the folder is a mount of the host's: only a new container sees the next one."""
+    on_host, folder = os.path.join(node.folder, 'on-host'), os.path.join(node.folder, 'cdi')
+    os.mkdir(on_host)
+    os.mkdir(folder)
+    prefix = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c',
+              'mount --bind "$1" "$2" && shift 2 && exec "$@"', 'sh', on_host, folder]
+    if subprocess.run([*prefix, 'true'], capture_output=True, check=False).returncode:
+        pytest.skip('no right to make a mount namespace')
+    make_device_nodes(node, '/dev/nvidia0')
+    make_driver(node)
+    node.kubelet.start()
+    agent = node.start('--device-list-strategy=cdi-cri', '--cdi-root=' + folder, '--system-root=' + machine(node),
+                       '--container-driver-root=' + os.path.join(node.folder, 'driver'), prefix=prefix)
+    node.wait(lambda: os.listdir(on_host), 'the specification is there')
+    remove_folder(on_host)
+    agent.expected_status = 1
+    assert agent.wait() == 1
+    agent.wait_log('error the folder of CDI specifications was removed on the host')
 
 
 def test_an_agent_that_does_not_serve_any_more_leaves_the_files_to_the_one_that_does(node):

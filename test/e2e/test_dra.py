@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import os
 import re
-import shutil
 import threading
 
 import pytest
@@ -16,7 +15,7 @@ from dra import DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mps_node import H100, share, uuid_of
 from test_agent_metrics import get
-from test_device_lists import make_device_nodes, make_driver, machine
+from test_device_lists import make_device_nodes, make_driver, machine, remove_folder
 
 FIRST, SECOND = uuid_of(0), uuid_of(1)
 CONTROL_NODES = '/dev/nvidiactl', '/dev/nvidia-uvm'
@@ -148,17 +147,14 @@ def remove_files(node):
         os.unlink(os.path.join(node.cdi_folder, name))
 
 
-def remove_folder(node):
-    shutil.rmtree(node.cdi_folder)
-
-
 def overwrite_files(node):
     for name in os.listdir(node.cdi_folder):
         with open(os.path.join(node.cdi_folder, name), 'w', encoding='utf-8') as file:
             file.write('{"cdiVersion": "0.5.0", "kind": "example.com/gpu", "devices": []}')
 
 
-@pytest.mark.parametrize('damage', [remove_files, remove_folder, overwrite_files])
+@pytest.mark.parametrize('damage', [remove_files, lambda node: remove_folder(node.cdi_folder), overwrite_files],
+                         ids=['removed', 'removed with their folder', 'overwritten'])
 def test_files_that_another_program_removes_or_changes_come_back_at_once(node, damage):
     start(node)
     pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
