@@ -122,7 +122,7 @@ void agent_check_cdi(struct agent *agent)
 {
         const struct plan *plan = agent->current->plan;
 
-        if (plugins_is_serving(agent->plugins) && uses_cdi(plan))
+        if (plugins_is_serving(agent->plugins) && (uses_cdi(plan) || agent->dra)) /* it may have claims of before */
                 watch_cdi(agent, plan->config->cdi_root);
         if (!plan->lacks_cdi) {
                 agent->cdi_retry_ms = 0;

@@ -163,9 +163,9 @@ static int publish_all(
         int limits;
 
         context.roots.unseen = &unseen;
-        find_hooks(&context);
         if (plan->n_resources == 0 && !(plan->claimable && plan->claimable->n_units))
                 return 0;
+        find_hooks(&context);
         if (file_make_folder(plan->config->cdi_root, err) < 0)
                 return error_prefix(err, "CDI");
         if (publish_gpu(&context, err) < 0)
