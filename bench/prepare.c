@@ -85,12 +85,12 @@ static void release(struct dra_preparing *preparing, const char *uid, void *data
 
 static int write_cdi(const struct dra_prepared_claim *claim, void *data, struct error *err)
 {
-        return dra_claim_cdi_write(((struct bench *)data)->cdi, DRIVER, claim, err);
+        return dra_claim_cdi_write(NULL, ((struct bench *)data)->cdi, DRIVER, claim, err);
 }
 
 static int remove_cdi(const char *uid, void *data, struct error *err)
 {
-        return dra_claim_cdi_remove(((struct bench *)data)->cdi, DRIVER, uid, err);
+        return dra_claim_cdi_remove(NULL, ((struct bench *)data)->cdi, DRIVER, uid, err);
 }
 
 static void show_prepared(const struct dra_prepared_claim *claim, void *data)

@@ -77,6 +77,8 @@ void agent_stop(struct agent *agent, int status)
         signals_close(&agent->signals);
         uv_close((uv_handle_t *)&agent->retry, NULL);
         uv_close((uv_handle_t *)&agent->cdi_retry, NULL);
+        uv_close((uv_handle_t *)&agent->cdi_repair, NULL);
+        agent_leave_cdi(agent);
         uv_close((uv_handle_t *)&agent->restart, NULL);
         uv_close((uv_handle_t *)&agent->tidy, NULL);
         uv_close((uv_handle_t *)&agent->metrics_retry, NULL);
@@ -366,8 +368,10 @@ static void init_timer(struct agent *agent, uv_timer_t *timer)
 
 int agent_run(const struct option_set *options, const struct keeper_crashes *crashes)
 {
-        struct agent agent = {
-                .options = options, .crashes = *crashes, .restarts = restart_read(getenv(RESTART_VARIABLE))};
+        struct agent agent = {.options = options,
+                .crashes = *crashes,
+                .restarts = restart_read(getenv(RESTART_VARIABLE)),
+                .cdi_files = cdi_files_new()};
         const struct agent_config_options configs = {
                 .loop = &agent.loop, .options = options, .changed = on_config_changed, .data = &agent};
         struct error err;
@@ -376,6 +380,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         init_timer(&agent, &agent.deadline);
         init_timer(&agent, &agent.retry);
         init_timer(&agent, &agent.cdi_retry);
+        init_timer(&agent, &agent.cdi_repair);
         init_timer(&agent, &agent.restart);
         init_timer(&agent, &agent.tidy);
         init_timer(&agent, &agent.metrics_retry);
@@ -410,6 +415,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         generation_free(agent.current);
         inventory_free(agent.refused);
         agent_usage_free(agent.usage);
+        cdi_files_free(agent.cdi_files);
         settings_unref(agent.settings);
         uv_loop_close(&agent.loop);
         log_info("stopped");

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cdi/cdi.h"
+#include "gpu/nodes.h"
 
 static int check_imex(
         const struct config *config, const struct inventory *inventory, enum log_level warnings, struct error *err)
@@ -36,17 +37,30 @@ int generation_new(struct generation **ret, struct settings *settings, struct in
         return 0;
 }
 
-int generation_publish(struct generation *generation, enum log_level warnings, struct error *err)
+static unsigned int nodes_there(const struct generation *generation)
 {
-        if (!generation->is_published && cdi_publish(generation->plan, settings_warn, &warnings, err) < 0)
-                return -1;
-        generation->is_published = true;
-        return 0;
+        const struct config *config = generation->settings->config;
+        const struct gpu_paths paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr};
+
+        return nodes_find(&paths);
 }
 
-int generation_publish_again(struct generation *generation, struct error *err)
+int generation_publish(
+        struct generation *generation, struct cdi_files *files, enum log_level warnings, struct error *err)
 {
-        return cdi_publish_again(generation->plan, err);
+        generation->nodes = nodes_there(generation);
+        return cdi_publish(generation->plan, files, settings_warn, &warnings, err);
+}
+
+int generation_publish_again(struct generation *generation, struct cdi_files *files, struct error *err)
+{
+        generation->nodes = nodes_there(generation);
+        return cdi_publish_again(generation->plan, files, err);
+}
+
+bool generation_lacks_nodes(const struct generation *generation)
+{
+        return generation->plan->lacks_nodes || (nodes_there(generation) & ~generation->nodes);
 }
 
 struct generation *generation_free(struct generation *generation)

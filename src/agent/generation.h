@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/log.h"
+#include "cdi/files.h"
 #include "gpu/inventory.h"
 #include "nodeconfig/settings.h"
 #include "share/rollout.h"
@@ -15,7 +16,7 @@ struct generation {
         struct inventory *inventory;
         struct arena arena;
         struct plan *plan;       /* of this configuration and inventory */
-        bool is_published;       /* its CDI specifications were written */
+        unsigned int nodes;      /* NODE_*: there when its CDI specifications were written */
         struct rollout *rollout; /* which part is served now; NULL until it is in force */
         struct rollout
                 *rollout_previous; /* the part that was served before, which kubelet may still request; NULL: none */
@@ -29,12 +30,16 @@ int generation_new(struct generation **ret, struct settings *settings, struct in
         enum log_level warnings, struct error *err) MUST_USE;
 
 /*
- * Writes the CDI specifications of the plan, once. Only the agent that serves does that, before kubelet sees the plan.
+ * Writes the CDI specifications of the plan. Only the agent that serves does that, before kubelet sees the plan.
  */
-int generation_publish(struct generation *generation, enum log_level warnings, struct error *err) MUST_USE;
+int generation_publish(
+        struct generation *generation, struct cdi_files *files, enum log_level warnings, struct error *err) MUST_USE;
 
-/* Tries once more to write what the plan is served without (plan->lacks_cdi). */
-int generation_publish_again(struct generation *generation, struct error *err) MUST_USE;
+/* Writes them once more, with what was missing the last time and may be there now. */
+int generation_publish_again(struct generation *generation, struct cdi_files *files, struct error *err) MUST_USE;
+
+/* They were written without device nodes that are there now, or that CUDA needs. */
+bool generation_lacks_nodes(const struct generation *generation);
 
 struct generation *generation_free(struct generation *generation); /* accepts NULL, returns NULL */
 

@@ -3,6 +3,7 @@
  *
  *   agent.c   begins and ends: options, signals, reload, restart
  *   plans.c   from what the monitor, kubelet and the configuration say to the plan in force, and who follows it
+ *   cdi.c     that the CDI specifications of the plan in force are there, and stay as they were written
  *   turn.c    which of two agents on the node serves
  *   page.c    what /metrics, /node and /healthz say
  */
@@ -16,10 +17,12 @@
 #include "agent/access.h"
 #include "agent/usage.h"
 #include "base/complaint.h"
+#include "cdi/files.h"
 #include "cli/keeper.h"
 #include "dra/driver.h"
 #include "gpu/monitor.h"
 #include "gpu/unit_health.h"
+#include "io/dirwatch.h"
 #include "io/signals.h"
 #include "kube/node_events.h"
 #include "kubelet/plugins.h"
@@ -77,6 +80,11 @@ struct agent {
         uint64_t retry_ms; /* the last pause; 0: nothing is refused */
         uv_timer_t cdi_retry;
         uint64_t cdi_retry_ms; /* the same; 0: the plan in force is not served without its CDI specifications */
+        struct cdi_files *cdi_files;
+        struct dirwatch *cdi_watch; /* NULL: this agent does not serve, or CDI is not used */
+        char *cdi_watched;          /* its folder */
+        uv_timer_t cdi_repair;      /* runs after a repair, until the next may be made */
+        struct complaint bad_cdi;
         struct signals signals;
         uv_timer_t deadline;
         bool stopping;
@@ -110,8 +118,6 @@ void agent_serve(struct agent *agent, struct rollout *next);
 /* Also one of which no plan could be made; NULL: none yet. */
 const struct inventory *agent_newest_inventory(const struct agent *agent);
 void agent_on_retry(uv_timer_t *timer);
-/* Whether the plan in force has its CDI specifications, or they are to be tried again. */
-void agent_check_cdi(struct agent *agent);
 void agent_on_handover(void *data);
 void agent_on_holdings_changed(void *data);
 void agent_on_held(void *data);
@@ -124,6 +130,18 @@ void agent_on_health(const char *uuid, bool healthy, const char *reason, uint64_
 void agent_after_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data);
 void agent_on_unheard(const char *reason, void *data);
 void agent_on_hang(const struct gpu_hang *hang, bool has_returned, void *data);
+
+/* ---- cdi.c ---- */
+
+/*
+ * There is another plan in force, or this agent serves now: whether its CDI specifications are there is looked after
+ * from now on, or they are to be tried again.
+ */
+void agent_check_cdi(struct agent *agent);
+/* Looks at once, and puts right what can be. */
+void agent_repair_cdi(void *data);
+/* Another agent serves, or the process ends. */
+void agent_leave_cdi(struct agent *agent);
 
 /* ---- turn.c ---- */
 

@@ -105,7 +105,9 @@ void agent_begin_dra(struct agent *agent)
                 .client = agent_api_client(agent->api),
                 .ledger = agent->ledger,
                 .health = &agent->health,
+                .cdi_files = agent->cdi_files,
                 .config = agent->settings->config,
+                .repair_cdi = agent_repair_cdi,
                 .on_released = on_released,
                 .rescan = on_mig_changed,
                 .on_offer = on_offer,
@@ -143,28 +145,6 @@ static bool must_leave(const struct agent *agent)
 {
         return !agent->current && agent->settings->config->fail_on_init_error && agent->restarts.count == 0 &&
                agent_config_is_settled(agent->configs);
-}
-
-static void on_cdi_retry(uv_timer_t *timer)
-{
-        struct agent *agent = timer->data;
-        struct error ignored; /* told when the plan came in force */
-
-        if (!plugins_is_serving(agent->plugins) || generation_publish_again(agent->current, &ignored) < 0)
-                agent_check_cdi(agent);
-        else
-                gpu_monitor_rescan(agent->monitor); /* a plan that counts on them */
-}
-
-void agent_check_cdi(struct agent *agent)
-{
-        if (!agent->current->plan->lacks_cdi) {
-                agent->cdi_retry_ms = 0;
-                uv_timer_stop(&agent->cdi_retry);
-                return;
-        }
-        agent->cdi_retry_ms = agent_next_pause(agent->cdi_retry_ms);
-        uv_timer_start(&agent->cdi_retry, on_cdi_retry, agent->cdi_retry_ms, 0);
 }
 
 void agent_on_retry(uv_timer_t *timer)
@@ -348,7 +328,7 @@ static void agent_plan(struct agent *agent, struct inventory *inventory, enum lo
                 agent_refuse(agent, inventory, &err);
                 return;
         }
-        if (plugins_is_serving(agent->plugins) && generation_publish(next, warnings, &err) < 0) {
+        if (plugins_is_serving(agent->plugins) && generation_publish(next, agent->cdi_files, warnings, &err) < 0) {
                 next->inventory = NULL; /* which agent_refuse() keeps */
                 generation_free(next);
                 agent_refuse(agent, inventory, &err);

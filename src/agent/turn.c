@@ -41,7 +41,7 @@ static void publish_current(struct agent *agent)
 
         if (!agent->current)
                 return;
-        if (generation_publish(agent->current, LOG_WARN, &err) == 0) {
+        if (generation_publish(agent->current, agent->cdi_files, LOG_WARN, &err) == 0) {
                 agent_check_cdi(agent);
                 return;
         }
@@ -79,6 +79,7 @@ static void give_way(struct agent *agent)
         agent_config_serve(agent->configs, false);
         node_report_serve(agent->report, false);
         agent->labels = agent_labels_close(agent->labels);
+        agent_leave_cdi(agent);
 }
 
 void agent_on_serving(bool is_serving, void *data)

@@ -172,6 +172,13 @@ bool file_is_still(const char *path, dev_t device, ino_t inode)
         return status.st_dev == device && status.st_ino == inode;
 }
 
+bool file_is_removed_folder(const char *path)
+{
+        struct stat status;
+
+        return stat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_nlink == 0;
+}
+
 int file_make_folder(const char *path, struct error *err)
 {
         _free_ char *part = xstrdup(path);

@@ -23,6 +23,12 @@ bool file_is_at_both(const char *a, const char *b);
 /* |path| leads to this file or folder; also where that cannot be found out now, for want of memory for example. */
 bool file_is_still(const char *path, dev_t device, ino_t inode);
 
+/*
+ * |path| leads to a folder that was removed, as a mount does whose source was removed on the host: nothing can be made
+ * in it. For an instant that is so of each folder that is being removed.
+ */
+bool file_is_removed_folder(const char *path);
+
 /* Creates the folder |path| and its parents as far as they are missing, with mode 0755. */
 int file_make_folder(const char *path, struct error *err) MUST_USE;
 

@@ -14,19 +14,21 @@
  *   driver.h          the driver's files; nodes.h its device nodes; roots.h their paths here and on the host
  *   devices.h         the devices of class gpu; extras.h those of the other classes
  *   limit_devices.h   devices of class mps, which only set variables; start_devices.h the same for one container
+ *   files.h           the files as they were written, to be written again if another program changes them
  *   this file         writes all of it
  */
 #pragma once
 
 #include "base/error.h"
+#include "cdi/files.h"
 #include "share/cdi_name.h"
 #include "share/plan.h"
 
 /*
- * Writes the specifications for |plan| to config->cdi_root, each atomically, and only if its content changes. Devices
- * of the previous specification that the plan no longer has stay in it while their device nodes exist, because kubelet
- * restarts a container with the device names with which it was created. A plan without units leaves the files as they
- * are. No file is ever removed.
+ * Writes the specifications for |plan| to config->cdi_root through |files| (NULL: not remembered), each atomically, and
+ * only if its content changes. Devices of the previous specification that the plan no longer has stay in it while their
+ * device nodes exist, because kubelet restarts a container with the device names with which it was created. A plan
+ * without units leaves the files as they are. No file is ever removed.
  *
  * Fails, and leaves the file of class gpu as it was, if the driver's libraries are missing (ERROR_NOT_FOUND) or are
  * those of another version than the driver that runs (ERROR_UNAVAILABLE), if no unit has its device node, or if the
@@ -37,16 +39,31 @@
  * plan->adds_cdi, |warn| gets the reason, and the function succeeds.
  *
  * On success plan->has_cdi_units is set, plan->cdi_extras has the enabled extras that have something to inject, and
- * plan->cdi_limits says whether there are devices for the limits of MPS clients. Does nothing if neither
+ * plan->cdi_limits says whether there are devices for the limits of MPS clients. plan->lacks_nodes says whether a node
+ * is missing that CUDA needs: then it is to be published again when the node is there. Does nothing if neither
  * plan_device_lists() has CDI nor DRA is on; if only DRA needs CDI, a failure is a warning, too.
  */
-int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
+int cdi_publish(
+        struct plan *plan, struct cdi_files *files, config_warn_fn *warn, void *warn_data, struct error *err) MUST_USE;
 
 /*
- * Tries once more for a plan that is served without its specifications (plan->lacks_cdi). After a success the same
- * configuration is to be planned anew: this plan's answers stay as they are.
+ * Tries once more for a plan that is served without its specifications (plan->lacks_cdi), or without nodes
+ * (plan->lacks_nodes). If it lacked all, the same configuration is to be planned anew after a success: this plan's
+ * answers stay as they are.
  */
-int cdi_publish_again(struct plan *plan, struct error *err) MUST_USE;
+int cdi_publish_again(struct plan *plan, struct cdi_files *files, struct error *err) MUST_USE;
+
+/*
+ * Fails (ERROR_UNAVAILABLE) if a node is missing that CUDA needs in a container: one of those that all have, or, with
+ * |unit|, also one of the unit itself. What does not use the nodes of NVIDIA's driver (WSL, Tegra) lacks none.
+ */
+int cdi_check_nodes(const struct plan *plan, const struct unit *unit, struct error *err) MUST_USE;
+
+/*
+ * The hooks that specifications lack because the host's program (|ret_program|: its path here) does not know them, as a
+ * list in |arena| that ends with NULL. None, and NULL, where the program is not in sight.
+ */
+const char *const *cdi_unknown_hooks(const struct config *config, struct arena *arena, const char **ret_program);
 
 /* The qualified name of the CDI device of |unit|: "k8s.device-plugin.nvidia.com/gpu=<UUID or index>". */
 const char *cdi_unit_id(struct arena *arena, const struct config *config, const struct unit *unit);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/alloc.h"
+#include "cdi/files.h"
 #include "cdi/roots.h"
 #include "share/plan.h"
 
@@ -10,6 +11,9 @@ struct cdi_context {
         const struct plan *plan;
         const struct config *config;
         struct roots roots;
+        struct cdi_files *files;
+        const char *const *unknown_hooks; /* of the host's program, ends with NULL; may be NULL */
+        bool *lacks_nodes;                /* set if a node is missing that CUDA needs */
         config_warn_fn *warn;
         void *warn_data;
 };

@@ -93,9 +93,11 @@ static void add_cap(
                 cdi_warn(context,
                         "CDI device '%s' has no access to its %s: /proc/driver/nvidia-caps/mig-minors does not name it",
                         name, what);
-        else if (!nodes_add(context, edits, cap_node(context, minor)))
+        else if (!nodes_add(context, edits, cap_node(context, minor))) {
+                *context->lacks_nodes = true;
                 cdi_warn(context, "CDI device '%s' has no access to its %s: there is no '%s'; nvidia-modprobe makes it",
                         name, what, cap_node(context, minor));
+        }
 }
 
 static void add_caps(
@@ -186,6 +188,19 @@ static const char *why_missing(const struct cdi_context *context, const struct u
         return arena_printf(context->arena, "there are more than %zu", SPEC_MAX_DEVICES);
 }
 
+const char *devices_missing_node(const struct cdi_context *context, const struct unit *unit)
+{
+        const int caps[] = {
+                unit->mig ? unit->mig->gpu_instance_cap : -1, unit->mig ? unit->mig->compute_instance_cap : -1};
+
+        if (unit->gpu->minor >= 0 && !nodes_exist(context, gpu_node(context, unit->gpu)))
+                return gpu_node(context, unit->gpu);
+        for (size_t i = 0; i < ARRAY_SIZE(caps); i++)
+                if (caps[i] >= 0 && !nodes_exist(context, cap_node(context, caps[i])))
+                        return cap_node(context, caps[i]);
+        return NULL;
+}
+
 /* Returns how many units of |resource| have a device; if one has none, |*why| is the reason. */
 static size_t check_resource(
         const struct cdi_context *context, const struct spec *spec, const struct resource *resource, const char **why)
@@ -200,6 +215,7 @@ static size_t check_resource(
                         continue;
                 }
                 *why = why_missing(context, &resource->units[i], name);
+                *context->lacks_nodes = *context->lacks_nodes || devices_missing_node(context, &resource->units[i]);
                 cdi_warn(context, "%s: no container that gets '%s' will start, since it has no CDI device: %s",
                         resource->name, name, *why);
         }

@@ -14,6 +14,9 @@ const char *devices_name(const struct config *config, const struct unit *unit);
  */
 void devices_add(const struct cdi_context *context, struct spec *spec);
 
+/* A node of the unit itself that is not there; NULL: none. */
+const char *devices_missing_node(const struct cdi_context *context, const struct unit *unit);
+
 /* Warns about each unit of the plan that has no device in |spec|, with the reason; fails if no unit has one. */
 int devices_check(const struct cdi_context *context, const struct spec *spec, struct error *err) MUST_USE;
 

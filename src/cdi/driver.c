@@ -94,11 +94,16 @@ static const char *const search_path[] = {
         "/lib/aarch64-linux-gnu",
         "/lib/x86_64-linux-gnu/nvidia/current",
         "/lib/aarch64-linux-gnu/nvidia/current",
+        "/usr/local/glibc/usr/lib", /* Talos */
+        "/run/opengl-driver/lib",   /* NixOS: a link into /nix/store */
+        "/x86_64-bottlerocket-linux-gnu/sys-root/usr/lib",
+        "/aarch64-bottlerocket-linux-gnu/sys-root/usr/lib",
 };
 
 /* Libraries that do not have the driver's version in their names. */
-static const char *const other_libraries[] = {"libnvidia-nvvm70.so.*", "libnvidia-egl-gbm.so.*.*",
-        "libnvidia-egl-wayland.so.*.*", "libnvidia-egl-wayland2.so.*.*"};
+static const char *const other_libraries[] = {"libnvidia-api.so.1", "libnvidia-nvvm70.so.*", "libnvidia-egl-gbm.so.*.*",
+        "libnvidia-egl-wayland.so.*.*", "libnvidia-egl-wayland2.so.*.*", "libnvidia-egl-xcb.so.*.*",
+        "libnvidia-egl-xlib.so.*.*"};
 static const char *const explicit_libraries[] = {"libEGL.so", "libGL.so", "libGLESv1_CM.so", "libGLESv2.so",
         "libGLX.so", "libGLdispatch.so", "libOpenCL.so", "libOpenGL.so", "libnvidia-api.so", "libnvidia-egl-xcb.so",
         "libnvidia-egl-xlib.so"};
@@ -363,9 +368,12 @@ static void add_first(const struct finder *finder, const char *const *folders, s
 static void add_configuration(const struct finder *finder)
 {
         static const char *const folders[] = {"/etc", "/usr/local/share", "/usr/share"};
+        static const char *const vulkan_folders[] = {
+                "/etc", "/usr/local/share", "/usr/share", "/" /* Container-Optimized OS */};
         static const char *const names[] = {"glvnd/egl_vendor.d/10_nvidia.json",
                 "egl/egl_external_platform.d/15_nvidia_gbm.json", "egl/egl_external_platform.d/10_nvidia_wayland.json",
-                "egl/egl_external_platform.d/09_nvidia_wayland2.json", "nvidia/nvoptix.bin",
+                "egl/egl_external_platform.d/09_nvidia_wayland2.json", "egl/egl_external_platform.d/20_nvidia_xcb.json",
+                "egl/egl_external_platform.d/20_nvidia_xlib.json", "nvidia/nvoptix.bin",
                 "X11/xorg.conf.d/10-nvidia.conf", "X11/xorg.conf.d/nvidia-drm-outputclass.conf",
                 "OpenCL/vendors/nvidia.icd"};
         static const char *const vulkan[] = {"vulkan/icd.d/nvidia_icd.json", "vulkan/icd.d/nvidia_layers.json",
@@ -375,7 +383,7 @@ static void add_configuration(const struct finder *finder)
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
                 add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFREG);
         for (size_t i = 0; i < ARRAY_SIZE(vulkan); i++)
-                add_first(finder, folders, ARRAY_SIZE(folders), vulkan[i],
+                add_first(finder, vulkan_folders, ARRAY_SIZE(vulkan_folders), vulkan[i],
                         driver_join(finder->arena, "/etc", vulkan[i]), S_IFREG);
 }
 
@@ -447,7 +455,8 @@ static void add_firmware(const struct finder *finder)
                 add_firmware_of(finder, "/lib/firmware/updates") ||
                 add_firmware_of(finder, arena_printf(finder->arena, "/lib/firmware/%s", kernel.release)))
                 return;
-        add_firmware_of(finder, "/lib/firmware");
+        if (!add_firmware_of(finder, "/lib/firmware"))
+                add_firmware_of(finder, "/usr/lib/firmware");
 }
 
 int driver_find(struct driver *ret, struct arena *arena, const struct driver_search *search, struct error *err)

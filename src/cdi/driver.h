@@ -3,7 +3,8 @@
  * configuration, firmware, programs and sockets. They are searched in folders below the driver's root; nothing is
  * executed or loaded, and a file that does not exist is not in the result.
  *
- * The names of files and folders are those of NVIDIA's container toolkit 1.20 (as in NVIDIA's k8s-device-plugin v0.20).
+ * The names of files and folders are those of NVIDIA's container toolkit 1.20 (as in NVIDIA's k8s-device-plugin v0.20),
+ * with the EGL platforms for X11 that came after it, and folders of distributions that it finds by ld.so.cache only.
  * Two things are different. Configuration and programs have the path at which they were found, even if that is a
  * symbolic link: so nvidia-smi is in the container's PATH if Debian's alternatives manage it. And /tmp/nvidia-mps is
  * never mounted, because an MPS daemon with its sockets there is none of ours.

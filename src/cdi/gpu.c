@@ -9,20 +9,30 @@
 
 /* ---- NVML: a driver for servers and workstations ---- */
 
+static const struct {
+        const char *path;
+        bool is_needed; /* CUDA does not work without it */
+} control_nodes[] = {{"/dev/nvidia-modeset", false}, {"/dev/nvidia-uvm-tools", false}, {"/dev/nvidia-uvm", true},
+        {"/dev/nvidiactl", true}};
+
+const char *gpu_missing_node(const struct cdi_context *context)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(control_nodes); i++)
+                if (control_nodes[i].is_needed && !nodes_exist(context, control_nodes[i].path))
+                        return control_nodes[i].path;
+        return NULL;
+}
+
 static void add_control_nodes(const struct cdi_context *context, struct spec_edits *edits)
 {
-        static const struct {
-                const char *path;
-                bool is_needed; /* CUDA does not work without it */
-        } nodes[] = {{"/dev/nvidia-modeset", false}, {"/dev/nvidia-uvm-tools", false}, {"/dev/nvidia-uvm", true},
-                {"/dev/nvidiactl", true}};
-
-        for (size_t i = 0; i < ARRAY_SIZE(nodes); i++)
-                if (!nodes_add(context, edits, nodes[i].path) && nodes[i].is_needed)
+        for (size_t i = 0; i < ARRAY_SIZE(control_nodes); i++)
+                if (!nodes_add(context, edits, control_nodes[i].path) && control_nodes[i].is_needed) {
+                        *context->lacks_nodes = true;
                         cdi_warn(context,
                                 "containers get no '%s', since it is not there, and CUDA will not work in them: "
                                 "nvidia-modprobe -u -c0 makes it",
-                                nodes[i].path);
+                                control_nodes[i].path);
+                }
 }
 
 static void add_driver(const struct cdi_context *context, struct spec_edits *edits, const struct driver *driver)

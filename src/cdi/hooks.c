@@ -2,21 +2,55 @@
 
 #include <string.h>
 
+#include "base/file.h"
+#include "cdi/hook_program.h"
+
 #define MAX_HEAD 3 /* the program's name, "hook", the hook's name */
+
+static const char *host_path(const struct cdi_context *context)
+{
+        const char *configured = context->config->cdi_hook_path;
+
+        return roots_to_host(&context->roots, context->arena, *configured ? configured : "/usr/bin/nvidia-cdi-hook");
+}
+
+static bool is_disabled(const struct cdi_context *context, const char *hook)
+{
+        const char *const *disabled = context->config->cdi_disable_hooks;
+
+        return cdi_lists(disabled, "all") || cdi_lists(disabled, hook);
+}
+
+const char *const *hooks_find_unknown(const struct cdi_context *context, const char **ret_program)
+{
+        /* The oldest first: a program without that one is none of these, and what it knows cannot be found out so. */
+        static const char *const names[] = {"create-symlinks", "update-ldcache", "enable-cuda-compat",
+                "disable-device-node-modification", "update-application-profile"};
+        const char *program = hook_program_find(&context->roots, context->arena, host_path(context));
+        const char **unknown = ARENA_ARRAY(context->arena, const char *, ARRAY_SIZE(names) + 1);
+        bool has[ARRAY_SIZE(names)];
+        size_t count = 0;
+
+        if (ret_program)
+                *ret_program = program;
+        if (!program || !hook_program_read(program, names, ARRAY_SIZE(names), has) || !has[0])
+                return unknown;
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!has[i] && !is_disabled(context, names[i]))
+                        unknown[count++] = names[i];
+        return unknown;
+}
 
 /* Adds a hook with |n_args| arguments. */
 static void hooks_add(const struct cdi_context *context, struct spec_edits *edits, const char *hook,
         const char *const *args, size_t n_args)
 {
-        const struct config *config = context->config;
-        const char *configured = *config->cdi_hook_path ? config->cdi_hook_path : "/usr/bin/nvidia-cdi-hook";
-        const char *path = roots_to_host(&context->roots, context->arena, configured);
-        const char *slash = strrchr(path, '/');
-        const char *program = slash ? slash + 1 : path;
+        const char *path = host_path(context);
+        const char *program = file_base_name(path);
         const char **line = ARENA_ARRAY(context->arena, const char *, MAX_HEAD + n_args + 1);
         size_t count = 0;
 
-        if (cdi_lists(config->cdi_disable_hooks, "all") || cdi_lists(config->cdi_disable_hooks, hook))
+        if (is_disabled(context, hook) || cdi_lists(context->unknown_hooks, hook))
                 return;
         line[count++] = program;
         if (strcmp(program, "nvidia-ctk") == 0)

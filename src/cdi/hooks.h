@@ -1,14 +1,22 @@
 /*
  * Hooks: commands of NVIDIA's container toolkit that the runtime runs, on the host, before the container's own program
  * starts. They are the same as those of NVIDIA's plugin; --cdi-disable-hooks leaves out some or all. A toolkit that is
- * older than a hook does not know its name, and then no container starts: 1.17.8 knows all except
- * update-application-profile.
+ * older than a hook does not know its name, and then no container would start: such a hook is left out, too
+ * (cdi/hook_program.h). enable-cuda-compat came with 1.17.5, disable-device-node-modification with 1.17.8,
+ * update-application-profile with 1.20.
  */
 #pragma once
 
 #include "cdi/context.h"
 #include "cdi/driver.h"
 #include "cdi/spec.h"
+
+/*
+ * The hooks that are wanted and that the host's program does not know, as a list that ends with NULL, in the context's
+ * arena. None where the program is not in sight, or does not look like one of these programs: then all are written.
+ * |ret_program| is its path here; it may be NULL.
+ */
+const char *const *hooks_find_unknown(const struct cdi_context *context, const char **ret_program);
 
 /* Creates |links| in the container. */
 void hooks_add_links(

@@ -18,7 +18,8 @@ int wsl_find(struct driver *ret, const struct cdi_context *context, const char *
 /*
  * Reads the lists devices.csv, drivers.csv and l4t.csv of /etc/nvidia-container-runtime/host-files-for-container.d,
  * below the driver's root, or if there are none, in this container. Lines are "dev, path", "lib, path", "dir, path" and
- * "sym, path"; other lines are skipped, and so are files that do not exist.
+ * "sym, path"; a path may be a pattern with *, ? and [, as "/dev/dri/card*". Other lines are skipped, and so are files
+ * that do not exist, and what patterns stand for beyond 4,096 files.
  */
 #define TEGRA_LIST_LIMIT ((size_t)1024 * 1024)
 int tegra_find(struct driver *ret, const struct cdi_context *context, const char ***ret_nodes, size_t *ret_n_nodes,

@@ -12,6 +12,7 @@
 #include "cdi/devices.h"
 #include "cdi/extras.h"
 #include "cdi/gpu.h"
+#include "cdi/hooks.h"
 #include "cdi/limit_devices.h"
 #include "cdi/spec.h"
 
@@ -44,13 +45,19 @@ static char *file_path(const struct cdi_context *context, const char *class_name
         return xasprintf("%s/" CDI_VENDOR "-%s.json", context->config->cdi_root, class_name);
 }
 
-/* Reads the present content of the file; empty if it is no regular file, or too large to be ours. */
+/*
+ * Reads what the file had: what this process wrote last; or, at first, what is there; empty if that is no regular file,
+ * or too large to be ours.
+ */
 static void read_previous(const struct cdi_context *context, const char *path, struct strbuf *ret)
 {
+        const struct strbuf *written = cdi_files_find(context->files, path);
         struct error err;
         struct stat info;
 
-        if (!roots_look(&context->roots, path, &info) || !S_ISREG(info.st_mode)) {
+        if (written) {
+                strbuf_append(ret, written->data, written->size);
+        } else if (!roots_look(&context->roots, path, &info) || !S_ISREG(info.st_mode)) {
                 strbuf_clear(ret);
         } else if (file_read(path, PREVIOUS_LIMIT, ret, &err) < 0) {
                 roots_note(&context->roots, &err);
@@ -67,19 +74,13 @@ static int check_seen(const struct cdi_context *context, struct error *err)
         return error_prefix(err, "CDI");
 }
 
-/* Writes nothing if the content is the same: runtimes watch the folder, and read all files again after each change. */
-static int write_spec(const struct cdi_context *context, const struct spec *spec, const char *path,
-        const struct strbuf *previous, struct error *err)
+static int write_spec(const struct cdi_context *context, const struct spec *spec, const char *path, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
 
         if (check_seen(context, err) < 0 || spec_print(spec, &content, err) < 0)
                 return -1;
-        if (content.size == previous->size && memcmp(content.data, previous->data, content.size) == 0)
-                return 0;
-        if (file_write(path, content.data, content.size, err) < 0)
-                return error_prefix(err, "CDI");
-        return 0;
+        return cdi_files_write(context->files, path, &content, err);
 }
 
 static int publish_gpu(const struct cdi_context *context, struct error *err)
@@ -96,14 +97,13 @@ static int publish_gpu(const struct cdi_context *context, struct error *err)
         devices_keep(context, spec, previous.data, previous.size);
         if (devices_check(context, spec, err) < 0)
                 return -1;
-        return write_spec(context, spec, path, &previous, err);
+        return write_spec(context, spec, path, err);
 }
 
 /* 1: written; 0: there is nothing to inject, and an earlier file stays for the containers that were created with it. */
 static int publish_extra(const struct cdi_context *context, const struct extra *extra, struct error *err)
 {
         _cleanup_(spec_freep) struct spec *spec = spec_new(CDI_VENDOR, extra->class_name);
-        _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
         _free_ char *path = file_path(context, extra->class_name);
 
         extras_add(context, extra, spec);
@@ -114,8 +114,7 @@ static int publish_extra(const struct cdi_context *context, const struct extra *
                         extra->folder);
                 return 0;
         }
-        read_previous(context, path, &previous);
-        return write_spec(context, spec, path, &previous, err) < 0 ? -1 : 1;
+        return write_spec(context, spec, path, err) < 0 ? -1 : 1;
 }
 
 /* 1: written; 0: no container gets limits by CDI, and an earlier file stays. */
@@ -129,17 +128,33 @@ static int publish_limits(const struct cdi_context *context, struct error *err)
                 return 0;
         read_previous(context, path, &previous);
         limit_devices_keep(spec, previous.data, previous.size);
-        return write_spec(context, spec, path, &previous, err) < 0 ? -1 : 1;
+        return write_spec(context, spec, path, err) < 0 ? -1 : 1;
 }
 
-static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err)
+static void find_hooks(struct cdi_context *context)
+{
+        const char *program;
+
+        context->unknown_hooks = hooks_find_unknown(context, &program);
+        for (const char *const *hook = context->unknown_hooks; *hook; hook++)
+                cdi_warn(context,
+                        "the hook %s is left out of CDI specifications: '%s' does not know it; upgrade NVIDIA's container "
+                        "toolkit",
+                        *hook, program);
+}
+
+static int publish_all(
+        struct plan *plan, struct cdi_files *files, config_warn_fn *warn, void *warn_data, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        bool lacks_nodes = false;
         struct cdi_context context = {
                 .arena = &arena,
                 .plan = plan,
                 .config = plan->config,
                 .roots = roots_of(plan->config, &arena),
+                .files = files,
+                .lacks_nodes = &lacks_nodes,
                 .warn = warn,
                 .warn_data = warn_data,
         };
@@ -150,6 +165,7 @@ static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data,
         context.roots.unseen = &unseen;
         if (plan->n_resources == 0 && !(plan->claimable && plan->claimable->n_units))
                 return 0;
+        find_hooks(&context);
         if (file_make_folder(plan->config->cdi_root, err) < 0)
                 return error_prefix(err, "CDI");
         if (publish_gpu(&context, err) < 0)
@@ -167,6 +183,7 @@ static int publish_all(struct plan *plan, config_warn_fn *warn, void *warn_data,
                 return -1;
         plan->cdi_extras = found;
         plan->cdi_limits = limits;
+        plan->lacks_nodes = lacks_nodes;
         plan->has_cdi_units = true;
         return 0;
 }
@@ -195,21 +212,46 @@ static int continue_without_cdi(struct plan *plan, config_warn_fn *warn, void *w
         return 0;
 }
 
-int cdi_publish(struct plan *plan, config_warn_fn *warn, void *warn_data, struct error *err)
+int cdi_publish(struct plan *plan, struct cdi_files *files, config_warn_fn *warn, void *warn_data, struct error *err)
 {
         bool is_asked_for = plan_device_lists(plan) & DEVICE_LIST_CDI;
 
-        if ((!is_asked_for && !plan->claimable) || publish_all(plan, warn, warn_data, err) == 0)
+        if ((!is_asked_for && !plan->claimable) || publish_all(plan, files, warn, warn_data, err) == 0)
                 return 0;
         return plan->adds_cdi || !is_asked_for ? continue_without_cdi(plan, warn, warn_data, err) : -1;
 }
 
-int cdi_publish_again(struct plan *plan, struct error *err)
+int cdi_publish_again(struct plan *plan, struct cdi_files *files, struct error *err)
 {
-        if (publish_all(plan, NULL, NULL, err) < 0)
+        if (publish_all(plan, files, NULL, NULL, err) < 0)
                 return -1;
         plan->lacks_cdi = false;
         return 0;
+}
+
+const char *const *cdi_unknown_hooks(const struct config *config, struct arena *arena, const char **ret_program)
+{
+        const struct cdi_context context = {.arena = arena, .config = config, .roots = roots_of(config, arena)};
+
+        return hooks_find_unknown(&context, ret_program);
+}
+
+int cdi_check_nodes(const struct plan *plan, const struct unit *unit, struct error *err)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct cdi_context context = {
+                .arena = &arena, .plan = plan, .config = plan->config, .roots = roots_of(plan->config, &arena)};
+        const char *missing = NULL;
+
+        if (plan->inventory->platform == PLATFORM_NVML)
+                missing = gpu_missing_node(&context);
+        if (plan->inventory->platform == PLATFORM_NVML && !missing && unit)
+                missing = devices_missing_node(&context, unit);
+        if (!missing)
+                return 0;
+        return error_set(err, ERROR_UNAVAILABLE,
+                "'%s' is not there, and CUDA does not work in a container without it: nvidia-modprobe -u -c0 makes it",
+                missing);
 }
 
 const char *cdi_unit_id(struct arena *arena, const struct config *config, const struct unit *unit)

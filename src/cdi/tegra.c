@@ -1,4 +1,5 @@
 #include <ctype.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,29 +13,45 @@
 
 #define LISTS "/etc/nvidia-container-runtime/host-files-for-container.d"
 #define MAX_NODES ((size_t)512)
+#define PATTERN "*?["
+#define MAX_PATTERN ((size_t)256) /* bytes */
+#define MAX_EXPANDED 4096U        /* files that patterns stand for */
 
 struct reader {
         const struct cdi_context *context;
         struct driver *driver;
         const char **nodes;
         size_t n_nodes;
+        unsigned int n_expanded;
 };
 
 static const char *const list_names[] = {"devices.csv", "drivers.csv", "l4t.csv"};
 
-/* Whether the path has no character that separates a list of folders (':') or "target::link". */
-static bool is_plain_text(const char *path)
+/*
+ * Whether the path has only letters, digits and |others|: not a character that separates a list of folders (':') or
+ * "target::link".
+ */
+static bool has_only(const char *path, const char *others)
 {
         for (const char *c = path; *c; c++)
-                if (!isalnum((unsigned char)*c) && !strchr("/._+-@~", *c))
+                if (!isalnum((unsigned char)*c) && !strchr(others, *c))
                         return false;
         return true;
 }
 
+static bool is_plain_text(const char *path)
+{
+        return has_only(path, "/._+-@~");
+}
+
 static void add_node(struct reader *reader, const char *path)
 {
-        if (text_starts_with(path, "/dev/") && reader->n_nodes < MAX_NODES && nodes_exist(reader->context, path))
-                reader->nodes[reader->n_nodes++] = path;
+        if (!text_starts_with(path, "/dev/") || reader->n_nodes == MAX_NODES || !nodes_exist(reader->context, path))
+                return;
+        for (size_t i = 0; i < reader->n_nodes; i++)
+                if (strcmp(reader->nodes[i], path) == 0)
+                        return;
+        reader->nodes[reader->n_nodes++] = path;
 }
 
 static void add_file(struct reader *reader, const char *path, mode_t type)
@@ -82,6 +99,82 @@ static char *trim(char *text)
         return text;
 }
 
+/* ---- patterns ---- */
+
+typedef void found_fn(struct reader *reader, const char *path);
+
+/* False: the lists stand for too much, and the rest is left out. */
+static bool may_expand(struct reader *reader)
+{
+        if (reader->n_expanded == MAX_EXPANDED)
+                cdi_warn(reader->context,
+                        "CDI: the patterns in the lists of Tegra's files stand for more than %u files: "
+                        "the rest is ignored",
+                        MAX_EXPANDED);
+        return reader->n_expanded++ < MAX_EXPANDED;
+}
+
+static bool matches(const char *name, const void *pattern)
+{
+        return fnmatch(pattern, name, FNM_PERIOD) == 0;
+}
+
+/*
+ * Calls |found| for each path that |pattern| stands for, sorted, as the files in |root| are now; a path without a
+ * pattern is not looked for.
+ */
+static void expand(struct reader *reader, const char *root, const char *pattern, found_fn *found)
+{
+        struct arena *arena = reader->context->arena;
+        size_t plain = strcspn(pattern, PATTERN);
+        const char *folder, *component, *rest;
+        const char *const *names;
+        size_t count;
+
+        if (pattern[plain] == '\0') {
+                found(reader, pattern);
+                return;
+        }
+        while (pattern[plain] != '/')
+                plain--;
+        folder = arena_strndup(arena, pattern, plain);
+        rest = pattern + plain + 1 + strcspn(pattern + plain + 1, "/");
+        component = arena_strndup(arena, pattern + plain + 1, (size_t)(rest - pattern) - plain - 1);
+        count = roots_list(&reader->context->roots, root, folder, arena, &names, matches, component);
+        for (size_t i = 0; i < count && may_expand(reader); i++)
+                expand(reader, root, arena_printf(arena, "%s/%s%s", folder, names[i], rest), found);
+}
+
+static void add_regular(struct reader *reader, const char *path)
+{
+        add_file(reader, path, S_IFREG);
+}
+
+static void add_folder(struct reader *reader, const char *path)
+{
+        add_file(reader, path, S_IFDIR);
+}
+
+/* Device nodes are in the driver's tree or in the machine's /dev; all else is in the driver's tree (cdi/roots.h). */
+static void add_all(struct reader *reader, const char *kind, const char *pattern)
+{
+        static const struct {
+                const char *kind;
+                found_fn *found;
+        } kinds[] = {{"dev", add_node}, {"lib", add_regular}, {"dir", add_folder}, {"sym", add_link}};
+        const struct roots *roots = &reader->context->roots;
+
+        if (strpbrk(pattern, PATTERN) && (strlen(pattern) > MAX_PATTERN || !may_expand(reader)))
+                return;
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+                if (strcmp(kind, kinds[i].kind) != 0)
+                        continue;
+                expand(reader, roots->driver, pattern, kinds[i].found);
+                if (kinds[i].found == add_node && strcmp(roots->driver, roots->system) != 0)
+                        expand(reader, roots->system, pattern, add_node);
+        }
+}
+
 static void read_line(struct reader *reader, char *line)
 {
         char *comma = strchr(line, ',');
@@ -92,16 +185,9 @@ static void read_line(struct reader *reader, char *line)
         *comma = '\0';
         kind = trim(line);
         path = arena_strdup(reader->context->arena, trim(comma + 1));
-        if (path[0] != '/' || strstr(path, "..") || !is_plain_text(path))
-                return;
-        if (strcmp(kind, "dev") == 0)
-                add_node(reader, path);
-        else if (strcmp(kind, "lib") == 0)
-                add_file(reader, path, S_IFREG);
-        else if (strcmp(kind, "dir") == 0)
-                add_file(reader, path, S_IFDIR);
-        else if (strcmp(kind, "sym") == 0)
-                add_link(reader, path);
+        if (path[0] == '/' && !strstr(path, "..") &&
+                has_only(path, strcmp(kind, "dev") == 0 ? "/._+-@~*?[]:" : "/._+-@~*?[]"))
+                add_all(reader, kind, path);
 }
 
 /* Reads the lists below |root|; returns how many there are. */

@@ -1,11 +1,8 @@
 #include "dra/claim_cdi.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "cdi/spec.h"
@@ -78,33 +75,23 @@ static int print_claim(
         return spec_print(spec, ret, err);
 }
 
-int dra_claim_cdi_write(const char *root, const char *driver, const struct dra_prepared_claim *claim, struct error *err)
+int dra_claim_cdi_write(struct cdi_files *files, const char *root, const char *driver,
+        const struct dra_prepared_claim *claim, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
-        _cleanup_(strbuf_done) struct strbuf previous = STRBUF_INIT;
         _free_ char *path = path_of(root, driver, claim->uid);
 
-        if (print_claim(&content, driver, claim, err) < 0 || file_make_folder(root, err) < 0)
+        if (print_claim(&content, driver, claim, err) < 0)
                 return error_prefix(err, "CDI");
-        if (file_read(path, DRA_CLAIM_CDI_BYTES_MAX, &previous, err) == 0) {
-                if (previous.size == content.size && memcmp(previous.data, content.data, content.size) == 0)
-                        return 0;
-                return error_set(err, ERROR_INVALID,
-                        "CDI: '%s' is there with other content, which a container may have; it goes with the claim",
-                        path);
-        }
-        if (err->kind != ERROR_NOT_FOUND || file_write(path, content.data, content.size, err) < 0)
-                return error_prefix(err, "CDI");
-        return 0;
+        return cdi_files_write(files, path, &content, err);
 }
 
-int dra_claim_cdi_remove(const char *root, const char *driver, const char *uid, struct error *err)
+int dra_claim_cdi_remove(
+        struct cdi_files *files, const char *root, const char *driver, const char *uid, struct error *err)
 {
         _free_ char *path = path_of(root, driver, uid);
 
-        if (unlink(path) < 0 && errno != ENOENT)
-                return error_errno(err, errno, "CDI: remove '%s'", path);
-        return 0;
+        return cdi_files_remove(files, path, err);
 }
 
 /* The UID in a file name that path_of() has made, for the caller to free; NULL: another file. */
@@ -124,7 +111,8 @@ static char *uid_of(const char *name, const char *driver)
         return NULL;
 }
 
-void dra_claim_cdi_sweep(const char *root, const char *driver, bool (*is_kept)(const char *uid, void *data), void *data)
+void dra_claim_cdi_sweep(struct cdi_files *files, const char *root, const char *driver,
+        bool (*is_kept)(const char *uid, void *data), void *data)
 {
         DIR *folder = opendir(root);
         const struct dirent *entry;
@@ -133,7 +121,7 @@ void dra_claim_cdi_sweep(const char *root, const char *driver, bool (*is_kept)(c
         while (folder && (entry = readdir(folder))) {
                 _free_ char *uid = uid_of(entry->d_name, driver);
 
-                if (uid && !is_kept(uid, data) && dra_claim_cdi_remove(root, driver, uid, &err) < 0)
+                if (uid && !is_kept(uid, data) && dra_claim_cdi_remove(files, root, driver, uid, &err) < 0)
                         log_warn("a CDI file that no claim needs stays", LOG_ERR(&err));
         }
         if (folder)

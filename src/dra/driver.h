@@ -17,6 +17,7 @@
 
 #include <uv.h>
 
+#include "cdi/files.h"
 #include "dra/layout.h"
 #include "dra/prepare.h"
 #include "gpu/unit_health.h"
@@ -31,8 +32,11 @@ struct dra_driver_options {
         struct kube_client *client; /* outlives the driver, as the next */
         struct ledger *ledger;
         const struct unit_health *health; /* outlives the driver, too */
+        struct cdi_files *cdi_files;      /* as these */
         const struct config *config;      /* names and folders of it are copied */
-        void (*on_released)(void *data);  /* a claim holds nothing any more: its GPU may go to the device plugin */
+        /* before a claim is prepared: what is wrong with the CDI specifications of the GPUs is put right if possible */
+        void (*repair_cdi)(void *data);
+        void (*on_released)(void *data); /* a claim holds nothing any more: its GPU may go to the device plugin */
         void (*rescan)(
                 /* a MIG device was made or destroyed: the GPUs are to be read again, which leads to a plan */
                 void *data);

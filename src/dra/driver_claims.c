@@ -34,7 +34,12 @@ int dra_driver_check_cdi(const struct dra_driver *driver, struct error *err)
 {
         const struct plan *plan = driver->plan;
 
-        if (plan->has_cdi_units || !plan->claimable || plan->claimable->n_units == 0)
+        driver->options.repair_cdi(driver->options.data);
+        if (!plan->claimable || plan->claimable->n_units == 0)
+                return 0;
+        if (cdi_check_nodes(plan, NULL, err) < 0)
+                return -1;
+        if (plan->has_cdi_units)
                 return 0;
         return error_set(err, ERROR_UNAVAILABLE,
                 "the CDI specification of the GPUs could not be written to '%s': the agent's log says why",
@@ -120,7 +125,7 @@ static int make_allocated(const struct wait *wait, size_t i, const struct ledger
         const struct ledger_claim_device **devices;
         size_t n_devices;
 
-        if (!unit)
+        if (!unit || cdi_check_nodes(plan, unit, err) < 0)
                 return -1;
         if (claimed->daemon && dra_parameters_check_tier(result->unenforced, claimed->tier, result->unit, err) < 0)
                 return -1;
@@ -286,14 +291,15 @@ static int write_cdi(const struct dra_prepared_claim *claim, void *data, struct 
 {
         struct dra_driver *driver = data;
 
-        return dra_claim_cdi_write(driver->cdi_root, driver->name, claim, err);
+        driver->options.repair_cdi(driver->options.data);
+        return dra_claim_cdi_write(driver->options.cdi_files, driver->cdi_root, driver->name, claim, err);
 }
 
 static int remove_cdi(const char *uid, void *data, struct error *err)
 {
         struct dra_driver *driver = data;
 
-        return dra_claim_cdi_remove(driver->cdi_root, driver->name, uid, err);
+        return dra_claim_cdi_remove(driver->options.cdi_files, driver->cdi_root, driver->name, uid, err);
 }
 
 /* ---- what users see ---- */

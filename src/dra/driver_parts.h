@@ -76,7 +76,7 @@ struct dra_prepare_node dra_driver_node(struct dra_driver *driver);
 void dra_driver_refuse_all(struct dra_driver *driver);
 void dra_driver_refuse_for_closing(struct error *ret);
 void dra_driver_refuse_preparing(struct dra_preparing *preparing);
-/* The CDI devices of the units are there. */
+/* The CDI devices of the units are there, and so are the nodes that CUDA needs in every container. */
 int dra_driver_check_cdi(const struct dra_driver *driver, struct error *err) MUST_USE;
 
 /* ---- driver_instances.c: the MIG devices of claims ---- */

@@ -28,7 +28,8 @@ static int keep_prepared(struct dra_driver *driver, struct error *err)
         if (result == DRA_RECORD_BROKEN)
                 log_error("what is prepared for DRA claims is unknown: restart the pods that use them", LOG_ERR(err));
         else if (access(driver->record_path, F_OK) == 0) /* if the record was lost, its claims may still be in use */
-                dra_claim_cdi_sweep(driver->cdi_root, driver->name, is_recorded, driver->record);
+                dra_claim_cdi_sweep(
+                        driver->options.cdi_files, driver->cdi_root, driver->name, is_recorded, driver->record);
         claims = ARENA_ARRAY(&arena, struct ledger_claim, dra_record_count(driver->record));
         for (size_t i = 0; i < dra_record_count(driver->record); i++) {
                 const struct dra_prepared_claim *recorded = dra_record_at(driver->record, i);
@@ -37,8 +38,9 @@ static int keep_prepared(struct dra_driver *driver, struct error *err)
                 if (recorded->state != DRA_PREPARED_DONE)
                         continue;
                 dra_booking_keep(&claims[count], &arena, recorded);
-                if (dra_claim_cdi_write(driver->cdi_root, driver->name, recorded, &ignored) < 0)
-                        log_warn("the CDI file of a DRA claim is not as it was: its containers cannot be restarted",
+                if (dra_claim_cdi_write(driver->options.cdi_files, driver->cdi_root, driver->name, recorded, &ignored) <
+                        0)
+                        log_warn("the CDI file of a DRA claim cannot be written: its containers cannot be restarted",
                                 LOG_STR("claim", claims[count].name), LOG_ERR(&ignored));
                 if (claims[count].n_devices)
                         count++;

@@ -109,7 +109,8 @@ static bool read_path(const char *path, bool is_v2, struct arena *arena, struct 
                 pod = pod_of(name, arena);
                 path += length;
         }
-        return false;
+        ret->pod_uid = pod;
+        return pod;
 }
 
 struct cgroup_owner cgroup_parse(const char *text, struct arena *arena)

@@ -12,6 +12,11 @@
  *   /system.slice/containerd.service/kubepods-burstable-pod<uid>.slice:cri-containerd:<container>
  *           (containerd with the cgroup driver cgroupfs below a kubelet with systemd)
  *
+ *   /kubepods/besteffort/pod<uid>
+ *           (gVisor with cgroupfs: the sandbox, with the processes of all containers)
+ *
+ * With gVisor and systemd the container is the sandbox's, which no status of a pod names.
+ *
  * The UID of a static pod is the 32 digits of its configuration's hash here, not the UID that the API server gave its
  * mirror.
  */

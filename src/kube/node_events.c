@@ -54,6 +54,7 @@ static const struct {
         [NODE_EVENT_MPS_DAEMON_RECOVERED] = {"MPSDaemonRecovered", false},
         [NODE_EVENT_MPS_NOTICE] = {"MPSNotice", true},
         [NODE_EVENT_MPS_SHARED_MEMORY_FULL] = {"MPSSharedMemoryFull", true},
+        [NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN] = {"MPSSharedMemoryHidden", true},
         [NODE_EVENT_MPS_ALLOCATION_VIOLATED] = {"MPSLimitViolated", true},
         [NODE_EVENT_MPS_ALLOCATION_HOLDS] = {"MPSLimitHolds", false},
         [NODE_EVENT_MPS_CLIENT_TERMINATED] = {"MPSClientTerminated", true},

@@ -326,22 +326,12 @@ static void take_lock(struct plugins *plugins)
                 report_lock(plugins, "not serving yet", err.text); /* the watch tells when the directory is there */
 }
 
-static bool leads_to_nothing(const char *directory)
-{
-        struct stat status;
-
-        return stat(directory, &status) == 0 && status.st_nlink == 0;
-}
-
-/*
- * For an instant a path leads to a directory that was removed; to a mount point it does so for good. So it is |again|
- * that counts.
- */
+/* |again|: it was removed the last time, too. */
 static void check_directory(struct plugins *plugins, bool again)
 {
         bool was_removed = plugins->is_removed;
 
-        plugins->is_removed = leads_to_nothing(plugins->directory);
+        plugins->is_removed = file_is_removed_folder(plugins->directory);
         if (!plugins->is_removed) {
                 take_lock(plugins);
                 check_for_kubelet(plugins);

@@ -100,6 +100,8 @@ static void take_pod(struct declared_ask *ask, const json_t *pod, const char *re
                                 LOG_UINT("memory_mib", container->said.memory_mib),
                                 LOG_STR("own_memory", container->said.own_memory ? container->said.own_memory : ""));
         }
+        if (pod)
+                ledger_judge_own_shm(ledger, &ask->pod, pod);
         if (!ask->started)
                 ledger_describe_pod(ledger, &record, ask->pod.uid);
 }

@@ -122,6 +122,7 @@ static void take_list(struct ledger *ledger, const struct pod_list *list, int64_
         sync_all(ledger);
         ledger_renew_record(ledger, false);
         ledger_read_declared(ledger);
+        ledger_look_for_own_shm(ledger);
 }
 
 /* If kubelet does not answer, only the record is left: a container that is no longer in it has ended. */

@@ -278,6 +278,7 @@ void ledger_leave(struct ledger *ledger)
         ledger_forget_requests(ledger);
         ledger_forget_several(ledger);
         ledger_forget_declared(ledger);
+        ledger_forget_own_shm(ledger);
         ledger->incarnation++; /* from here on another agent sees which containers start */
         limit_monitor_free(ledger->limit_monitor);
         ledger->limit_monitor = limit_monitor_new();
@@ -446,6 +447,7 @@ void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
         ledger_forget_several(ledger);
         uv_close((uv_handle_t *)&ledger->several_timer, on_ledger_timer_closed);
         ledger_refuse_declared(ledger);
+        ledger_forget_own_shm(ledger);
         uv_close((uv_handle_t *)&ledger->declared_timer, on_ledger_timer_closed);
         ledger_claims_forget(ledger);
         uv_close((uv_handle_t *)&ledger->claims_timer, on_ledger_timer_closed);

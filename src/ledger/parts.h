@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "base/complaint.h"
 #include "base/list.h"
 #include "io/dirwatch.h"
@@ -88,6 +90,10 @@ struct ledger {
         uv_timer_t several_timer;    /* from an allocation to the look at its container: several.c */
         struct map reported_several; /* "<pod UID>\n<container>" */
         struct arena reported_several_arena;
+        struct map shm_pods; /* UIDs of those that own_shm.c has read */
+        struct arena shm_arena;
+        struct kube_call *shm_call; /* for the next of them; NULL: none */
+        struct node_event_pod shm_pod;
         struct list declared;      /* containers: declared.c */
         struct list declared_asks; /* starts that wait for their pods */
         struct map overdeclared;   /* UUIDs of units whose containers declare more memory than there is */
@@ -269,6 +275,14 @@ void ledger_refuse_declared(struct ledger *ledger);
 void ledger_check_several_soon(struct ledger *ledger);
 void ledger_on_several_timer(uv_timer_t *timer);
 void ledger_forget_several(struct ledger *ledger);
+
+/* ---- own_shm.c: pods with a volume of their own at /dev/shm ---- */
+
+/* After kubelet's list: the next of those that nobody has looked at is read, and told of. */
+void ledger_look_for_own_shm(struct ledger *ledger);
+/* The same for a pod that was read for another reason; |object|: as the API server has it. */
+void ledger_judge_own_shm(struct ledger *ledger, const struct node_event_pod *pod, const json_t *object);
+void ledger_forget_own_shm(struct ledger *ledger);
 
 /* ---- claims.c: what DRA claims hold ---- */
 

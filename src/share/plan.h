@@ -128,6 +128,7 @@ struct plan {
         bool has_cdi_units;               /* each unit has a CDI device; set by who publishes the specifications */
         /* the specifications could not be published, and the plan is served without them; set as that */
         bool lacks_cdi;
+        bool lacks_nodes; /* they were published without a device node that CUDA needs; set as that */
 };
 
 /* DEVICE_LIST_*: how containers get their devices. */

@@ -31,12 +31,13 @@ class Cluster:
     def node(self):
         return self.api.get(NODES, NAME)
 
-    def create_pod(self, kubelet, name, namespace='default', annotations=None, env=None, labels=None):
+    def create_pod(self, kubelet, name, namespace='default', annotations=None, env=None, labels=None, mounts=()):
         """As its user wrote it; kubelet knows it by its UID, and admits its container main later."""
         made = self.api.put('/api/v1/namespaces/%s/pods' % namespace, {
             'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': name, 'annotations': annotations or {}, 'labels': labels or {}},
             'spec': {'nodeName': NAME, 'containers': [{'name': 'main', 'image': 'x', 'env': [
-                {'name': key, 'value': value} for key, value in (env or {}).items()]}]}})
+                {'name': key, 'value': value} for key, value in (env or {}).items()], 'volumeMounts': [
+                    {'name': 'volume-%d' % i, 'mountPath': path} for i, path in enumerate(mounts)]}]}})
         kubelet.pods[name] = Pod(name, namespace)
         kubelet.pods[name].uid = made['metadata']['uid']
 

@@ -2,7 +2,7 @@
 
 It follows the Container Device Interface as containerd and CRI-O carry it out: every file of the folder is read, a device that two files
 have is a conflict and no device, a name that no file has keeps the container from being made, and the edits come after kubelet's
-variables, so that they count.
+variables, so that they count. A hook's program that does not know the hook ends with status 3, and then there is no container either.
 """
 import json
 import os
@@ -10,6 +10,18 @@ import os
 
 class Unresolvable(Exception):
     pass
+
+
+class HookFailed(Exception):
+    pass
+
+
+def run_hook(host, hook):
+    """As NVIDIA's programs do: each knows the hooks of its release, whose names are in its bytes. |host|: the host's root here."""
+    name = hook['args'][2 if hook['args'][0] == 'nvidia-ctk' else 1]
+    with open(host + hook['path'], 'rb') as program:
+        if name.encode() not in program.read():
+            raise HookFailed("error executing hook `%s` (exit code: 3): No help topic for '%s'" % (hook['path'], name))
 
 
 class Cdi:
@@ -36,8 +48,11 @@ class Cdi:
 class Container:
     """A container that was made: its variables, the paths of its device nodes, and what is mounted where: host paths by path."""
 
-    def __init__(self, options, folder=None, own=None):
-        """|own|: the variables of the pod itself, which kubelet puts after those of the plugins."""
+    def __init__(self, options, folder=None, own=None, host=None):
+        """
+        |own|: the variables of the pod itself, which kubelet puts after those of the plugins. |host|: the host's root, whose programs
+        run the hooks; without it they are not run.
+        """
         self.envs = {**options.envs, **(own or {})}
         self.nodes = set(options.devices)
         self.mounts = {path: mount.host_path for path, mount in options.mounts.items()}
@@ -55,3 +70,5 @@ class Container:
                 self.envs.update(assignment.split('=', 1) for assignment in edits.get('env', []))
                 self.nodes |= {node['path'] for node in edits.get('deviceNodes', [])}
                 self.mounts.update((mount['containerPath'], mount['hostPath']) for mount in edits.get('mounts', []))
+                for hook in edits.get('hooks', []) if host else []:
+                    run_hook(host, hook)

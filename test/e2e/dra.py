@@ -48,7 +48,9 @@ class DraPod:
         return self.container.envs
 
     def client(self, *arguments, **variables):
-        """A CUDA program in the container; None removes a variable."""
+        """A CUDA program in the container; None removes a variable. It starts only where the nodes are that CUDA opens."""
+        missing = {'/dev/nvidiactl', '/dev/nvidia-uvm'} - self.container.nodes
+        assert not missing, 'CUDA finds no GPU in the container: there is no %s' % ', '.join(sorted(missing))
         return self.node.start_client(self.pod, {**self.variables, **variables}, self.container.mounts, arguments)
 
     def end(self):
@@ -197,11 +199,16 @@ class DraNode(MpsNode):
             known = self.prepare(pod, *claims)
         except Failed as failed:
             pytest.fail('%s\n%s' % (failed, self.logs()))
-        options = ContainerOptions({})
-        options.cdi_devices = [id_ for claim in known for id_ in claim.cdi_ids()]
-        made = DraPod(self, pod, claims, Container(options, self.cdi_folder), options.cdi_devices)
+        ids = [id_ for claim in known for id_ in claim.cdi_ids()]
+        made = DraPod(self, pod, claims, self.container_of(ids), ids)
         made.claims_known = known
         return made
+
+    def container_of(self, cdi_ids):
+        """What the runtime makes of these names now, also when a container of the pod starts anew."""
+        options = ContainerOptions({})
+        options.cdi_devices = cdi_ids
+        return Container(options, self.cdi_folder)
 
     def refusal(self, *claims):
         """Why kubelet's first attempt fails. The pod goes, and frees what it was given."""

@@ -1,11 +1,16 @@
 """The ways in which a container's devices reach its runtime: what kubelet reads from Allocate under each strategy."""
+import errno
 import os
 import re
+import shutil
 import stat
+import subprocess
 import uuid
 
 import pytest
 
+from container_options import ContainerOptions
+from container_runtime import Container
 from node import GPU, sharing, v100s
 
 VENDOR = 'k8s.device-plugin.nvidia.com'
@@ -170,6 +175,95 @@ def test_the_specifications_are_those_of_the_agent_that_serves(node):
     answer = allocate(node.kubelet, node.kubelet.ids(GPU)[0])
     assert len(answer.cdi) == 1
     assert node.agent.stop() == 0
+
+
+def remove_folder(folder):
+    """However often the agent puts a file back before the folder is gone."""
+    while True:
+        try:
+            shutil.rmtree(folder)
+            return
+        except OSError as error:
+            assert error.errno == errno.ENOTEMPTY, error
+
+
+@pytest.mark.parametrize('damage', [
+    os.unlink, lambda path: remove_folder(os.path.dirname(path)), lambda path: shutil.copy('/dev/null', path)],
+    ids=['removed', 'removed with its folder', 'emptied'])
+def test_a_specification_that_another_program_removes_or_changes_comes_back(node, damage):
+    start(node, 'cdi-cri')
+    path = os.path.join(node.folder, 'cdi', VENDOR + '-gpu.json')
+    before = specification(node)
+    damage(path)
+    node.wait(lambda: os.path.exists(path) and specification(node) == before, 'the specification is as it was')
+    node.agent.wait_log('it was written again')
+
+
+def test_an_agent_leaves_whose_folder_of_specifications_was_removed_on_the_host(node):
+    """In its container the folder is a mount of the host's: only a new container sees the next one."""
+    on_host, folder = os.path.join(node.folder, 'on-host'), os.path.join(node.folder, 'cdi')
+    os.mkdir(on_host)
+    os.mkdir(folder)
+    prefix = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c',
+              'mount --bind "$1" "$2" && shift 2 && exec "$@"', 'sh', on_host, folder]
+    if subprocess.run([*prefix, 'true'], capture_output=True, check=False).returncode:
+        pytest.skip('no right to make a mount namespace')
+    make_device_nodes(node, '/dev/nvidia0')
+    make_driver(node)
+    node.kubelet.start()
+    agent = node.start('--device-list-strategy=cdi-cri', '--cdi-root=' + folder, '--system-root=' + machine(node),
+                       '--container-driver-root=' + os.path.join(node.folder, 'driver'), prefix=prefix)
+    node.wait(lambda: os.listdir(on_host), 'the specification is there')
+    remove_folder(on_host)
+    agent.expected_status = 1
+    assert agent.wait() == 1
+    agent.wait_log('error the folder of CDI specifications was removed on the host')
+
+
+def test_an_agent_that_does_not_serve_any_more_leaves_the_files_to_the_one_that_does(node):
+    start(node, 'cdi-cri', '--nvidia-cdi-hook-path=/usr/bin/first-hook')
+    first = node.agent
+    second = node.start('--device-list-strategy=cdi-cri', '--cdi-root=' + os.path.join(node.folder, 'cdi'),
+                        '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'),
+                        '--nvidia-cdi-hook-path=/usr/bin/second-hook')
+    second.wait_log('not serving yet')
+    assert first.stop() == 0
+    node.wait(lambda: '/usr/bin/second-hook' in specification(node), 'the second agent has written its own')
+    os.unlink(os.path.join(node.folder, 'cdi', VENDOR + '-gpu.json'))
+    second.wait_log('it was written again')
+    assert '/usr/bin/second-hook' in specification(node)
+    assert node.agent.stop() == 0
+
+
+def test_a_device_node_that_is_made_later_gets_into_the_specification(node):
+    kubelet = start(node, 'cdi-cri')
+    assert '/dev/nvidia-uvm' not in specification(node)
+    make_device_nodes(node, *CONTROL_NODES)
+    node.wait(lambda: all('"%s"' % path in specification(node) for path in CONTROL_NODES), 'the nodes are in it')
+    assert kubelet.ids(GPU)
+
+
+HOOKS = {'create-symlinks': 0, 'update-ldcache': 0, 'enable-cuda-compat': 11705, 'disable-device-node-modification': 11708,
+         'update-application-profile': 12000}
+
+
+def make_hook_program(node, release, path='usr/bin/nvidia-ctk'):
+    """One of NVIDIA's container toolkit of that release (11708: 1.17.8); test/unit/cdi/hooks.c compares the table with a recording."""
+    path = os.path.join(node.folder, 'driver', path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, 'wb') as file:
+        file.write(b'\x7fELF' + b'\0'.join(hook.encode() for hook, since in HOOKS.items() if since <= release))
+
+
+@pytest.mark.parametrize('release', [11600, 11705, 11708, 12000])
+def test_a_container_starts_whatever_hooks_the_hosts_toolkit_knows(node, release):
+    make_hook_program(node, release)
+    kubelet = start(node, 'cdi-cri')
+    options = ContainerOptions({})
+    options.cdi_devices = allocate(kubelet, kubelet.ids(GPU)[0]).cdi
+    assert Container(options, os.path.join(node.folder, 'cdi'), host=os.path.join(node.folder, 'driver')).nodes
+    for hook, since in HOOKS.items():
+        assert ('the hook %s is left out' % hook in node.agent.log()) == (since > release)
 
 
 # ---- beside the GPUs ----

@@ -187,6 +187,13 @@ def test_a_container_that_does_not_see_all_its_gpus_is_named_with_the_way_out(si
     assert 'container main of the pod with UID a-pod' in finding['found'] and 'deviceListStrategy: cdi-cri' in finding['found']
 
 
+def test_hooks_that_the_hosts_toolkit_does_not_know_are_named(site):
+    site.arguments += ['--device-list-strategy=cdi-cri']
+    site.write('driver/usr/bin/nvidia-ctk', 'create-symlinks update-ldcache enable-cuda-compat disable-device-node-modification', 0o755)
+    findings = expect(site, 'cdi', 'does not know the hook update-application-profile', 'note')
+    assert len([finding for finding in findings if 'does not know the hook' in finding['found']]) == 1
+
+
 def test_the_table_has_a_line_for_each_finding_and_a_way_out_for_what_is_wrong(site):
     site.remove('kubelet/kubelet.sock')
     done = site.run()

@@ -15,9 +15,10 @@ from dra import CLAIMS, DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mps_node import H100, share, uuid_of
 from test_agent_metrics import get
-from test_device_lists import make_device_nodes, make_driver, machine
+from test_device_lists import make_device_nodes, make_driver, machine, remove_folder
 
 FIRST, SECOND = uuid_of(0), uuid_of(1)
+CONTROL_NODES = '/dev/nvidiactl', '/dev/nvidia-uvm'
 
 
 def config(**dra):
@@ -26,7 +27,7 @@ def config(**dra):
 
 def prepare_machine(node, gpus=1):
     node.gpus(gpus, model=H100)
-    make_device_nodes(node, *('/dev/nvidia%d' % i for i in range(gpus)))
+    make_device_nodes(node, *CONTROL_NODES, *('/dev/nvidia%d' % i for i in range(gpus)))
     make_driver(node)
 
 
@@ -226,6 +227,81 @@ def test_a_claim_that_does_not_say_gets_the_default(node):
     pod = node.run(node.claim('train'))
     assert pod.variables['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'] == '0=2048M'
     assert pod.client().connected()['percentage'] == '20.0'
+
+
+# ---- the files ----
+
+def specifications(node):
+    """Name → content, of all files that runtimes read."""
+    found = {}
+    for name in os.listdir(node.cdi_folder):
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(node.cdi_folder, name), encoding='utf-8') as file:
+            found[name] = file.read()
+    return {name: text for name, text in found.items() if name.endswith('.json')}
+
+
+def remove_files(node):
+    for name in os.listdir(node.cdi_folder):
+        os.unlink(os.path.join(node.cdi_folder, name))
+
+
+def overwrite_files(node):
+    for name in os.listdir(node.cdi_folder):
+        with open(os.path.join(node.cdi_folder, name), 'w', encoding='utf-8') as file:
+            file.write('{"cdiVersion": "0.5.0", "kind": "example.com/gpu", "devices": []}')
+
+
+@pytest.mark.parametrize('damage', [remove_files, lambda node: remove_folder(node.cdi_folder), overwrite_files],
+                         ids=['removed', 'removed with their folder', 'overwritten'])
+def test_files_that_another_program_removes_or_changes_come_back_at_once(node, damage):
+    start(node)
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    before = specifications(node)
+    assert len(before) == 2
+    damage(node)
+    node.wait(lambda: os.path.isdir(node.cdi_folder) and specifications(node) == before, 'the files are as they were')
+    again = node.container_of(pod.cdi_ids)
+    assert again.envs['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'] == pod.variables['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT']
+    assert 'it was written again' in node.agent.log()
+
+
+def test_files_that_vanish_while_no_agent_runs_are_there_when_it_has_begun(node):
+    start(node)
+    node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    before = specifications(node)
+    node.agent.kill()
+    remove_files(node)
+    start_agent(node)
+    node.wait(lambda: specifications(node) == before, 'the files are as they were')
+
+
+def test_a_claim_that_ended_has_no_file_that_could_come_back(node):
+    start(node)
+    pod = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    pod.end()
+    before = specifications(node)
+    assert len(before) == 1
+    remove_files(node)
+    node.wait(lambda: specifications(node) == before, 'the file of the GPUs is there, and no other')
+
+
+@pytest.mark.parametrize('late', [*CONTROL_NODES, '/dev/nvidia0'])
+def test_nothing_is_prepared_while_a_device_node_is_missing_that_cuda_needs(node, late):
+    prepare_machine(node)
+    os.unlink(machine(node) + late)
+    node.start_mps()
+    node.dra.start()
+    start_agent(node)
+    node.wait_devices('gpu-0', 'gpu-0-shared')
+    node.dra.wait_driver(DRIVER)
+    pod = node.admit(claim := node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'}))
+    with pytest.raises(Failed) as raised:
+        node.prepare(pod, claim)
+    assert "'%s' is not there" % late in str(raised.value) or late == '/dev/nvidia0'
+    make_device_nodes(node, late)
+    ran = node.run_pod(pod, claim)
+    assert {*CONTROL_NODES, '/dev/nvidia0'} <= ran.container.nodes
+    assert ran.client().connected()['percentage'] == '30.0'
 
 
 def test_an_agent_that_is_killed_and_comes_back_changes_nothing_for_pods(node):

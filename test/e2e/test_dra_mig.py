@@ -56,7 +56,7 @@ def start_agent(node, **dra):
 
 def start(node, count=1, **dra):
     set_gpus(node, count)
-    make_device_nodes(node, '/dev/nvidiactl', *('/dev/nvidia%d' % i for i in range(count)))
+    make_device_nodes(node, '/dev/nvidiactl', '/dev/nvidia-uvm', *('/dev/nvidia%d' % i for i in range(count)))
     make_capabilities(node, count)
     make_driver(node)
     for profile in PROFILES.values():

@@ -54,6 +54,43 @@ def test_a_violation_is_an_event_on_the_pod_that_has_more_than_its_share(node, c
     assert messages(cluster, 'MPSLimitHolds', 'team')['type'] == 'Normal'
 
 
+@pytest.mark.parametrize('provisioning', ['uniform', 'declared'])
+def test_a_pod_that_has_its_own_shared_memory_is_told_why_cuda_fails_in_it(node, cluster, provisioning):
+    node.gpus(1)
+    node.start_mps()
+    node.start_agent(share(4, provisioning=provisioning), *cluster.options())
+    node.wait_counts(4)
+
+    def start(pod, *mounts):
+        cluster.create_pod(node.kubelet, pod, mounts=mounts)
+        node.kubelet.admit(pod, GPU, 1)
+        if provisioning == 'declared':
+            node.kubelet.run_options(pod)  # kubelet asks before it starts the container
+
+    start('plain', '/dev/shm/cache', '/data')
+    start('ray', '/dev/shm')
+    event = messages(cluster, 'MPSSharedMemoryHidden', 'default')
+    assert event['involvedObject']['name'] == 'ray' and event['type'] == 'Warning'
+    assert 'container main of pod default/ray' in event['message'] and 'error 805' in event['message']
+    start('late', '/dev/shm')
+    event = cluster.wait_event('MPSSharedMemoryHidden', kind='Pod', count=2)
+    assert event['involvedObject']['name'] == 'late'
+    assert len(cluster.events('MPSSharedMemoryHidden', kind='Pod')) == 2
+
+
+def test_a_client_whose_shared_memory_is_not_the_daemons_fails(node):
+    """As in a container whose pod has a volume at /dev/shm: kubelet puts that behind the plugin's mounts, so it counts."""
+    node.gpus(1)
+    node.start_all(share(4))
+    node.wait_counts(4)
+    node.admit('ray')
+    own = os.path.join(node.folder, 'own-shm')
+    os.mkdir(own)
+    mounts = {mount.container_path: mount.host_path for mount in node.answer('ray', GPU).mounts}
+    client = node.start_client(node.kubelet.pods['ray'], node.variables('ray', GPU), {**mounts, '/dev/shm': own}, ())
+    client.hears('^error 805 ')
+
+
 def test_a_node_without_warpshare_mps_says_so_once(node, cluster):
     node.start_agent(share(20), *cluster.options())
     event = cluster.wait_event('MPSUnavailable')

@@ -79,6 +79,7 @@ VALUES = {
     'accounts': {'serviceAccount': {'create': False, 'name': 'mine'}, 'rbac': {'create': False}},
     'rights': {'events': 'pods', 'rbac': {'admissionPolicy': False, 'readPods': True}},
     'account': {'serviceAccount': {'annotations': {'a/b': 'c'}, 'name': 'other'}},
+    'a root that NVIDIA\'s hooks can write to': {'readOnlyRootFilesystem': False},
     'SELinux': {'seLinuxOptions': {'type': 'spc_t'}, 'securityContextConstraints': 'privileged', 'mps': {'privileged': False}},
     'security': {'securityContext': {'privileged': True}, 'podSecurityContext': {'fsGroup': 0}},
     'names': {'nameOverride': 'gpu', 'namespaceOverride': 'elsewhere', 'selectorLabelsOverride': {'app': 'gpu'}},
@@ -402,6 +403,23 @@ def test_the_agent_has_no_right_that_it_does_not_need(program):
     for values in ({'migStrategy': 'none', 'config': {'name': 'x'}, 'deviceListStrategy': 'envvar'},
                    {'config': {'map': {'default': MPS_CONFIG, 'text': yaml.safe_dump(MPS_CONFIG)}}}):
         assert 'add' not in context(program, **values)['capabilities'], values
+
+
+@pytest.mark.parametrize('values', [{}, {'compatWithCPUManager': True}, {'mps': {'privileged': False}}, {'simulation': {'enabled': True}},
+                                    {'gfd': {'enabled': True}}])
+def test_the_root_can_be_written_where_nvidias_hooks_have_to(program, values):
+    """crun before 1.26 makes the root read-only before NVIDIA's hooks run: test/fixtures/recorded/host/hooks-and-runtimes.txt."""
+    path = os.path.join(chart.SOURCE, 'test/fixtures/recorded/host/hooks-and-runtimes.txt')
+    with open(path, encoding='utf-8') as file:
+        assert 'crun before 1.26 makes the root read-only BEFORE createContainer hooks run' in file.read()
+    for is_read_only in (True, False):
+        rendered = chart.render(program, {**values, **({} if is_read_only else {'readOnlyRootFilesystem': False})})
+        specs = [pod(rendered, component) for component in ('agent', 'mps')]
+        specs += [one['spec'] for one in rendered.all('Pod')]
+        assert len(specs) == 3
+        for spec in specs:
+            for container in spec.get('initContainers', []) + spec['containers']:
+                assert container['securityContext']['readOnlyRootFilesystem'] is is_read_only, container['name']
 
 
 @pytest.mark.parametrize('values', [

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "cdi/cdi.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
 #include "io/lock.h"
@@ -212,6 +213,19 @@ static size_t check_specs(struct doctor *doctor, DIR *directory, size_t *ret_wro
         return specs;
 }
 
+/* A note each, since the specifications lack them. */
+static void check_hooks(struct doctor *doctor)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *program;
+        const char *const *unknown = cdi_unknown_hooks(doctor->config, &arena, &program);
+
+        for (; *unknown; unknown++)
+                doctor_report(doctor, DOCTOR_NOTE, "the agent leaves it out of CDI specifications",
+                        "upgrade NVIDIA's container toolkit to 1.20 or newer, and restart the agent",
+                        "'%s' does not know the hook %s", program, *unknown);
+}
+
 void doctor_check_cdi(struct doctor *doctor)
 {
         const char *root = doctor->config->cdi_root;
@@ -224,6 +238,7 @@ void doctor_check_cdi(struct doctor *doctor)
                 doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it is not used (deviceListStrategy)");
                 return;
         }
+        check_hooks(doctor);
         directory = opendir(root);
         if (!directory) {
                 doctor_report(doctor, DOCTOR_WRONG, "the agent cannot write its specifications",

@@ -53,7 +53,7 @@ int main(int argc, char **argv)
         }
         config.system_root = config.driver_root = config.driver_root_ctr = config.dev_root = argv[1];
         config.cdi_root = arena_printf(&arena, "%s/cdi", argv[1]);
-        if (cdi_publish(&plan, warn, NULL, &err) < 0) {
+        if (cdi_publish(&plan, NULL, warn, NULL, &err) < 0) {
                 fprintf(stderr, "cdi-emit: %s\n", err.text);
                 return 1;
         }

@@ -60,8 +60,12 @@ static void check_earlier(const uint8_t *data, size_t size)
         struct inventory inventory = {.gpus = &gpu, .n_gpus = 1};
         struct config config = {.driver_root = "", .driver_root_ctr = "", .dev_root = "", .system_root = ""};
         struct plan plan = {.config = &config, .inventory = &inventory};
-        struct cdi_context context = {
-                .arena = &arena, .plan = &plan, .config = &config, .roots = roots_of(&config, &arena)};
+        bool lacks_nodes;
+        struct cdi_context context = {.arena = &arena,
+                .plan = &plan,
+                .config = &config,
+                .roots = roots_of(&config, &arena),
+                .lacks_nodes = &lacks_nodes};
 
         spec_add_env(spec_device(spec, "GPU-0"), "A=B");
         devices_keep(&context, spec, (const char *)data, size);

@@ -264,7 +264,7 @@ static inline void tree_warn(const char *text, void *data)
 static inline int tree_publish(struct tree *tree)
 {
         strbuf_clear(&tree->warnings);
-        return cdi_publish(&tree->plan, tree_warn, &tree->warnings, &tree->err);
+        return cdi_publish(&tree->plan, NULL, tree_warn, &tree->warnings, &tree->err);
 }
 
 static inline json_t *tree_load(struct tree *tree, const char *class_name)

@@ -80,7 +80,7 @@ static void test_every_device_of_a_claim_is_in_its_file(void **state UNUSED)
         claim = claim_of(&rig, 2);
         assert_string_equal(claim.results[0].cdi_id, DRIVER "/claim=" UID "-gpu-0-shared-" SHARE);
         assert_string_equal(claim.results[1].cdi_id, DRIVER "/claim=" UID "-gpu-1");
-        assert_ok(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
         assert_ok(file_read(rig.path, 65536, &text, &rig.err), &rig.err);
         written = json_loads(text.data, 0, NULL);
         expected = json_pack("{s:s, s:s, s:{}, s:[{s:s, s:{s:[s, s], s:[o], s:[{s:s, s:s, s:[s, s, s, s, s]},"
@@ -111,29 +111,28 @@ static void test_the_same_content_is_not_written_again(void **state UNUSED)
 
         rig_init(&rig);
         claim = claim_of(&rig, 2);
-        assert_ok(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
         inode = inode_of(rig.path);
-        assert_ok(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
         assert_int_equal(inode_of(rig.path), inode);
         rig_done(&rig);
 }
 
-static void test_other_content_under_the_same_name_is_refused(void **state UNUSED)
+static void test_other_content_under_the_same_name_is_replaced(void **state UNUSED)
 {
+        _cleanup_(strbuf_done) struct strbuf before = STRBUF_INIT;
+        _cleanup_(strbuf_done) struct strbuf after = STRBUF_INIT;
         struct dra_prepared_claim claim;
         struct rig rig;
-        _free_ char *expected = NULL;
-        ino_t inode;
 
         rig_init(&rig);
         claim = claim_of(&rig, 2);
-        assert_ok(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
-        inode = inode_of(rig.path);
-        claim = claim_of(&rig, 1);
-        expected = xasprintf(
-                "CDI: '%s' is there with other content, which a container may have; it goes with the claim", rig.path);
-        assert_fails(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID, expected);
-        assert_int_equal(inode_of(rig.path), inode);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(file_read(rig.path, SIZE_MAX, &before, &rig.err), &rig.err);
+        assert_ok(file_write(rig.path, "{}", 2, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(file_read(rig.path, SIZE_MAX, &after, &rig.err), &rig.err);
+        assert_string_equal(after.data, before.data);
         rig_done(&rig);
 }
 
@@ -143,13 +142,13 @@ static void test_a_removed_cdi_file_can_be_written_again(void **state UNUSED)
         struct rig rig;
 
         rig_init(&rig);
-        assert_ok(dra_claim_cdi_remove(rig.root, DRIVER, UID, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_remove(NULL, rig.root, DRIVER, UID, &rig.err), &rig.err);
         claim = claim_of(&rig, 2);
-        assert_ok(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
-        assert_ok(dra_claim_cdi_remove(rig.root, DRIVER, UID, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_remove(NULL, rig.root, DRIVER, UID, &rig.err), &rig.err);
         assert_int_equal(access(rig.path, F_OK), -1);
         claim = claim_of(&rig, 1);
-        assert_ok(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
         assert_int_equal(access(rig.path, F_OK), 0);
         rig_done(&rig);
 }
@@ -169,13 +168,13 @@ static void test_files_of_unknown_claims_are_removed(void **state UNUSED)
 
         rig_init(&rig);
         claim = claim_of(&rig, 1);
-        assert_ok(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
         for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
                 _free_ char *path = xasprintf("%s/%s", rig.root, kept[i]);
 
                 assert_ok(file_write(path, "{}", 2, &rig.err), &rig.err);
         }
-        dra_claim_cdi_sweep(rig.root, DRIVER, is_other, NULL);
+        dra_claim_cdi_sweep(NULL, rig.root, DRIVER, is_other, NULL);
         assert_int_equal(access(rig.path, F_OK), -1);
         for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
                 _free_ char *path = xasprintf("%s/%s", rig.root, kept[i]);
@@ -183,7 +182,7 @@ static void test_files_of_unknown_claims_are_removed(void **state UNUSED)
                 assert_int_equal(access(path, F_OK), 0);
                 unlink(path);
         }
-        dra_claim_cdi_sweep("/nonexistent", DRIVER, is_other, NULL);
+        dra_claim_cdi_sweep(NULL, "/nonexistent", DRIVER, is_other, NULL);
         rig_done(&rig);
 }
 
@@ -194,11 +193,11 @@ static void test_what_no_runtime_would_read_is_not_written(void **state UNUSED)
         struct rig rig;
 
         rig_init(&rig);
-        assert_fails(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID,
+        assert_fails(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID,
                 "CDI: device 'gpu-0' has nothing for a container");
         result.edits = (struct dra_edits){.env = env, .n_env = 1};
         result.cdi_id = "a/b=c/d";
-        assert_fails(dra_claim_cdi_write(rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID,
+        assert_fails(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID,
                 "CDI: 'a/b=c/d' can be no name of a CDI device");
         assert_int_equal(access(rig.path, F_OK), -1);
         rig_done(&rig);
@@ -209,7 +208,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_device_of_a_claim_is_in_its_file),
                 cmocka_unit_test(test_the_same_content_is_not_written_again),
-                cmocka_unit_test(test_other_content_under_the_same_name_is_refused),
+                cmocka_unit_test(test_other_content_under_the_same_name_is_replaced),
                 cmocka_unit_test(test_a_removed_cdi_file_can_be_written_again),
                 cmocka_unit_test(test_files_of_unknown_claims_are_removed),
                 cmocka_unit_test(test_what_no_runtime_would_read_is_not_written),

@@ -271,7 +271,7 @@ static int write_cdi(const struct dra_prepared_claim *claim, void *data, struct 
         if (node->fails_writes)
                 return error_set(err, ERROR_UNAVAILABLE, "no room for CDI files");
         step(node);
-        result = dra_claim_cdi_write(node->cdi, FAKE_DRIVER, claim, err);
+        result = dra_claim_cdi_write(NULL, node->cdi, FAKE_DRIVER, claim, err);
         step(node);
         return result;
 }
@@ -284,7 +284,7 @@ static int remove_cdi(const char *uid, void *data, struct error *err)
         if (node->fails_removals)
                 return error_set(err, ERROR_UNAVAILABLE, "CDI files cannot be removed");
         step(node);
-        result = dra_claim_cdi_remove(node->cdi, FAKE_DRIVER, uid, err);
+        result = dra_claim_cdi_remove(NULL, node->cdi, FAKE_DRIVER, uid, err);
         step(node);
         return result;
 }

@@ -1,5 +1,8 @@
 #include "unit.h"
 
+#include <string.h>
+
+#include "base/file.h"
 #include "base/text.h"
 #include "io/cgroup.h"
 
@@ -59,6 +62,12 @@ static void test_pod_and_container_are_found_in_every_form(void **state UNUSED)
                 {"0::" SLICE "/crio-conmon-" ID ".scope\n", POD, NULL},
                 {"0::/kubepods/pod" POD "/something/" ID "\n", POD, NULL},
                 {"0::/kubepods/pod" POD "/" ID "0\n", POD, NULL},
+                /* gVisor: the sandbox itself */
+                {"0::/kubepods/burstable/pod" POD "\n", POD, NULL},
+                {"0::" SLICE "\n", POD, NULL},
+                {"0::" SLICE "/\n", POD, NULL},
+                /* no more than a folder of another's pod's name above it */
+                {"0::/kubepods/pod" POD "/pod" OTHER "\n", POD, NULL},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -79,7 +88,6 @@ static void test_what_is_no_pod_has_neither(void **state UNUSED)
                 "0::/system.slice/containerd.service\n",
                 "0::/user.slice/user-1000.slice/session-1.scope\n",
                 "0::/docker/" ID "\n",
-                "0::/kubepods/burstable/pod" POD "\n", /* the sandbox's parent: no process is in it */
                 "0::/kubepods/burstable/pod1234/" ID "\n",
                 "0::/kubepods/burstable/pod" POD "x/" ID "\n",
                 "0::/kubepods/burstable/podXe2f3a4b-5c6d-7e8f-9a0b-1c2d3e4f5a6b/" ID "\n",
@@ -128,11 +136,77 @@ static void test_the_folder_of_a_container_is_its_own_whatever_the_tenant_made_b
         }
 }
 
+/* |from| replaced by |to|, everywhere. */
+static char *replaced(struct arena *arena, const char *text, const char *from, const char *to)
+{
+        char *done = arena_strdup(arena, "");
+        const char *found;
+
+        for (; (found = strstr(text, from)); text = found + strlen(from))
+                done = arena_printf(arena, "%s%.*s%s", done, (int)(found - text), text, to);
+        return arena_printf(arena, "%s%s", done, text);
+}
+
+/* Checks a shape; of "{a,b}" each. */
+static void check_shape(struct arena *arena, const char *shape, bool has_container)
+{
+        const char *brace = strchr(shape, '{');
+        const char *end = brace ? strchr(brace, '}') : NULL;
+        struct cgroup_owner owner;
+
+        if (end) {
+                char *choices = arena_strndup(arena, brace + 1, (size_t)(end - brace) - 1);
+                char *state = NULL;
+
+                for (char *one = strtok_r(choices, ",", &state); one; one = strtok_r(NULL, ",", &state))
+                        check_shape(arena, arena_printf(arena, "%.*s%s%s", (int)(brace - shape), shape, one, end + 1),
+                                has_container);
+                return;
+        }
+        owner = cgroup_parse(shape, arena);
+        if (!text_is_same(owner.pod_uid, POD) || !text_is_same(owner.container_id, has_container ? ID : NULL))
+                fail_msg("%s: pod %s, container %s", shape, owner.pod_uid, owner.container_id);
+}
+
+static void test_each_shape_that_was_recorded_gives_its_pod(void **state UNUSED)
+{
+        static const struct {
+                const char *recorded;
+                const char *here;
+        } words[] = {{"<64hex of the PAUSE container>", ID}, {"<64hex>", ID}, {"<uid>", POD}, {"<uid_>", POD_},
+                {"N:ctrl:", "4:memory:"}, {"…", "/kubepods.slice/kubepods-besteffort"}};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error err;
+        char *state_ = NULL;
+        size_t n_shapes = 0;
+
+        assert_ok(file_read(RECORDED "/cgroup-shapes.txt", 1 << 20, &text, &err), &err);
+        for (char *line = strtok_r(text.data, "\n", &state_); line; line = strtok_r(NULL, "\n", &state_)) {
+                bool is_kata = text_starts_with(line, "kata");
+                bool is_directly_in_pod = text_starts_with(line, "gVisor, cgroupfs");
+                char *shape;
+
+                if (line[0] == '#')
+                        continue;
+                shape = is_kata || text_starts_with(line, "gVisor")
+                                ? arena_printf(&arena, "0::%s", strstr(line, ": ") + strlen(": "))
+                                : line;
+                for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+                        shape = replaced(&arena, shape, words[i].recorded, words[i].here);
+                shape[strcspn(shape, " ")] = '\0'; /* a remark */
+                check_shape(&arena, shape, !is_kata && !is_directly_in_pod);
+                n_shapes++;
+        }
+        assert_int_equal(n_shapes, 9);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_pod_and_container_are_found_in_every_form),
                 cmocka_unit_test(test_what_is_no_pod_has_neither),
+                cmocka_unit_test(test_each_shape_that_was_recorded_gives_its_pod),
                 cmocka_unit_test(test_the_folder_of_a_container_is_its_own_whatever_the_tenant_made_below),
         };
 

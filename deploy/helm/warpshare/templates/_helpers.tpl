@@ -116,7 +116,7 @@ tolerations: {{- toYaml . | nindent 0 }}
 {{/* Why each is needed: docs/security.md. Takes a list: the root, a list of capabilities. */}}
 {{- define "warpshare.confined" -}}
 runAsUser: 0
-readOnlyRootFilesystem: true
+readOnlyRootFilesystem: {{ (index . 0).Values.readOnlyRootFilesystem }}
 {{- if not (has "SYS_ADMIN" (index . 1)) }}
 allowPrivilegeEscalation: false
 {{- end }}
@@ -133,7 +133,7 @@ seLinuxOptions: {{- toYaml . | nindent 2 }}
 
 {{- define "warpshare.privileged" -}}
 runAsUser: 0
-readOnlyRootFilesystem: true
+readOnlyRootFilesystem: {{ .Values.readOnlyRootFilesystem }}
 privileged: true
 {{- with .Values.seLinuxOptions }}
 seLinuxOptions: {{- toYaml . | nindent 2 }}
