@@ -665,8 +665,8 @@ fi
 [ -z "$strict" ] || [ "$scope" = aggregate ] || misuse "with individual nothing is reserved: --strict is for aggregate"
 understand_image "${words[@]:at+1}"
 if [ "$target" = all ]; then
-        nodes=$(for selector in feature.node.kubernetes.io/pci-10de.present=true nvidia.com/gpu.present=true "$chosen=true"; do
-                nodes_with "$selector" || exit 1
+        nodes=$(for present in feature.node.kubernetes.io/pci-{10de,0302_10de,0300_10de}.present nvidia.com/gpu.present "$chosen"; do
+                nodes_with "$present=true" || exit 1
         done | sort -u)
         [ -n "$nodes" ] || fail "no node says that it has an NVIDIA GPU: name one, or label them with" \
                 "'kubectl label node NODE nvidia.com/gpu.present=true'"

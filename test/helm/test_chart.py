@@ -179,6 +179,7 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
     ({'config': {'map': {'a': 'x: [', 'b': ''}}}, 'config.map.a is no YAML'),
     ({'config': {'map': {'a': '', 'b': ''}}}, 'choose one of a, b'),
     ({'config': {'map': {'a': ''}, 'default': 'b'}}, 'config.default: b is none of config.map (a)'),
+    ({'config': {'default': 'b'}}, 'config.default: b is the name of a configuration, and there is none: set config.map, or config.name'),
     ({'devicePlugin': {'enabled': False}}, 'devicePlugin.enabled and gfd.enabled'),
     ({'dra': {'enabled': True}, 'devicePlugin': {'enabled': False}, 'gfd': {'enabled': True}}, 'dra.enabled needs devicePlugin.enabled'),
     ({'dra': {'driverName': 'GPU.example.com'}}, 'dra.driverName'),
@@ -193,6 +194,26 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
 def test_what_cannot_work_is_refused_by_name(program, values, words):
     with pytest.raises(chart.Refused, match=re.escape(words)):
         chart.render(program, values)
+
+
+def lands(spec, labels):
+    """Whether a node with these labels gets the pod."""
+    selected = spec['affinity']['nodeAffinity']['requiredDuringSchedulingIgnoredDuringExecution']['nodeSelectorTerms']
+    return spec.get('nodeSelector', {}).items() <= labels.items() and any(
+        all(one['operator'] == 'In' and labels.get(one['key']) in one['values'] for one in term['matchExpressions']) for term in selected)
+
+
+@pytest.mark.parametrize('component', ['agent', 'mps'])
+@pytest.mark.parametrize('label, landed', [
+    ('feature.node.kubernetes.io/pci-10de.present', True),  # node-feature-discovery as NVIDIA configures it
+    ('feature.node.kubernetes.io/pci-0302_10de.present', True),  # as it comes: class and vendor
+    ('feature.node.kubernetes.io/pci-0300_10de.present', True),
+    ('nvidia.com/gpu.present', True),
+    ('feature.node.kubernetes.io/pci-0300_1002.present', False),  # AMD
+    ('feature.node.kubernetes.io/pci-0207_10de.present', False),  # a network card of NVIDIA's
+])
+def test_nodes_with_a_gpu_have_the_pods_by_any_label_that_says_so(program, component, label, landed):
+    assert lands(pod(chart.render(program), component), {label: 'true', 'kubernetes.io/arch': 'amd64'}) == landed
 
 
 def test_the_default_namespace_is_refused(program):

@@ -138,11 +138,14 @@ def test_the_image_of_the_environment_may_have_a_tag_too(cluster, setup):
 
 
 def test_all_means_every_node_that_has_a_gpu_or_was_set_up(cluster, setup):
-    cluster.add_node('by-nfd', {'feature.node.kubernetes.io/pci-10de.present': 'true'})
+    by_nfd = {'as-nvidia-sets-it': '10de', 'for-data-centres': '0302_10de', 'with-a-display': '0300_10de'}
+    for name, device in by_nfd.items():
+        cluster.add_node(name, {f'feature.node.kubernetes.io/pci-{device}.present': 'true'})
     cluster.add_node('without')
     out = well(setup('5', 'all', REPO))
-    assert labels(cluster, 'by-nfd') == labels(cluster) == {LABEL: 'mps.aggregate.5', SETUP: 'true'}
-    assert labels(cluster, 'without') == {} and 'by-nfd: nvidia.com/gpu=20\n' in out
+    for name in (NODE, *by_nfd):
+        assert labels(cluster, name) == {LABEL: 'mps.aggregate.5', SETUP: 'true'} and f'{name}: nvidia.com/gpu=20\n' in out
+    assert labels(cluster, 'without') == {}
 
 
 def test_a_second_run_changes_nothing(cluster, setup):

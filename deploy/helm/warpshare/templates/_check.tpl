@@ -41,6 +41,9 @@
 {{- if and $config.map $config.name }}
 {{- fail "config.map and config.name are both set: one of them" }}
 {{- end }}
+{{- if and $config.default (not (or $config.map $config.name)) }}
+{{- fail (printf "config.default: %s is the name of a configuration, and there is none: set config.map, or config.name to the ConfigMap that has it" $config.default) }}
+{{- end }}
 {{- if $config.map }}
 {{- $schema := .Files.Get "files/config.schema.json" | fromJson }}
 {{- range $name, $text := $config.map }}
