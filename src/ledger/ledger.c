@@ -188,12 +188,12 @@ static void keep_wanted(struct ledger *ledger, const struct mps_wanted *wanted)
         daemons = ARENA_ARRAY(&ledger->wanted_arena, struct mps_daemon_wanted, wanted->n_daemons);
         for (size_t i = 0; i < wanted->n_daemons; i++)
                 mps_daemon_wanted_copy(&daemons[i], &ledger->wanted_arena, &wanted->daemons[i]);
-        ledger->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
+        ledger->wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
 }
 
 static bool wants_same(const struct ledger *ledger, const struct mps_wanted *wanted)
 {
-        if (wanted->n_daemons != ledger->wanted.n_daemons)
+        if (wanted->n_daemons != ledger->wanted.n_daemons || wanted->ends_clients != ledger->wanted.ends_clients)
                 return false;
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 const struct mps_daemon_wanted *old = mps_wanted_find(&ledger->wanted, wanted->daemons[i].name);
@@ -206,6 +206,10 @@ static bool wants_same(const struct ledger *ledger, const struct mps_wanted *wan
 
 static void want(struct ledger *ledger, struct arena *arena, struct mps_wanted *ret)
 {
+        if (ledger->is_left) {
+                *ret = (struct mps_wanted){.ends_clients = true};
+                return;
+        }
         mps_wanted_of(ret, arena, ledger->plan);
         ledger_claims_want(ledger, arena, ret);
 }
@@ -225,6 +229,12 @@ void ledger_renew_wanted(struct ledger *ledger)
         }
         ledger_name_holders(ledger);
         arena_done(&scratch);
+}
+
+void ledger_leave_gpus(struct ledger *ledger, bool is_left)
+{
+        ledger->is_left = is_left;
+        ledger_renew_wanted(ledger);
 }
 
 void ledger_apply(struct ledger *ledger, const struct plan *plan)

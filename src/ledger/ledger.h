@@ -73,6 +73,12 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan);
  */
 void ledger_leave(struct ledger *ledger);
 
+/*
+ * True: whatever the plan says, no MPS daemon is wanted, and those that run end within the supervisor's grace, with
+ * their clients, whether or not this agent is still there by then. False, as at first: those of the plan.
+ */
+void ledger_leave_gpus(struct ledger *ledger, bool is_left);
+
 /* The table says something else of the unit now. */
 void ledger_health_changed(struct ledger *ledger, const char *uuid);
 

@@ -108,6 +108,7 @@ struct ledger {
         uv_timer_t claims_timer;  /* runs while a claim waits */
         struct list binds;        /* requests that wait */
         struct list reports;      /* events whose pods are being asked for */
+        bool is_left;             /* ledger_leave_gpus() */
         struct mps_wanted wanted; /* of the daemons */
         struct arena wanted_arena;
         uint64_t generation; /* of |wanted|: no earlier agent counted that far */

@@ -9,6 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
+from daemonsets import lands
+
 kubernetes_api = pytest.importorskip('kubernetes_api', reason='Debian: python3-kubernetes')
 
 WARPSHARE = os.environ['WARPSHARE']
@@ -50,6 +52,7 @@ VALUES = {
                     'setComputeMode': False, 'nodeSelector': {'nvidia.com/mps.capable': 'true'}, 'resources': {},
                     'env': [{'name': 'WARPSHARE_MPS_SHARED_MEMORY', 'value': 'node'}], 'tolerations': []}},
     'MPS and MIG': {'migStrategy': 'single', 'mps': {'privileged': False}, 'nvidiaDriverRoot': '/run/nvidia/driver'},
+    'pods that the GPU Operator waits for': {'gpuOperator': {'client': True}, 'mps': {'nodeSelector': {'pool': 'gpu'}}},
     'MIG by label': {'mig': {'manager': True, 'default': 'all-disabled', 'configMap': 'mine', 'evict': True}},
     'DRA': {'dra': {'enabled': True, 'driverName': 'gpu.example.com', 'deviceClasses': {'extendedResourceNames': {
         'gpu': 'nvidia.com/gpu', 'shared': 'nvidia.com/gpu.shared', 'timeslice-mig': 'example.com/turns'}}},
@@ -196,13 +199,6 @@ def test_what_cannot_work_is_refused_by_name(program, values, words):
         chart.render(program, values)
 
 
-def lands(spec, labels):
-    """Whether a node with these labels gets the pod."""
-    selected = spec['affinity']['nodeAffinity']['requiredDuringSchedulingIgnoredDuringExecution']['nodeSelectorTerms']
-    return spec.get('nodeSelector', {}).items() <= labels.items() and any(
-        all(one['operator'] == 'In' and labels.get(one['key']) in one['values'] for one in term['matchExpressions']) for term in selected)
-
-
 @pytest.mark.parametrize('component', ['agent', 'mps'])
 @pytest.mark.parametrize('label, landed', [
     ('feature.node.kubernetes.io/pci-10de.present', True),  # node-feature-discovery as NVIDIA configures it
@@ -214,6 +210,38 @@ def lands(spec, labels):
 ])
 def test_nodes_with_a_gpu_have_the_pods_by_any_label_that_says_so(program, component, label, landed):
     assert lands(pod(chart.render(program), component), {label: 'true', 'kubernetes.io/arch': 'amd64'}) == landed
+
+
+@pytest.mark.parametrize('component', ['agent', 'mps'])
+@pytest.mark.parametrize('client', ['auto', True, False])
+@pytest.mark.parametrize('affinity', [{}, {'affinity': {'nodeAffinity': None}}], ids=['by default', 'none'])
+@pytest.mark.parametrize('labels, landed', [  # landed: with auto, true and false
+    ({}, (True, False, True)),  # no GPU Operator, or one before 26.7
+    ({'gpu-driver-upgrade-state': 'drain-required'}, (True, False, True)),
+    ({'gpu-driver-upgrade-state': 'pod-restart-required'}, (False, False, True)),
+    ({'gpu-driver-upgrade-state': 'validation-required'}, (True, False, True)),
+    ({'gpu.deploy.client': 'true'}, (True, True, True)),
+    ({'gpu.deploy.client': 'true', 'gpu-driver-upgrade-state': 'pod-restart-required'}, (True, True, True)),
+    ({'gpu.deploy.client': 'paused-for-driver-upgrade'}, (False, False, True)),
+    ({'gpu.deploy.client': 'paused-for-mig-change'}, (False, False, True)),
+])
+def test_the_pods_leave_a_node_whose_driver_is_to_be_unloaded(program, component, client, affinity, labels, landed):
+    values = {'gpuOperator': {'client': client}, **affinity}
+    node = {'nvidia.com/gpu.present': 'true', **{'nvidia.com/' + key: value for key, value in labels.items()}}
+    assert lands(pod(chart.render(program, values), component), node) == landed[['auto', True, False].index(client)]
+
+
+def test_an_affinity_of_ones_own_stays_whole(program):
+    own = {'nodeAffinity': {'requiredDuringSchedulingIgnoredDuringExecution': {'nodeSelectorTerms': [
+        {'matchExpressions': [{'key': 'pool', 'operator': 'In', 'values': ['gpu']}], 'matchFields': [
+            {'key': 'metadata.name', 'operator': 'In', 'values': ['n1']}]}]}}, 'podAffinity': {'requiredDuringSchedulingIgnoredDuringExecution': []}}
+    found = pod(chart.render(program, {'affinity': own}), 'agent')['affinity']
+    terms = found['nodeAffinity']['requiredDuringSchedulingIgnoredDuringExecution']['nodeSelectorTerms']
+    mine, = own['nodeAffinity']['requiredDuringSchedulingIgnoredDuringExecution']['nodeSelectorTerms']
+    assert len(terms) == 2 and found['podAffinity'] == own['podAffinity']
+    for term in terms:
+        assert term['matchFields'] == mine['matchFields'] and term['matchExpressions'][0] == mine['matchExpressions'][0]
+    assert pod(chart.render(program, {'affinity': own, 'gpuOperator': {'client': False}}), 'agent')['affinity'] == own
 
 
 def test_the_default_namespace_is_refused(program):
