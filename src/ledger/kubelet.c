@@ -63,6 +63,28 @@ bool ledger_read_checkpoint(const struct ledger *ledger, struct arena *arena, st
         return false;
 }
 
+/*
+ * Who shares nothing by MPS has nothing to ask until something changes, and would learn only then that nobody answers.
+ * A kubelet that is not there at all makes both of its sockets when it comes.
+ */
+void ledger_check_socket(struct ledger *ledger)
+{
+        struct error err;
+
+        if (!ledger->pods || access(ledger->pod_resources, F_OK) == 0 || access(ledger->kubelet_socket, F_OK) < 0) {
+                complaint_settle(&ledger->bad_socket);
+                return;
+        }
+        error_raise(&err, ERROR_NOT_FOUND,
+                "there is no '%s'; its folder is below kubelet's --root-dir: is that another one (--kubelet-root, "
+                "kubeletRootDir of the chart), or is the folder not mounted into this container?",
+                ledger->pod_resources);
+        complain(&ledger->bad_socket,
+                "kubelet does not say which pods have ended, and a change may wait for them: its pod-resources socket is "
+                "missing",
+                &err);
+}
+
 const char *ledger_list_folder(const struct ledger *ledger)
 {
         return ledger->pods ? ledger->pod_resources_folder : NULL;

@@ -266,6 +266,7 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
                 ledger_make_all(ledger);
         mps_link_apply(ledger->link, &wanted, ledger->generation);
         ledger_begin_asking(ledger);
+        ledger_check_socket(ledger);
         ledger_forget_several(ledger);
         ledger_check_several_soon(ledger);
         if (ledger->n_shared == 0)
@@ -324,6 +325,7 @@ static void free_holdings(struct ledger *ledger)
         mps_report_free(ledger->report);
         mps_faults_done(&ledger->faults);
         free(ledger->directory);
+        free(ledger->kubelet_socket);
         free(ledger->pod_resources);
         free(ledger->pod_resources_folder);
         free(ledger->checkpoint);
@@ -363,6 +365,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         if (!ledger->options.now)
                 ledger->options.now = read_clocks;
         ledger->directory = xstrdup(config->mps_directory);
+        ledger->kubelet_socket = xstrdup(config->kubelet_socket);
         ledger->pod_resources = xstrdup(config->pod_resources);
         ledger->pod_resources_folder = file_folder(config->pod_resources);
         ledger->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);

@@ -39,6 +39,7 @@ VALUES = {
     'extras': {'gdrcopyEnabled': True, 'gdsEnabled': False, 'mofedEnabled': True},
     'CPU manager': {'compatWithCPUManager': True},
     'people who look': {'rbac': {'viewer': True}},
+    'another root of kubelet': {'kubeletRootDir': '/var/snap/microk8s/common/var/lib/kubelet', 'dra': {'enabled': True}},
     'CDI': {'cdi': {'nvidiaHookPath': '/usr/bin/nvidia-cdi-hook', 'featureFlags': 'a,b'}},
     'agent': {'devicePlugin': {'enableHostNetwork': True, 'containers': {'main': {'env': [
         {'name': 'DP_DISABLE_HEALTHCHECKS', 'value': '79'}]}}}, 'updateStrategy': {
@@ -186,7 +187,11 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
     ({'devicePlugin': {'enabled': False}}, 'devicePlugin.enabled and gfd.enabled'),
     ({'dra': {'enabled': True}, 'devicePlugin': {'enabled': False}, 'gfd': {'enabled': True}}, 'dra.enabled needs devicePlugin.enabled'),
     ({'dra': {'driverName': 'GPU.example.com'}}, 'dra.driverName'),
-    ({'dra': {'driverName': 'gpu.of-a-team.example.com.12'}}, 'dra.driverName'),
+    ({'dra': {'driverName': 'a' * 64}}, 'dra.driverName'),
+    ({'dra': {'enabled': True, 'driverName': 'a' * 56}}, 'have 72 characters together, and may have 71'),
+    ({'dra': {'enabled': True}, 'kubeletRootDir': '/data' * 11}, 'dra.driverName: gpu.warpshare.dev and kubeletRootDir: /data'),
+    ({'kubeletRootDir': '/data/kubelet/'}, 'kubeletRootDir'),
+    ({'kubeletRootDir': 'kubelet'}, 'kubeletRootDir'),
     ({'dra': {'deviceClasses': {'extendedResourceNames': {'whole': 'a/b'}}}}, 'dra.deviceClasses.extendedResourceNames'),
     ({'dra': {'deviceClasses': {'extendedResourceNames': {'gpu': 'gpu'}}}}, 'dra.deviceClasses.extendedResourceNames.gpu'),
     ({'config': {'map': {'a': 'dra: {enabled: true}'}}}, 'config.map.a: dra.enabled: say so as the value dra.enabled'),
@@ -773,11 +778,23 @@ def test_the_driver_whose_files_claims_name_is_mounted(program, values, root):
 
 
 def test_a_socket_with_the_longest_name_has_room(program):
-    name = 'gpu.of-a-team.example.com.1'
-    agent = pod(chart.render(program, {'dra': {'enabled': True, 'driverName': name}}), 'agent')
-    registry = [one['hostPath']['path'] for one in agent['volumes'] if one['name'] == 'plugins-registry'][0]
-    uid = '6f1a2b3c-0000-4000-8000-0123456789ab'
-    assert len(f'{registry}/{name}-{uid}-reg.sock') == 107  # and a NUL: sun_path has 108 bytes
+    for root, name in (('/var/lib/kubelet', 'a' * 55), ('/var/snap/microk8s/common/var/lib/kubelet', 'gpu.of-a-team.example.com.1234')):
+        agent = pod(chart.render(program, {'kubeletRootDir': root, 'dra': {'enabled': True, 'driverName': name}}), 'agent')
+        registry = [one['hostPath']['path'] for one in agent['volumes'] if one['name'] == 'plugins-registry'][0]
+        assert len(f'{registry}/{name}-01234567-reg.sock') == 107  # and a NUL: sun_path has 108 bytes. The hash: src/dra/sockets.h
+
+
+def test_kubelets_root_is_where_it_is_on_the_host_and_device_plugins_stay(program):
+    root = '/var/lib/k0s/kubelet'
+    agent = pod(chart.render(program, {'kubeletRootDir': root, 'dra': {'enabled': True}}), 'agent')
+    container, = agent['containers']
+    hosts = {one['name']: one['hostPath']['path'] for one in agent['volumes'] if 'hostPath' in one}
+    mounts = {one['name']: one['mountPath'] for one in container['volumeMounts']}
+    found = {name: path for name, path in hosts.items() if 'kubelet' in path}
+    assert found == {'device-plugins': '/var/lib/kubelet/device-plugins', 'pod-resources': f'{root}/pod-resources',
+                     'plugins-registry': f'{root}/plugins_registry', 'dra': f'{root}/plugins/gpu.warpshare.dev'}
+    assert found.items() <= mounts.items()
+    assert environment(container)['WARPSHARE_KUBELET_ROOT'] == root
 
 
 def test_notes_say_how_to_see_what_dra_offers(program):

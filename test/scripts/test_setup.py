@@ -102,6 +102,21 @@ def test_another_namespace_and_runtime_class_reach_every_object(cluster, setup):
     assert 'namespace: warpshare' not in text and 'serviceaccount:gpu:warpshare"' in text
 
 
+def test_another_root_of_kubelet_is_that_of_all_but_the_device_plugins(cluster, setup):
+    well(setup('--kubelet-root', '/var/lib/k0s/kubelet', '2', NODE, REPO))
+    spec = cluster.get('DaemonSet', 'warpshare-agent')['spec']['template']['spec']
+    paths = {one['name']: one['hostPath']['path'] for one in spec['volumes'] if 'kubelet' in one.get('hostPath', {}).get('path', '')}
+    assert paths == {'device-plugins': '/var/lib/kubelet/device-plugins', 'pod-resources': '/var/lib/k0s/kubelet/pod-resources'}
+    container, = spec['containers']
+    assert paths.items() <= {one['name']: one['mountPath'] for one in container['volumeMounts']}.items()
+    assert {'name': 'WARPSHARE_KUBELET_ROOT', 'value': '/var/lib/k0s/kubelet'} in container['env']
+
+
+@pytest.mark.parametrize('root', ['kubelet', '/var/lib/kubelet/', '/', '/a"b'])
+def test_what_is_no_root_of_kubelet_is_refused(setup, root):
+    assert f"'{root}' is no root of kubelet" in badly(setup('--kubelet-root', root, '2', NODE, REPO), 2)
+
+
 def test_a_cluster_that_knows_no_admission_policies_gets_everything_else(cluster, setup):
     cluster.fail('get validatingadmissionpolicies', 'error: the server doesn\'t have a resource type "validatingadmissionpolicies"')
     well(setup('2', NODE, REPO))
