@@ -134,6 +134,7 @@ struct ledger_measures {
         size_t n_standing;
         uint64_t violations_total[LIMIT_VIOLATION_KINDS]; /* that appeared, by limit_violation_kind */
         uint64_t clients_ended_total;
+        size_t n_twice; /* devices that two pods hold, says kubelet */
 };
 
 /* Of MPS and the limit monitor. Valid until the loop goes on. */

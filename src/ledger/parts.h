@@ -120,6 +120,8 @@ struct ledger {
         uint64_t n_allocations;
         struct complaint bad_list;
         struct complaint bad_socket;
+        struct complaint bad_twice;
+        size_t n_twice; /* devices that two pods hold, in kubelet's newest list */
         struct complaint bad_record;
         bool closing;
         unsigned int n_open; /* handles that are not closed yet */

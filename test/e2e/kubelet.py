@@ -403,6 +403,16 @@ class Kubelet:
             self.changed.notify_all()
         return chosen, responses[0]
 
+    def admit_again(self, pod, other):
+        """What never is to happen: |pod| gets what |other| has."""
+        with self.changed:
+            twin = Pod(pod, self.pods[other].namespace)
+            for container in self.pods[other].containers.values():
+                for resource, ids in container.devices.items():
+                    twin.reusable.setdefault(resource, set())
+                    self._enter(twin, Container(container.name, container.init, container.restartable), resource, ids,
+                                container.responses[resource])
+
     def _choose(self, plugin, free, held, needed, timeout):
         """The plugin's preference as far as it is one of the free devices; then any."""
         random.shuffle(free)
