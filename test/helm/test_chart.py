@@ -219,7 +219,7 @@ def test_nodes_with_a_gpu_have_the_pods_by_any_label_that_says_so(program, compo
 
 @pytest.mark.parametrize('component', ['agent', 'mps'])
 @pytest.mark.parametrize('client', ['auto', True, False])
-@pytest.mark.parametrize('affinity', [{}, {'affinity': {'nodeAffinity': None}}], ids=['by default', 'none'])
+@pytest.mark.parametrize('affinity', [{}, {'affinity': {'nodeAffinity': None}}, {'affinity': None}], ids=['by default', 'none', 'null'])
 @pytest.mark.parametrize('labels, landed', [  # landed: with auto, true and false
     ({}, (True, False, True)),  # no GPU Operator, or one before 26.7
     ({'gpu-driver-upgrade-state': 'drain-required'}, (True, False, True)),

@@ -84,7 +84,7 @@ The affinity of the values; with gpuOperator.client auto, each of its terms is t
 the driver may run, and for nodes where it has no such label and no upgrade of the driver is about to unload it (docs/driver-upgrades.md).
 */}}
 {{- define "warpshare.affinity" -}}
-{{- $affinity := deepCopy .Values.affinity -}}
+{{- $affinity := deepCopy (.Values.affinity | default dict) -}}
 {{- if eq (toString .Values.gpuOperator.client) "auto" -}}
 {{- $node := $affinity.nodeAffinity | default dict -}}
 {{- $required := $node.requiredDuringSchedulingIgnoredDuringExecution | default dict -}}
