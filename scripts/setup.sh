@@ -43,6 +43,7 @@ GPU's memory and threads.
   --namespace NAME      where to install (default warpshare, or WARPSHARE_NAMESPACE)
   --timeout SECONDS     how long to wait for all nodes together (default 300, or WARPSHARE_TIMEOUT)
   --runtime-class NAME  RuntimeClass of NVIDIA's container runtime, where that is not the default runtime of the nodes
+  --kubelet-root DIR    kubelet's --root-dir, where it is not /var/lib/kubelet: /var/lib/k0s/kubelet with k0s
   --no-wait             do not wait until nodes have their resources
   --force               go on where another device plugin serves the node, or, with --remove, where pods still have shares
   -h, --help            this text
@@ -193,7 +194,7 @@ known_objects() {
 
 # The setup's manifest but its namespace, with our image, secret and namespace.
 manifest() {
-        awk -v image="$image" -v namespace="$namespace" -v secret="$secret" -v runtime_class="$runtime_class" '
+        awk -v image="$image" -v namespace="$namespace" -v secret="$secret" -v runtime_class="$runtime_class" -v kubelet_root="$kubelet_root" '
                 /^---$/ { is_past_first = 1 }
                 !is_past_first { next }
                 /^ *imagePullSecrets:$/ && secret == "" { getline; next }
@@ -203,8 +204,9 @@ manifest() {
                         sub(/serviceaccount:warpshare:/, "serviceaccount:" namespace ":")
                         sub(/registry\.example\.com\/warpshare:[^ "]*/, image)
                         sub(/image-pull-secret/, secret)
-                        print
                 }
+                !/device-plugins/ { sub(/\/var\/lib\/kubelet/, kubelet_root) } # device plugins are there whatever the root is
+                { print }
                 /^      priorityClassName:/ && runtime_class != "" { print "      runtimeClassName: " runtime_class }' "$manifest" |
                 known_objects
 }
@@ -468,9 +470,11 @@ clean() { # node
         [ -n "$image" ] || return 0
         secret=$(kubectl --namespace "$namespace" get daemonset warpshare-mps -o 'jsonpath={.spec.template.spec.imagePullSecrets[*].name}')
         runtime_class=$(kubectl --namespace "$namespace" get daemonset warpshare-mps -o 'jsonpath={.spec.template.spec.runtimeClassName}')
+        kubelet_root=$(kubectl --namespace "$namespace" get daemonset warpshare-agent -o 'jsonpath={.spec.template.spec.volumes[*].hostPath.path}' |
+                tr ' ' '\n' | sed -n 's#/pod-resources$##p')
         pod=${pod:0:63}
         kubectl --namespace "$namespace" delete pod "$pod" --ignore-not-found >/dev/null
-        awk -v image="$image" -v namespace="$namespace" -v secret="$secret" -v runtime_class="$runtime_class" -v node="$1" -v pod="$pod" '
+        awk -v image="$image" -v namespace="$namespace" -v secret="$secret" -v runtime_class="$runtime_class" -v kubelet_root="${kubelet_root:-/var/lib/kubelet}" -v node="$1" -v pod="$pod" '
                 /^  imagePullSecrets:/ && secret == "" { next }
                 /^  runtimeClassName:/ && runtime_class == "" { next }
                 {
@@ -480,8 +484,9 @@ clean() { # node
                         sub(/nodeName: NODE$/, "nodeName: " node)
                         sub(/runtimeClassName: .*/, "runtimeClassName: " runtime_class)
                         sub(/image-pull-secret/, secret)
-                        print
-                }' "$cleaner" | kubectl apply -f - >/dev/null || return 1
+                }
+                !/device-plugins/ { sub(/\/var\/lib\/kubelet/, kubelet_root) }
+                { print }' "$cleaner" | kubectl apply -f - >/dev/null || return 1
         until=$(($(date +%s) + timeout))
         while :; do
                 phase=$(kubectl --namespace "$namespace" get pod "$pod" -o 'jsonpath={.status.phase}')
@@ -588,6 +593,7 @@ wait=1
 force=
 remove=
 runtime_class=
+kubelet_root=/var/lib/kubelet
 strict=
 largest=
 is_told_about_images=
@@ -599,12 +605,13 @@ while [ $# -gt 0 ]; do
         --force) force=1 ;;
         --remove) remove=1 ;;
         --strict) strict=1 ;;
-        --namespace | --timeout | --runtime-class | --max-per-request)
+        --namespace | --timeout | --runtime-class | --kubelet-root | --max-per-request)
                 [ $# -gt 1 ] || misuse "$1 needs a value"
                 case $1 in
                 --namespace) namespace=$2 ;;
                 --timeout) timeout=$2 ;;
                 --runtime-class) runtime_class=$2 ;;
+                --kubelet-root) kubelet_root=$2 ;;
                 --max-per-request) largest=$2 ;;
                 esac
                 shift
@@ -620,6 +627,7 @@ while [ $# -gt 0 ]; do
 done
 [[ $namespace =~ ^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$ ]] || misuse "'$namespace' is no name of a namespace"
 [[ $runtime_class =~ ^[a-z0-9.-]*$ ]] || misuse "'$runtime_class' is no name of a RuntimeClass"
+[[ $kubelet_root =~ ^(/[A-Za-z0-9._-]+)+$ ]] || misuse "'$kubelet_root' is no root of kubelet, as /var/lib/kubelet"
 [[ $timeout =~ ^[0-9]{1,6}$ ]] || misuse "timeout '$timeout': a number of seconds"
 command -v kubectl >/dev/null || fail "kubectl is not on the PATH"
 [ -r "$manifest" ] || fail "'$manifest' is not there: this script needs the files beside it"
@@ -665,8 +673,8 @@ fi
 [ -z "$strict" ] || [ "$scope" = aggregate ] || misuse "with individual nothing is reserved: --strict is for aggregate"
 understand_image "${words[@]:at+1}"
 if [ "$target" = all ]; then
-        nodes=$(for selector in feature.node.kubernetes.io/pci-10de.present=true nvidia.com/gpu.present=true "$chosen=true"; do
-                nodes_with "$selector" || exit 1
+        nodes=$(for present in feature.node.kubernetes.io/pci-{10de,0302_10de,0300_10de}.present nvidia.com/gpu.present "$chosen"; do
+                nodes_with "$present=true" || exit 1
         done | sort -u)
         [ -n "$nodes" ] || fail "no node says that it has an NVIDIA GPU: name one, or label them with" \
                 "'kubectl label node NODE nvidia.com/gpu.present=true'"

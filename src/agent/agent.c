@@ -98,6 +98,7 @@ void agent_stop(struct agent *agent, int status)
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
         agent->labels = agent_labels_close(agent->labels);
+        agent->clients = node_clients_close(agent->clients);
         agent->node = node_watch_close(agent->node);
         agent->pod_labels = agent_pod_labels_close(agent->pod_labels);
         agent->api = agent_api_close(agent->api); /* after everything that has a watch of its client */
@@ -254,6 +255,38 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
         agent->report = node_report_new(&options);
 }
 
+/*
+ * The driver is about to be unloaded, or this is over. Here, since the supervisor of MPS does not know the API server,
+ * and holds no policy; what it is told it carries out alone, should this agent be the first that leaves the node.
+ */
+static void on_clients_changed(const char *reason, void *data)
+{
+        struct agent *agent = data;
+
+        if (reason) {
+                log_warn("clients of the driver are to leave this node: MPS daemons end, with their clients",
+                        LOG_STR("event", node_event_reason(NODE_EVENT_CLIENTS_LEAVE)), LOG_STR("reason", reason));
+                node_events_report(agent->events, NODE_EVENT_CLIENTS_LEAVE,
+                        "clients of the driver are to leave this node (%s): MPS daemons end, with their clients",
+                        reason);
+        } else {
+                log_info("clients of the driver may be on this node again",
+                        LOG_STR("event", node_event_reason(NODE_EVENT_CLIENTS_RETURN)));
+                node_events_report(agent->events, NODE_EVENT_CLIENTS_RETURN,
+                        "clients of the driver may be on this node again: MPS daemons start");
+        }
+        ledger_leave_gpus(agent->ledger, reason != NULL);
+}
+
+static void follow_clients(struct agent *agent)
+{
+        const struct node_clients_options options = {
+                .watch = agent->node, .changed = on_clients_changed, .data = agent};
+
+        if (agent->node)
+                agent->clients = node_clients_new(&options);
+}
+
 static void watch_pod_labels(struct agent *agent, const struct config *config)
 {
         struct kube_client *client = agent_api_client(agent->api);
@@ -325,6 +358,7 @@ static int agent_start(struct agent *agent, struct error *err)
         ledger.client = client;
         if (ledger_new(&agent->ledger, &ledger, err) < 0)
                 return -1;
+        follow_clients(agent);
         report_to_cluster(agent, config);
         rollout.ledger = agent->ledger;
         agent->rollout = agent_rollout_new(&rollout);

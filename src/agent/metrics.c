@@ -272,6 +272,13 @@ static void put_violations(struct exposition *to, const struct agent_metrics *me
         exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->ledger.clients_ended_total);
 }
 
+static void put_twice(struct exposition *to, const struct agent_metrics *metrics)
+{
+        exposition_family(to, "warpshare_devices_held_twice", EXPOSITION_GAUGE,
+                "Devices that kubelet has given to two pods, by its newest list.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->ledger.n_twice);
+}
+
 static void put_events(struct exposition *to, const struct node_events_counts *counts)
 {
         exposition_family(to, "warpshare_events_sent_total", EXPOSITION_COUNTER,
@@ -351,6 +358,7 @@ char *agent_metrics_write(const struct agent_metrics *metrics)
                 mig_metrics_put(&exposition, metrics->mig);
         put_mps(&exposition, metrics);
         put_violations(&exposition, metrics);
+        put_twice(&exposition, metrics);
         usage_metrics_put(&exposition, metrics->usage);
         if (metrics->dcgm_host)
                 dcgm_metrics_put(&exposition, metrics->usage, metrics->dcgm_host);

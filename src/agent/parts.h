@@ -29,6 +29,7 @@
 #include "ledger/ledger.h"
 #include "metrics/http.h"
 #include "node/api.h"
+#include "node/clients.h"
 #include "node/report.h"
 #include "node/watch.h"
 #include "nodeconfig/nodeconfig.h"
@@ -61,8 +62,9 @@ struct agent {
         struct agent_usage *usage;           /* NULL: nothing is sampled */
         struct agent_access *access;         /* NULL: everybody may read metrics */
         struct agent_pod_labels *pod_labels; /* NULL: metrics have none */
-        struct agent_api *api;               /* NULL, as the next three: the API server is not spoken to */
+        struct agent_api *api;               /* NULL, as the next four: the API server is not spoken to */
         struct node_watch *node;
+        struct node_clients *clients;
         struct node_events *events;
         struct node_report *report;
         struct agent_labels *labels; /* NULL: labels are off, or another agent serves */

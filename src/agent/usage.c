@@ -134,13 +134,16 @@ static void add_claims(struct owners *owners, const struct ledger *ledger, struc
         }
 }
 
-/* The unit of the device, where its id says which that is: under MPS an allocation may be bound to another. */
-static const struct unit *unit_of(const struct resource *resource, const char *id)
+/*
+ * The unit of the device, where its id says which that is: under MPS an allocation may be bound to another, and it has
+ * one pod, so a second one that kubelet gave the device to has the unit of the id.
+ */
+static const struct unit *unit_of(const struct resource *resource, const char *id, bool is_second)
 {
         const struct device *device = resource ? map_find(&resource->by_id, id) : NULL;
         const struct unit *unit = device ? &resource->units[device->unit] : NULL;
 
-        return unit && unit->shared && resource->strategy == SHARING_MPS ? NULL : unit;
+        return unit && unit->shared && resource->strategy == SHARING_MPS && !is_second ? NULL : unit;
 }
 
 /* The name of the resource is left out: of what has no limits nobody asks, and it would be the longest label of all. */
@@ -157,7 +160,7 @@ static void add_containers(struct owners *owners, const struct plan *plan, const
                         .container = holder->container};
 
                 for (size_t j = 0; j < containers[i].n_devices; j++) {
-                        const struct unit *unit = unit_of(resource, containers[i].devices[j]);
+                        const struct unit *unit = unit_of(resource, containers[i].devices[j], holder->is_second);
 
                         owner.unit = unit ? unit->uuid : NULL;
                         owner.is_granted = unit;

@@ -43,6 +43,30 @@ static const char *config_copy(const struct merge *merge, struct arena *arena, c
         return arena_strdup(arena, merged(merge, flag));
 }
 
+/* A path of kubelet's: where nobody names it, the default, below the root that kubelet has. */
+static const char *kubelet_path(const struct merge *merge, struct arena *arena, const char *flag)
+{
+        const char *path = merged(merge, flag);
+        const char *root = merged(merge, "kubelet-root");
+        size_t length = strlen(root);
+
+        if (!is_default(merge, flag))
+                return arena_strdup(arena, path);
+        while (length > 1 && root[length - 1] == '/')
+                length--;
+        return arena_printf(arena, "%.*s%s", (int)length, root, path + strlen(CONFIG_KUBELET_ROOT));
+}
+
+static int check_kubelet_root(const struct merge *merge, struct error *err)
+{
+        const char *root = merged(merge, "kubelet-root");
+
+        if (root[0] == '/' && root[1])
+                return 0;
+        return error_set(err, ERROR_INVALID,
+                "kubelet-root: '%.200s' is not the absolute path of a folder, such as " CONFIG_KUBELET_ROOT, root);
+}
+
 static unsigned int choice(const struct merge *merge, const char *flag)
 {
         return option_position(&option_table[option_find(flag)], merged(merge, flag));
@@ -88,8 +112,8 @@ static int set_dra(struct config *config, const struct merge *merge, struct aren
         dra->enabled = merged_is(merge, "dra", "true");
         dra->dynamic_mig = merged_is(merge, "dra-dynamic-mig", "true");
         dra->driver_name = config_copy(merge, arena, "dra-driver-name");
-        dra->registry = config_copy(merge, arena, "kubelet-plugins-registry");
-        dra->plugins = config_copy(merge, arena, "kubelet-plugins");
+        dra->registry = kubelet_path(merge, arena, "kubelet-plugins-registry");
+        dra->plugins = kubelet_path(merge, arena, "kubelet-plugins");
         dra->instance = merged_is(merge, "dra-instance", "") ? NULL : config_copy(merge, arena, "dra-instance");
         if (strlen(dra->driver_name) > CONFIG_MAX_DRIVER || !text_is_subdomain(dra->driver_name))
                 return error_set(err, ERROR_INVALID,
@@ -182,7 +206,7 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->mps_directory = config_copy(merge, arena, "mps-directory");
         config->mps_pipes_writable = merged_is(merge, "mps-pipes-writable", "true");
         config->mps_control = config_copy(merge, arena, "mps-control");
-        config->pod_resources = config_copy(merge, arena, "pod-resources-socket");
+        config->pod_resources = kubelet_path(merge, arena, "pod-resources-socket");
         config->cdi_annotation_prefix = config_copy(merge, arena, "cdi-annotation-prefix");
         config->cdi_hook_path = config_copy(merge, arena, "nvidia-cdi-hook-path");
         config->cdi_feature_flags = elements(merge, arena, "cdi-feature-flags");
@@ -253,6 +277,8 @@ int config_build_text(const struct option_set *options, const struct config_text
                  : config_file_read(&file, config->path, options, arena, warn, warn_data, err) < 0)
                 return -1;
         merge.file = &file;
+        if (check_kubelet_root(&merge, err) < 0)
+                return -1;
         set_paths(config, &merge, arena);
         set_policy(config, &merge, arena);
         set_sections(config, &file);

@@ -25,6 +25,12 @@
  * the largest Xid (gpu/xid.h has room for no other).
  */
 #define CONFIG_FILE_LIMIT ((size_t)1024 * 1024)
+#define CONFIG_KUBELET_ROOT "/var/lib/kubelet" /* kubelet's own default of --root-dir */
+/*
+ * kubelet has device plugins here, and its record of their devices, whatever its --root-dir is (Kubernetes
+ * documentation, "Device Plugins" and "Local Files And Paths Used By The Kubelet").
+ */
+#define CONFIG_DEVICE_PLUGINS "/var/lib/kubelet/device-plugins"
 #define CONFIG_MAX_REPLICAS 50000U
 #define CONFIG_MAX_RESOURCES 64U
 #define CONFIG_MAX_DEVICES 512U
@@ -257,8 +263,8 @@ struct config_dra {
         unsigned int shares; /* with DRA_FALLBACK_SHARES */
         enum dra_unenforced unenforced;
         enum dra_unhealthy unhealthy;
-        const char *registry; /* kubelet's folders: "/var/lib/kubelet/plugins_registry" */
-        const char *plugins;  /* "/var/lib/kubelet/plugins" */
+        const char *registry; /* kubelet's folders: "<kubelet-root>/plugins_registry" */
+        const char *plugins;  /* "<kubelet-root>/plugins" */
         const char *instance; /* UID of this pod; NULL: none */
 };
 

@@ -2,6 +2,7 @@
  * The options of the agent. Names and defaults of those without WARPSHARE_ in the environment are those of NVIDIA's
  * k8s-device-plugin v0.20 (cmd/nvidia-device-plugin/main.go), in the order of its --help.
  */
+#include "config/config.h"
 #include "config/option.h"
 #include "config/word.h"
 
@@ -138,10 +139,18 @@ const struct option option_table[] = {
                 .fallback = "nvidia-cuda-mps-control",
                 .argument = "PROGRAM",
                 .help = "NVIDIA's MPS control program: a path, or a name that is looked up, in the driver root too"},
+        {.flag = "kubelet-root",
+                .environment = {"WARPSHARE_KUBELET_ROOT"},
+                .type = OPTION_STRING,
+                .fallback = CONFIG_KUBELET_ROOT,
+                .argument = "PATH",
+                .help = "kubelet's --root-dir, the same path here and on the host: the defaults of --pod-resources-socket, "
+                        "--kubelet-plugins-registry and --kubelet-plugins are below it. Not that of --kubelet-socket: "
+                        "kubelet has its folder of device plugins in one place, whatever its root is"},
         {.flag = "pod-resources-socket",
                 .environment = {"WARPSHARE_POD_RESOURCES_SOCKET"},
                 .type = OPTION_STRING,
-                .fallback = "/var/lib/kubelet/pod-resources/kubelet.sock",
+                .fallback = CONFIG_KUBELET_ROOT "/pod-resources/kubelet.sock",
                 .argument = "PATH",
                 .help = "kubelet's socket that reports which container holds which devices; empty: not used"},
         {.flag = "shared-devices-allocation-policy",
@@ -205,13 +214,13 @@ const struct option option_table[] = {
         {.flag = "kubelet-plugins-registry",
                 .environment = {"WARPSHARE_KUBELET_PLUGINS_REGISTRY"},
                 .type = OPTION_STRING,
-                .fallback = "/var/lib/kubelet/plugins_registry",
+                .fallback = CONFIG_KUBELET_ROOT "/plugins_registry",
                 .argument = "PATH",
                 .help = "kubelet's folder where DRA drivers register"},
         {.flag = "kubelet-plugins",
                 .environment = {"WARPSHARE_KUBELET_PLUGINS"},
                 .type = OPTION_STRING,
-                .fallback = "/var/lib/kubelet/plugins",
+                .fallback = CONFIG_KUBELET_ROOT "/plugins",
                 .argument = "PATH",
                 .help = "kubelet's folder for the sockets and the state of DRA drivers: the same path here and on the "
                         "host"},
@@ -253,7 +262,7 @@ const struct option option_table[] = {
         {.flag = "kubelet-socket",
                 .environment = {"KUBELET_SOCKET"},
                 .type = OPTION_STRING,
-                .fallback = "/var/lib/kubelet/device-plugins/kubelet.sock",
+                .fallback = CONFIG_DEVICE_PLUGINS "/kubelet.sock",
                 .argument = "PATH",
                 .help = "where to register; empty: never register"},
         {.flag = "config-file",

@@ -40,8 +40,8 @@ struct dra_registration;
 
 struct dra_registration_options {
         uv_loop_t *loop;
-        const char *registry;        /* "/var/lib/kubelet/plugins_registry" */
-        const char *plugins;         /* "/var/lib/kubelet/plugins", absolute: kubelet dials it */
+        const char *registry;        /* "plugins_registry" of kubelet's root, absolute */
+        const char *plugins;         /* "plugins" there, absolute: kubelet dials it */
         const char *driver;          /* DNS subdomain in lower case, at most 63 characters */
         const char *instance;        /* letters, digits and '-'; NULL: none, and nothing is handed over */
         struct dra_service *service; /* outlives it */

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "io/reach.h"
 
@@ -25,16 +27,29 @@ char *dra_sockets_directory(const char *plugins, const char *driver)
         return xasprintf("%s/%s", plugins, driver);
 }
 
+/* "-<instance>", for the caller to free. */
+static char *tag_of(const char *instance)
+{
+        uint64_t sum = HASH_INIT;
+
+        if (!instance)
+                return xstrdup("");
+        if (strlen(instance) <= DRA_SOCKETS_TAG_MAX)
+                return xasprintf("-%s", instance);
+        hash_add(&sum, instance, strlen(instance));
+        return xasprintf("-%08" PRIx32, (uint32_t)(sum ^ sum >> 32));
+}
+
 void dra_sockets_init(
         struct dra_sockets *ret, const char *registry, const char *plugins, const char *driver, const char *instance)
 {
-        const char *dash = instance ? "-" : "";
+        _free_ char *tag = tag_of(instance);
 
         ret->driver = xstrdup(driver);
         ret->registry = xstrdup(registry);
         ret->directory = dra_sockets_directory(plugins, driver);
-        ret->first = xasprintf("%s/%s%s%s" FIRST_END, registry, driver, dash, instance ? instance : "");
-        ret->second = xasprintf("%s/" SECOND_BEGIN "%s%s" SECOND_END, ret->directory, dash, instance ? instance : "");
+        ret->first = xasprintf("%s/%s%s" FIRST_END, registry, driver, tag);
+        ret->second = xasprintf("%s/" SECOND_BEGIN "%s" SECOND_END, ret->directory, tag);
         ret->has_instance = instance;
 }
 

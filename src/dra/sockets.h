@@ -5,6 +5,9 @@
  *     <registry>/<driver>[-<instance>]-reg.sock            the first
  *     <plugins>/<driver>/dra[-<instance>].sock             the second
  *
+ * An instance of more than DRA_SOCKETS_TAG_MAX characters, as a pod's UID, is a hash of that length there: paths have
+ * 107 bytes at most, kubelet's root may be long, and kubelet dials them.
+ *
  * An instance that ends while another one begins hands over to it: its second file becomes a symbolic link to the other
  * one's second socket, and its first file stays. So kubelet, which has registered the instance before, reaches the
  * instance after it until it has registered that one, too.
@@ -19,6 +22,7 @@
 
 #include "base/error.h"
 
+#define DRA_SOCKETS_TAG_MAX ((size_t)8)
 #define DRA_SOCKETS_STALE_S 10       /* the age of a file that nobody listens on: one that begins to may be new */
 #define DRA_SOCKETS_HANDED_OVER_S 60 /* kubelet knows the next instance after a second, and a call takes up to 45 s */
 

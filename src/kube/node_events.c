@@ -39,6 +39,8 @@ static const struct {
         [NODE_EVENT_GPUS_AVAILABLE] = {"GPUsAvailable", false},
         [NODE_EVENT_NVML_CALL_HANGS] = {"NVMLCallHangs", true},
         [NODE_EVENT_NVML_CALL_RETURNED] = {"NVMLCallReturned", false},
+        [NODE_EVENT_CLIENTS_LEAVE] = {"GPUClientsLeave", true},
+        [NODE_EVENT_CLIENTS_RETURN] = {"GPUClientsReturn", false},
         [NODE_EVENT_CONFIG_REFUSED] = {"ConfigRefused", true},
         [NODE_EVENT_CONFIG_FALLBACK] = {"ConfigFallback", true},
         [NODE_EVENT_CONFIG_APPLIED] = {"ConfigApplied", false},

@@ -1,5 +1,6 @@
 #include "kubelet/holders.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -11,6 +12,7 @@ struct held_devices {
         const char **devices;
         size_t n_devices;
         const char *answer; /* or NULL */
+        bool is_disputed;   /* a container of the same name, of another pod, has a device of it, too */
 };
 
 struct holders {
@@ -20,6 +22,7 @@ struct holders {
         struct map by_device; /* "<resource>\n<id>" → struct held_devices * */
         struct map entries;   /* checkpoint entries: "<pod UID>\n<container>\n<resource>" → LISTED or OVER */
         struct map pods;      /* UIDs in the checkpoint */
+        size_t n_twice;       /* devices of two pods in the list */
 };
 
 static const char LISTED[] = "listed";
@@ -75,7 +78,89 @@ static void add_listed(struct holders *holders, const struct pod_container *cont
                         add_device(holders, held, container->devices[i].id);
 }
 
+/* By pod; the containers of one stay in their order. */
+static int compare_containers(const void *a, const void *b)
+{
+        const struct pod_container *const first = *(const struct pod_container *const *)a;
+        const struct pod_container *const second = *(const struct pod_container *const *)b;
+        int result = strcmp(first->pod_namespace, second->pod_namespace);
+
+        if (!result)
+                result = strcmp(first->pod, second->pod);
+        return result ? result : (first > second) - (first < second);
+}
+
+/* kubelet has its pods in another order each time, and the first of two holders is to stay the first. */
+static void add_list(struct holders *holders, const struct pod_list *list)
+{
+        struct arena scratch = ARENA_INIT;
+        const struct pod_container **sorted = ARENA_ARRAY(&scratch, const struct pod_container *, list->n_containers);
+
+        for (size_t i = 0; i < list->n_containers; i++)
+                sorted[i] = &list->containers[i];
+        if (list->n_containers)
+                qsort(sorted, list->n_containers, sizeof(*sorted), compare_containers);
+        for (size_t i = 0; i < list->n_containers; i++)
+                for (size_t j = 0; j < sorted[i]->n_devices; j++)
+                        if (is_new_resource(sorted[i], j))
+                                add_listed(holders, sorted[i], sorted[i]->devices[j].resource);
+        arena_done(&scratch);
+}
+
+static bool is_of_one_pod(const struct holder *a, const struct holder *b)
+{
+        return strcmp(a->pod_namespace, b->pod_namespace) == 0 && strcmp(a->pod, b->pod) == 0;
+}
+
+/* The one that has the device, too, of another pod and earlier in the list; NULL: none. */
+static struct held_devices *find_first(const struct holders *holders, const struct held_devices *held, size_t position)
+{
+        struct held_devices *first = kubelet_holders_find(holders, held->resource, held->devices[position]);
+
+        return first == held || is_of_one_pod(&first->holder, &held->holder) ? NULL : first;
+}
+
+/* Before the checkpoint is added: all are of the list. */
+static void find_twice(struct holders *holders)
+{
+        for (size_t i = 0; i < holders->n_all; i++) {
+                struct held_devices *held = &holders->all[i];
+
+                for (size_t j = 0; j < held->n_devices; j++) {
+                        struct held_devices *first = find_first(holders, held, j);
+
+                        if (!first)
+                                continue;
+                        holders->n_twice++;
+                        held->holder.is_second = true;
+                        if (strcmp(first->holder.container, held->holder.container) == 0)
+                                first->is_disputed = held->is_disputed = true;
+                }
+        }
+}
+
 /* ---- the checkpoint ---- */
+
+static bool has_device(const struct held_devices *held, const char *device)
+{
+        for (size_t i = 0; i < held->n_devices; i++)
+                if (strcmp(held->devices[i], device) == 0)
+                        return true;
+        return false;
+}
+
+/* Where a device has two holders, only the first is found by it. */
+static struct held_devices *find_second(const struct holders *holders, const struct checkpoint_entry *entry)
+{
+        for (size_t i = 0; i < holders->n_all; i++) {
+                struct held_devices *held = &holders->all[i];
+
+                if (held->holder.is_second && strcmp(held->resource, entry->resource) == 0 &&
+                        strcmp(held->holder.container, entry->container) == 0 && has_device(held, entry->devices[0]))
+                        return held;
+        }
+        return NULL;
+}
 
 /* The container in the list that the entry is about: they have a device in common. */
 static struct held_devices *find_listed(const struct holders *holders, const struct checkpoint_entry *entry)
@@ -87,7 +172,7 @@ static struct held_devices *find_listed(const struct holders *holders, const str
                 if (held && held->holder.container && strcmp(held->holder.container, entry->container) == 0)
                         return held;
         }
-        return NULL;
+        return holders->n_twice && entry->n_devices ? find_second(holders, entry) : NULL;
 }
 
 static void add_unlisted(
@@ -135,8 +220,10 @@ static void add_uids(struct holders *holders, const struct checkpoint *checkpoin
                 map_add(&holders->pods, pod_uid, holders);
                 if (!listed)
                         continue;
-                listed->holder.pod_uid = pod_uid;
-                listed->answer = arena_strdup(&holders->arena, entry->answer);
+                if (!listed->is_disputed) {
+                        listed->holder.pod_uid = pod_uid;
+                        listed->answer = arena_strdup(&holders->arena, entry->answer);
+                }
                 holders_note(holders, entry, LISTED);
                 map_add(alive, pod_uid, (void *)(uintptr_t)pod_uid);
         }
@@ -177,10 +264,8 @@ struct holders *holders_new(
         for (size_t i = 0; i < list->n_containers; i++)
                 most += list->containers[i].n_devices;
         holders->all = ARENA_ARRAY(&holders->arena, struct held_devices, most);
-        for (size_t i = 0; i < list->n_containers; i++)
-                for (size_t j = 0; j < list->containers[i].n_devices; j++)
-                        if (is_new_resource(&list->containers[i], j))
-                                add_listed(holders, &list->containers[i], list->containers[i].devices[j].resource);
+        add_list(holders, list);
+        find_twice(holders);
         if (checkpoint)
                 add_checkpoint(holders, checkpoint, before, is_whole);
         return holders;
@@ -203,6 +288,26 @@ const struct holder *holders_find(const struct holders *holders, const char *res
         const struct held_devices *held = kubelet_holders_find(holders, resource, device);
 
         return held ? &held->holder : NULL;
+}
+
+size_t holders_twice(const struct holders *holders, struct arena *arena, const struct holders_twice **ret)
+{
+        struct holders_twice *twice = ARENA_ARRAY(arena, struct holders_twice, holders->n_twice);
+        size_t count = 0;
+
+        for (size_t i = 0; i < holders->n_all; i++) {
+                const struct held_devices *held = &holders->all[i];
+
+                for (size_t j = 0; held->holder.is_second && j < held->n_devices; j++) {
+                        const struct held_devices *first = find_first(holders, held, j);
+
+                        if (first)
+                                twice[count++] = (struct holders_twice){
+                                        held->resource, held->devices[j], &first->holder, &held->holder};
+                }
+        }
+        *ret = twice;
+        return count;
 }
 
 static bool is_named(const char *const *names, size_t count, const char *name)
@@ -248,6 +353,23 @@ const struct map *holders_pods(const struct holders *holders)
         return &holders->pods;
 }
 
+/* Its devices without those that another pod, the first of the two, has as well. */
+static struct allocations_held own_devices(
+        const struct holders *holders, const struct held_devices *held, struct arena *arena)
+{
+        struct allocations_held own = {.devices = held->devices, .n_devices = held->n_devices, .answer = held->answer};
+        const char **devices;
+
+        if (!held->holder.is_second)
+                return own;
+        own.devices = devices = ARENA_ARRAY(arena, const char *, held->n_devices);
+        own.n_devices = 0;
+        for (size_t i = 0; i < held->n_devices; i++)
+                if (!find_first(holders, held, i))
+                        devices[own.n_devices++] = held->devices[i];
+        return own;
+}
+
 size_t holders_of(
         const struct holders *holders, const char *resource, struct arena *arena, struct allocations_held **ret)
 {
@@ -256,9 +378,7 @@ size_t holders_of(
 
         for (size_t i = 0; i < holders->n_all; i++)
                 if (strcmp(holders->all[i].resource, resource) == 0)
-                        held[count++] = (struct allocations_held){.devices = holders->all[i].devices,
-                                .n_devices = holders->all[i].n_devices,
-                                .answer = holders->all[i].answer};
+                        held[count++] = own_devices(holders, &holders->all[i], arena);
         *ret = held;
         return count;
 }

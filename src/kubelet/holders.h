@@ -15,6 +15,9 @@
  *   alive     if the list has another container of its pod
  *   doubtful  otherwise. It counts as held, since it may be a running init container. A newer record of kubelet
  *             resolves the doubt: it has no ended pods. (plugins_repeat() makes kubelet write one: kubelet/plugins.h.)
+ *
+ * A device that the list has for two pods was given twice. Both are holders, and none is left out. Where their
+ * containers have one name, nothing says whose of the UIDs in the checkpoint is which, so neither has one.
  */
 #pragma once
 
@@ -30,6 +33,7 @@ struct holder {
         const char *container;
         const char *pod_uid; /* NULL: the checkpoint does not have it */
         bool is_doubtful;
+        bool is_second; /* one of its devices is that of another pod, too, which is the first of the two */
 };
 
 struct holders;
@@ -42,8 +46,18 @@ struct holders *holders_new(
         const struct pod_list *list, const struct checkpoint *checkpoint, const struct holders *before, bool is_whole);
 struct holders *holders_free(struct holders *holders); /* accepts NULL, returns NULL */
 
-/* The present holder of the device, or NULL. If there are two, the one in the list. */
+/* The present holder of the device, or NULL. If there are two, the one in the list; of two there, the first by namespace and name. */
 const struct holder *holders_find(const struct holders *holders, const char *resource, const char *device);
+
+struct holders_twice {
+        const char *resource;
+        const char *device;
+        const struct holder *first;
+        const struct holder *second;
+};
+
+/* Devices that two pods hold, in |arena|; what they point to is the holders'. */
+size_t holders_twice(const struct holders *holders, struct arena *arena, const struct holders_twice **ret);
 
 /* The resources with doubtful holders, each once, in |arena|. */
 size_t holders_doubtful(const struct holders *holders, struct arena *arena, const char *const **ret);
@@ -71,6 +85,6 @@ struct holder_devices {
 /* All containers, once for each resource that they hold, in |arena|; what they point to is the holders'. */
 size_t holders_containers(const struct holders *holders, struct arena *arena, const struct holder_devices **ret);
 
-/* The devices of one resource that containers hold, in |arena|. */
+/* The devices of one resource that containers hold, in |arena|. What two pods hold, the first has. */
 size_t holders_of(
         const struct holders *holders, const char *resource, struct arena *arena, struct allocations_held **ret);

@@ -14,8 +14,6 @@
 #include "io/dirwatch.h"
 #include "kubelet/plugin.h"
 
-/* kubelet.sock's directory when no socket is named; fixed in kubelet below its root directory. */
-#define STANDARD_DIRECTORY "/var/lib/kubelet/device-plugins"
 #define POLL_MS UINT64_C(5000)
 #define LOCK_RETRY_MS UINT64_C(200)
 
@@ -367,7 +365,7 @@ int plugins_new(struct plugins **ret, const struct plugins_options *options, str
         bool registers = options->kubelet_socket[0] != '\0';
         struct plugins *plugins = xcalloc(1, sizeof(*plugins));
 
-        plugins->directory = registers ? file_folder(options->kubelet_socket) : xstrdup(STANDARD_DIRECTORY);
+        plugins->directory = registers ? file_folder(options->kubelet_socket) : xstrdup(CONFIG_DEVICE_PLUGINS);
         plugins->kubelet_socket = xstrdup(options->kubelet_socket);
         plugins->place = (struct plugin_place){
                 .loop = options->loop,

@@ -76,8 +76,18 @@ static int compare_entries(const void *left, const void *right)
         return order ? order : (a->container > b->container) - (a->container < b->container);
 }
 
+static bool is_repeated(const struct flat *flat, const struct entry *a, const struct entry *b)
+{
+        const struct pod_container *first = &flat->containers[a->container];
+        const struct pod_container *second = &flat->containers[b->container];
+
+        return compare_devices(a, b) == 0 && strcmp(first->pod_namespace, second->pod_namespace) == 0 &&
+               strcmp(first->pod, second->pod) == 0;
+}
+
 /*
- * Of entries with the same id the last counts: kubelet may list an ended pod before the pod that has its devices now.
+ * Of entries of one pod with the same id the last counts: an id comes once for each NUMA node, and what one container
+ * had a later one may have. Two pods both keep it, and whoever reads the list says so (kubelet/holders.h).
  */
 static void drop_repeated(struct flat *flat)
 {
@@ -86,7 +96,7 @@ static void drop_repeated(struct flat *flat)
         if (flat->n_entries)
                 qsort(flat->entries, flat->n_entries, sizeof(*flat->entries), compare_entries);
         for (size_t i = 0; i < flat->n_entries; i++)
-                if (i + 1 == flat->n_entries || compare_devices(&flat->entries[i], &flat->entries[i + 1]) != 0)
+                if (i + 1 == flat->n_entries || !is_repeated(flat, &flat->entries[i], &flat->entries[i + 1]))
                         flat->entries[kept++] = flat->entries[i];
         flat->n_entries = kept;
 }

@@ -63,6 +63,28 @@ bool ledger_read_checkpoint(const struct ledger *ledger, struct arena *arena, st
         return false;
 }
 
+/*
+ * Who shares nothing by MPS has nothing to ask until something changes, and would learn only then that nobody answers.
+ * A kubelet that is not there at all makes both of its sockets when it comes.
+ */
+void ledger_check_socket(struct ledger *ledger)
+{
+        struct error err;
+
+        if (!ledger->pods || access(ledger->pod_resources, F_OK) == 0 || access(ledger->kubelet_socket, F_OK) < 0) {
+                complaint_settle(&ledger->bad_socket);
+                return;
+        }
+        error_raise(&err, ERROR_NOT_FOUND,
+                "there is no '%s'; its folder is below kubelet's --root-dir: is that another one (--kubelet-root, "
+                "kubeletRootDir of the chart), or is the folder not mounted into this container?",
+                ledger->pod_resources);
+        complain(&ledger->bad_socket,
+                "kubelet does not say which pods have ended, and a change may wait for them: its pod-resources socket is "
+                "missing",
+                &err);
+}
+
 const char *ledger_list_folder(const struct ledger *ledger)
 {
         return ledger->pods ? ledger->pod_resources_folder : NULL;
@@ -109,6 +131,25 @@ static void sync_all(struct ledger *ledger)
         ledger_report_all(ledger);
 }
 
+/* Something outside of the agent has gone wrong: another program of this resource's name, or kubelet's own record. */
+static void report_twice(struct ledger *ledger)
+{
+        struct arena scratch = ARENA_INIT;
+        const struct holders_twice *twice;
+        struct error err;
+
+        ledger->n_twice = holders_twice(ledger->holders, &scratch, &twice);
+        if (ledger->n_twice > 0) {
+                error_raise(&err, ERROR_INVALID, "'%s' of %s is held by %s/%s and by %s/%s; devices with two pods: %zu",
+                        twice[0].device, twice[0].resource, twice[0].first->pod_namespace, twice[0].first->pod,
+                        twice[0].second->pod_namespace, twice[0].second->pod, ledger->n_twice);
+                complain(&ledger->bad_twice, "kubelet has given one device to two pods", &err);
+        } else {
+                complaint_settle(&ledger->bad_twice);
+        }
+        arena_done(&scratch);
+}
+
 static void take_list(struct ledger *ledger, const struct pod_list *list, int64_t asked_at)
 {
         kubelet_take(ledger, list, ledger->holders);
@@ -119,6 +160,7 @@ static void take_list(struct ledger *ledger, const struct pod_list *list, int64_
         ledger->retry_ms = 0;
         log_debug(
                 "kubelet has reported which container holds which devices", LOG_UINT("containers", list->n_containers));
+        report_twice(ledger);
         sync_all(ledger);
         ledger_renew_record(ledger, false);
         ledger_read_declared(ledger);

@@ -188,12 +188,12 @@ static void keep_wanted(struct ledger *ledger, const struct mps_wanted *wanted)
         daemons = ARENA_ARRAY(&ledger->wanted_arena, struct mps_daemon_wanted, wanted->n_daemons);
         for (size_t i = 0; i < wanted->n_daemons; i++)
                 mps_daemon_wanted_copy(&daemons[i], &ledger->wanted_arena, &wanted->daemons[i]);
-        ledger->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
+        ledger->wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
 }
 
 static bool wants_same(const struct ledger *ledger, const struct mps_wanted *wanted)
 {
-        if (wanted->n_daemons != ledger->wanted.n_daemons)
+        if (wanted->n_daemons != ledger->wanted.n_daemons || wanted->ends_clients != ledger->wanted.ends_clients)
                 return false;
         for (size_t i = 0; i < wanted->n_daemons; i++) {
                 const struct mps_daemon_wanted *old = mps_wanted_find(&ledger->wanted, wanted->daemons[i].name);
@@ -206,6 +206,10 @@ static bool wants_same(const struct ledger *ledger, const struct mps_wanted *wan
 
 static void want(struct ledger *ledger, struct arena *arena, struct mps_wanted *ret)
 {
+        if (ledger->is_left) {
+                *ret = (struct mps_wanted){.ends_clients = true};
+                return;
+        }
         mps_wanted_of(ret, arena, ledger->plan);
         ledger_claims_want(ledger, arena, ret);
 }
@@ -225,6 +229,12 @@ void ledger_renew_wanted(struct ledger *ledger)
         }
         ledger_name_holders(ledger);
         arena_done(&scratch);
+}
+
+void ledger_leave_gpus(struct ledger *ledger, bool is_left)
+{
+        ledger->is_left = is_left;
+        ledger_renew_wanted(ledger);
 }
 
 void ledger_apply(struct ledger *ledger, const struct plan *plan)
@@ -256,6 +266,7 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
                 ledger_make_all(ledger);
         mps_link_apply(ledger->link, &wanted, ledger->generation);
         ledger_begin_asking(ledger);
+        ledger_check_socket(ledger);
         ledger_forget_several(ledger);
         ledger_check_several_soon(ledger);
         if (ledger->n_shared == 0)
@@ -315,6 +326,7 @@ static void free_holdings(struct ledger *ledger)
         mps_report_free(ledger->report);
         mps_faults_done(&ledger->faults);
         free(ledger->directory);
+        free(ledger->kubelet_socket);
         free(ledger->pod_resources);
         free(ledger->pod_resources_folder);
         free(ledger->checkpoint);
@@ -354,6 +366,7 @@ int ledger_new(struct ledger **ret, const struct ledger_options *options, struct
         if (!ledger->options.now)
                 ledger->options.now = read_clocks;
         ledger->directory = xstrdup(config->mps_directory);
+        ledger->kubelet_socket = xstrdup(config->kubelet_socket);
         ledger->pod_resources = xstrdup(config->pod_resources);
         ledger->pod_resources_folder = file_folder(config->pod_resources);
         ledger->checkpoint = xasprintf("%s/" CHECKPOINT_NAME, folder);

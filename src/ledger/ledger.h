@@ -73,6 +73,12 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan);
  */
 void ledger_leave(struct ledger *ledger);
 
+/*
+ * True: whatever the plan says, no MPS daemon is wanted, and those that run end within the supervisor's grace, with
+ * their clients, whether or not this agent is still there by then. False, as at first: those of the plan.
+ */
+void ledger_leave_gpus(struct ledger *ledger, bool is_left);
+
 /* The table says something else of the unit now. */
 void ledger_health_changed(struct ledger *ledger, const char *uuid);
 
@@ -128,6 +134,7 @@ struct ledger_measures {
         size_t n_standing;
         uint64_t violations_total[LIMIT_VIOLATION_KINDS]; /* that appeared, by limit_violation_kind */
         uint64_t clients_ended_total;
+        size_t n_twice; /* devices that two pods hold, says kubelet */
 };
 
 /* Of MPS and the limit monitor. Valid until the loop goes on. */

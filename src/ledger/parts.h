@@ -53,7 +53,8 @@ struct ledger {
         char *directory;               /* the MPS root as mounted here */
         char *pod_resources;           /* kubelet's socket */
         char *pod_resources_folder;
-        char *checkpoint; /* kubelet's own record */
+        char *kubelet_socket; /* where plugins register; "": nowhere */
+        char *checkpoint;     /* kubelet's own record */
         struct broker broker;
         const struct plan *plan;
         struct ledger_resource *shared; /* one a resource under MPS, in the order of the plan */
@@ -114,6 +115,7 @@ struct ledger {
         uv_timer_t claims_timer;  /* runs while a claim waits */
         struct list binds;        /* requests that wait */
         struct list reports;      /* events whose pods are being asked for */
+        bool is_left;             /* ledger_leave_gpus() */
         struct mps_wanted wanted; /* of the daemons */
         struct arena wanted_arena;
         uint64_t generation; /* of |wanted|: no earlier agent counted that far */
@@ -123,6 +125,9 @@ struct ledger {
         uint64_t incarnation; /* random, another one each time that it serves: ids of allocations begin with it */
         uint64_t n_allocations;
         struct complaint bad_list;
+        struct complaint bad_socket;
+        struct complaint bad_twice;
+        size_t n_twice; /* devices that two pods hold, in kubelet's newest list */
         struct complaint bad_record;
         bool closing;
         unsigned int n_open; /* handles that are not closed yet */
@@ -183,7 +188,9 @@ void ledger_list(struct ledger *ledger, ledger_listed_fn *done, void *data);
 void ledger_forget_askings(struct ledger *ledger);
 /* The list will be asked for in |ms| at the latest, where anything is shared by MPS. */
 void ledger_list_within(struct ledger *ledger, uint64_t ms);
-void ledger_list_soon(struct ledger *ledger);    /* something was given */
+void ledger_list_soon(struct ledger *ledger); /* something was given */
+/* Logs, once, that the socket of kubelet's list is not there although kubelet is. */
+void ledger_check_socket(struct ledger *ledger);
 void ledger_begin_asking(struct ledger *ledger); /* until there is an answer, and while anything is held */
 /* What the newest answer does not have, and is not doubtful, is over. */
 bool ledger_list_is_whole(struct ledger *ledger);

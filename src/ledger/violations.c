@@ -321,6 +321,7 @@ void ledger_measure(const struct ledger *ledger, struct ledger_measures *ret)
                 .standing = ledger->found.standing,
                 .n_standing = ledger->found.n_standing,
                 .clients_ended_total = ledger->clients_ended_total,
+                .n_twice = ledger->n_twice,
         };
         memcpy(ret->violations_total, ledger->violations_total, sizeof(ret->violations_total));
 }

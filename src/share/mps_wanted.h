@@ -61,6 +61,11 @@ struct mps_daemon_wanted {
 struct mps_wanted {
         const struct mps_daemon_wanted *daemons; /* in the order of the plan */
         size_t n_daemons;
+        /*
+         * True: daemons that are not among them end within the supervisor's grace, with their clients; false: each ends
+         * with its last client.
+         */
+        bool ends_clients;
 };
 
 /*

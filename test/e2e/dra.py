@@ -70,11 +70,16 @@ class DraNode(MpsNode):
         self.cluster = cluster
         self.cdi_folder = os.path.join(self.programs.folder, 'cdi')
         os.mkdir(self.cdi_folder)
-        self.dra = DraKubelet(cluster.api, NAME, self.programs.folder)
+        self.set_kubelet_root(self.programs.folder)
         self._names = itertools.count(1)
         cluster.api.serve_dra()
         for name, type_ in ((WHOLE, 'gpu'), (SHARED, 'shared-gpu')):
             cluster.api.put(CLASSES, device_class(name, type_))
+
+    def set_kubelet_root(self, root):
+        """kubelet's --root-dir, before anything starts."""
+        self.kubelet.root = root
+        self.dra = DraKubelet(self.cluster.api, NAME, root)
 
     # ---- what is published ----
 

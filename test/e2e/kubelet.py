@@ -4,8 +4,9 @@ It behaves as the device manager of Kubernetes 1.25 to 1.36 does (pkg/kubelet/cm
 tell: it calls back inside Register before it answers, follows ListAndWatch with replacing semantics, never redials, and, as
 long as |keyed_by| is "name", takes the end of any stream for the end of whatever plugin has the name by then.
 
-It also keeps what pods hold, as the device manager does: PodResourcesLister tells of it on <folder>/pod-resources/kubelet.sock,
-beside the directory of the plugins, and the checkpoint is written in that directory.
+It also keeps what pods hold, as the device manager does: PodResourcesLister tells of it on <root>/pod-resources/kubelet.sock, and the
+checkpoint is written in the directory of the plugins. That directory is where it is whatever the root is (--root-dir); by default it
+is below it.
 
 A pod that ends leaves no trace by itself. The device manager takes it out of its memory (UpdateAllocatedDevices) at the next Allocate
 and at the next List, not before its sources of pods are ready, and writes the checkpoint after an Allocate and after a message of
@@ -151,12 +152,16 @@ class Kubelet:
         self.list_calls = 0             # of PodResourcesLister/List, refused ones included
         self.list_refusal = None        # (grpc status, text) List fails with
         self.list_delay = 0.0           # before List is answered
-        self.pod_resources = os.path.join(os.path.dirname(directory.rstrip('/')), 'pod-resources', 'kubelet.sock')
+        self.root = os.path.dirname(directory.rstrip('/'))
         self._server = None
         self._pods_server = None
         self._stopping = threading.Event()
         self._threads = []
         self._generation = 0
+
+    @property
+    def pod_resources(self):
+        return os.path.join(self.root, 'pod-resources', 'kubelet.sock')
 
     # ---- life ----
 
@@ -189,6 +194,7 @@ class Kubelet:
         return self
 
     def _serve(self, server, socket, letter):
+        assert len(socket) <= 107, 'kubelet could not listen on ' + socket
         os.makedirs(os.path.dirname(socket), 0o750, exist_ok=True)
         path = '%s.%s%d' % (self.directory.rstrip('/'), letter, self._generation)
         if not server.add_insecure_port('unix:' + path):
@@ -396,6 +402,16 @@ class Kubelet:
             self._enter(known, Container(container, init, restartable), resource, chosen, responses[0])
             self.changed.notify_all()
         return chosen, responses[0]
+
+    def admit_again(self, pod, other):
+        """What never is to happen: |pod| gets what |other| has."""
+        with self.changed:
+            twin = Pod(pod, self.pods[other].namespace)
+            for container in self.pods[other].containers.values():
+                for resource, ids in container.devices.items():
+                    twin.reusable.setdefault(resource, set())
+                    self._enter(twin, Container(container.name, container.init, container.restartable), resource, ids,
+                                container.responses[resource])
 
     def _choose(self, plugin, free, held, needed, timeout):
         """The plugin's preference as far as it is one of the free devices; then any."""

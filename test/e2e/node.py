@@ -305,7 +305,7 @@ class Node:
         environment['WARPSHARE_SIM_SCENARIO'] = self.scenario_path
         environment.update(self.environment)
         arguments = ['agent', '--kubelet-socket', self.kubelet.socket, '--mps-directory', self.mps_root,
-                     '--pod-resources-socket', self.kubelet.pod_resources, *arguments]
+                     '--kubelet-root', self.kubelet.root, *arguments]
         if self.library is not None:
             arguments += ['--nvml-library', self.library]
         if os.path.exists(self.config_path):

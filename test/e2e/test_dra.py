@@ -44,8 +44,7 @@ def start(node, gpus=1, arguments=(), **dra):
 def start_agent(node, beside=None, arguments=(), **dra):
     """|beside|: the configuration of the device plugin."""
     return node.start_agent({**(beside or {}), **config(**dra)}, *node.cluster.options(), '--cdi-root=' + node.cdi_folder, '--system-root=' + machine(node),
-                            '--container-driver-root=' + os.path.join(node.folder, 'driver'),
-                            '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry, *arguments)
+                            '--container-driver-root=' + os.path.join(node.folder, 'driver'), *arguments)
 
 
 def wait_no_daemon(node):
@@ -63,6 +62,19 @@ def test_a_pod_gets_the_share_that_its_claim_asks_for(node):
     pod.end()
     wait_no_daemon(node)
     assert not [device for device in node.cdi_devices() if device.startswith('gpu.warpshare.dev')]
+
+
+UID = '6f1a2b3c-0000-4000-8000-0123456789ab'
+
+
+def test_a_root_of_kubelet_with_a_long_path_has_room_for_the_sockets_of_both(node):
+    """MicroK8s has /var/snap/microk8s/common/var/lib/kubelet; what is longest here is the first socket of a driver."""
+    room = 107 - len('/plugins_registry/%s-01234567-reg.sock' % DRIVER)
+    node.set_kubelet_root((node.folder + '/data/var/lib/kubelet/').ljust(room, 'x'))
+    start(node, arguments=['--dra-instance=' + UID])
+    assert {len(os.path.join(node.dra.registry, name)) for name in os.listdir(node.dra.registry)} == {107}
+    node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})).client().connected()
+    assert not node.agent.count('pod-resources socket is missing')
 
 
 def test_the_driver_needs_its_own_rights_only(node):

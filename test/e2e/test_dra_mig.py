@@ -50,8 +50,7 @@ def make_capabilities(node, count):
 
 def start_agent(node, **dra):
     return node.start_agent(config(dynamicMig=True, **dra), *node.cluster.options(), '--cdi-root=' + node.cdi_folder,
-                            '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'),
-                            '--kubelet-plugins=' + node.dra.plugins, '--kubelet-plugins-registry=' + node.dra.registry)
+                            '--system-root=' + machine(node), '--container-driver-root=' + os.path.join(node.folder, 'driver'))
 
 
 def start(node, count=1, **dra):

@@ -143,3 +143,22 @@ def test_list_may_be_refused_or_slow(node):
     kubelet.list_refusal = None
     assert ask(kubelet) == {}
     assert kubelet.list_calls == 2
+
+
+def test_the_list_is_below_kubelets_root_wherever_device_plugins_are(node):
+    node.kubelet.root = os.path.join(node.folder, 'data/kubelet')
+    node.start_all(sharing('mps', 20))
+    node.wait(lambda: node.kubelet.list_calls, 'kubelet is asked for its list')
+    assert not node.agent.count('pod-resources socket is missing')
+
+
+def test_a_root_that_kubelet_does_not_have_is_reported_although_nothing_is_asked_yet(node):
+    node.config('version: v1')
+    node.kubelet.start()
+    node.start('--kubelet-root=/data/kubelet')
+    node.agent.wait_log('kubelet does not say which pods have ended.*its pod-resources socket is missing error="there is no '
+                        "'/data/kubelet/pod-resources/kubelet.sock'.*--kubelet-root, kubeletRootDir of the chart")
+    node.wait_counts(4)
+    node.agent.hang_up()
+    node.agent.wait_log('signal received signal=Hangup')
+    node.stays(lambda: node.agent.count('pod-resources socket is missing') == 1, 'one line', 0.5)

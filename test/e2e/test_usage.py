@@ -85,6 +85,21 @@ def only_share(node, query=''):
     return shares[0] if len(shares) == 1 else {}
 
 
+@pytest.mark.parametrize('way', ['timeSlicing', 'mps'])
+def test_two_pods_that_kubelet_gave_one_device_are_reported_and_both_have_a_row(node, way):
+    machine = Machine(node)
+    kubelet = start(node, sharing(way, 4), machine)
+    kubelet.admit('one', GPU, 1, namespace='team')
+    kubelet.admit_again('two', 'one')
+    machine.put(4711, '/kubepods/burstable/pod%s/%064d' % (kubelet.pods['two'].uid, 1))  # whose that is the agent asks kubelet
+    gpus = v100s(4)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB'}]
+    node.scenario(gpus)
+    node.agent.wait_log('kubelet has given one device to two pods error="\'GPU-.*::[0-9]+\' of nvidia.com/gpu is held by team/one and by team/two')
+    node.wait(lambda: {'one', 'two'} <= {of.get('pod') for of in names(node).values()}, 'both have a row')
+    assert '\nwarpshare_devices_held_twice 1\n' in get(node.agent, '/metrics')[1]
+
+
 def test_the_page_of_the_node_has_granted_and_used(node):
     machine = Machine(node)
     kubelet = start(node, sharing('timeSlicing', 4), machine)

@@ -1,7 +1,10 @@
 import os
+import sys
 
 import chart
 import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e'))
 
 
 @pytest.fixture(scope='session')

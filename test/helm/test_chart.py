@@ -9,6 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
+from daemonsets import lands
+
 kubernetes_api = pytest.importorskip('kubernetes_api', reason='Debian: python3-kubernetes')
 
 WARPSHARE = os.environ['WARPSHARE']
@@ -37,6 +39,7 @@ VALUES = {
     'extras': {'gdrcopyEnabled': True, 'gdsEnabled': False, 'mofedEnabled': True},
     'CPU manager': {'compatWithCPUManager': True},
     'people who look': {'rbac': {'viewer': True}},
+    'another root of kubelet': {'kubeletRootDir': '/var/snap/microk8s/common/var/lib/kubelet', 'dra': {'enabled': True}},
     'CDI': {'cdi': {'nvidiaHookPath': '/usr/bin/nvidia-cdi-hook', 'featureFlags': 'a,b'}},
     'agent': {'devicePlugin': {'enableHostNetwork': True, 'containers': {'main': {'env': [
         {'name': 'DP_DISABLE_HEALTHCHECKS', 'value': '79'}]}}}, 'updateStrategy': {
@@ -50,6 +53,7 @@ VALUES = {
                     'setComputeMode': False, 'nodeSelector': {'nvidia.com/mps.capable': 'true'}, 'resources': {},
                     'env': [{'name': 'WARPSHARE_MPS_SHARED_MEMORY', 'value': 'node'}], 'tolerations': []}},
     'MPS and MIG': {'migStrategy': 'single', 'mps': {'privileged': False}, 'nvidiaDriverRoot': '/run/nvidia/driver'},
+    'pods that the GPU Operator waits for': {'gpuOperator': {'client': True}, 'mps': {'nodeSelector': {'pool': 'gpu'}}},
     'MIG by label': {'mig': {'manager': True, 'default': 'all-disabled', 'configMap': 'mine', 'evict': True}},
     'DRA': {'dra': {'enabled': True, 'driverName': 'gpu.example.com', 'deviceClasses': {'extendedResourceNames': {
         'gpu': 'nvidia.com/gpu', 'shared': 'nvidia.com/gpu.shared', 'timeslice-mig': 'example.com/turns'}}},
@@ -180,10 +184,15 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
     ({'config': {'map': {'a': 'x: [', 'b': ''}}}, 'config.map.a is no YAML'),
     ({'config': {'map': {'a': '', 'b': ''}}}, 'choose one of a, b'),
     ({'config': {'map': {'a': ''}, 'default': 'b'}}, 'config.default: b is none of config.map (a)'),
+    ({'config': {'default': 'b'}}, 'config.default: b is the name of a configuration, and there is none: set config.map, or config.name'),
     ({'devicePlugin': {'enabled': False}}, 'devicePlugin.enabled and gfd.enabled'),
     ({'dra': {'enabled': True}, 'devicePlugin': {'enabled': False}, 'gfd': {'enabled': True}}, 'dra.enabled needs devicePlugin.enabled'),
     ({'dra': {'driverName': 'GPU.example.com'}}, 'dra.driverName'),
-    ({'dra': {'driverName': 'gpu.of-a-team.example.com.12'}}, 'dra.driverName'),
+    ({'dra': {'driverName': 'a' * 64}}, 'dra.driverName'),
+    ({'dra': {'enabled': True, 'driverName': 'a' * 56}}, 'have 72 characters together, and may have 71'),
+    ({'dra': {'enabled': True}, 'kubeletRootDir': '/data' * 11}, 'dra.driverName: gpu.warpshare.dev and kubeletRootDir: /data'),
+    ({'kubeletRootDir': '/data/kubelet/'}, 'kubeletRootDir'),
+    ({'kubeletRootDir': 'kubelet'}, 'kubeletRootDir'),
     ({'dra': {'deviceClasses': {'extendedResourceNames': {'whole': 'a/b'}}}}, 'dra.deviceClasses.extendedResourceNames'),
     ({'dra': {'deviceClasses': {'extendedResourceNames': {'gpu': 'gpu'}}}}, 'dra.deviceClasses.extendedResourceNames.gpu'),
     ({'config': {'map': {'a': 'dra: {enabled: true}'}}}, 'config.map.a: dra.enabled: say so as the value dra.enabled'),
@@ -194,6 +203,51 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
 def test_what_cannot_work_is_refused_by_name(program, values, words):
     with pytest.raises(chart.Refused, match=re.escape(words)):
         chart.render(program, values)
+
+
+@pytest.mark.parametrize('component', ['agent', 'mps'])
+@pytest.mark.parametrize('label, landed', [
+    ('feature.node.kubernetes.io/pci-10de.present', True),  # node-feature-discovery as NVIDIA configures it
+    ('feature.node.kubernetes.io/pci-0302_10de.present', True),  # as it comes: class and vendor
+    ('feature.node.kubernetes.io/pci-0300_10de.present', True),
+    ('nvidia.com/gpu.present', True),
+    ('feature.node.kubernetes.io/pci-0300_1002.present', False),  # AMD
+    ('feature.node.kubernetes.io/pci-0207_10de.present', False),  # a network card of NVIDIA's
+])
+def test_nodes_with_a_gpu_have_the_pods_by_any_label_that_says_so(program, component, label, landed):
+    assert lands(pod(chart.render(program), component), {label: 'true', 'kubernetes.io/arch': 'amd64'}) == landed
+
+
+@pytest.mark.parametrize('component', ['agent', 'mps'])
+@pytest.mark.parametrize('client', ['auto', True, False])
+@pytest.mark.parametrize('affinity', [{}, {'affinity': {'nodeAffinity': None}}, {'affinity': None}], ids=['by default', 'none', 'null'])
+@pytest.mark.parametrize('labels, landed', [  # landed: with auto, true and false
+    ({}, (True, False, True)),  # no GPU Operator, or one before 26.7
+    ({'gpu-driver-upgrade-state': 'drain-required'}, (True, False, True)),
+    ({'gpu-driver-upgrade-state': 'pod-restart-required'}, (False, False, True)),
+    ({'gpu-driver-upgrade-state': 'validation-required'}, (True, False, True)),
+    ({'gpu.deploy.client': 'true'}, (True, True, True)),
+    ({'gpu.deploy.client': 'true', 'gpu-driver-upgrade-state': 'pod-restart-required'}, (True, True, True)),
+    ({'gpu.deploy.client': 'paused-for-driver-upgrade'}, (False, False, True)),
+    ({'gpu.deploy.client': 'paused-for-mig-change'}, (False, False, True)),
+])
+def test_the_pods_leave_a_node_whose_driver_is_to_be_unloaded(program, component, client, affinity, labels, landed):
+    values = {'gpuOperator': {'client': client}, **affinity}
+    node = {'nvidia.com/gpu.present': 'true', **{'nvidia.com/' + key: value for key, value in labels.items()}}
+    assert lands(pod(chart.render(program, values), component), node) == landed[['auto', True, False].index(client)]
+
+
+def test_an_affinity_of_ones_own_stays_whole(program):
+    own = {'nodeAffinity': {'requiredDuringSchedulingIgnoredDuringExecution': {'nodeSelectorTerms': [
+        {'matchExpressions': [{'key': 'pool', 'operator': 'In', 'values': ['gpu']}], 'matchFields': [
+            {'key': 'metadata.name', 'operator': 'In', 'values': ['n1']}]}]}}, 'podAffinity': {'requiredDuringSchedulingIgnoredDuringExecution': []}}
+    found = pod(chart.render(program, {'affinity': own}), 'agent')['affinity']
+    terms = found['nodeAffinity']['requiredDuringSchedulingIgnoredDuringExecution']['nodeSelectorTerms']
+    mine, = own['nodeAffinity']['requiredDuringSchedulingIgnoredDuringExecution']['nodeSelectorTerms']
+    assert len(terms) == 2 and found['podAffinity'] == own['podAffinity']
+    for term in terms:
+        assert term['matchFields'] == mine['matchFields'] and term['matchExpressions'][0] == mine['matchExpressions'][0]
+    assert pod(chart.render(program, {'affinity': own, 'gpuOperator': {'client': False}}), 'agent')['affinity'] == own
 
 
 def test_the_default_namespace_is_refused(program):
@@ -742,11 +796,23 @@ def test_the_driver_whose_files_claims_name_is_mounted(program, values, root):
 
 
 def test_a_socket_with_the_longest_name_has_room(program):
-    name = 'gpu.of-a-team.example.com.1'
-    agent = pod(chart.render(program, {'dra': {'enabled': True, 'driverName': name}}), 'agent')
-    registry = [one['hostPath']['path'] for one in agent['volumes'] if one['name'] == 'plugins-registry'][0]
-    uid = '6f1a2b3c-0000-4000-8000-0123456789ab'
-    assert len(f'{registry}/{name}-{uid}-reg.sock') == 107  # and a NUL: sun_path has 108 bytes
+    for root, name in (('/var/lib/kubelet', 'a' * 55), ('/var/snap/microk8s/common/var/lib/kubelet', 'gpu.of-a-team.example.com.1234')):
+        agent = pod(chart.render(program, {'kubeletRootDir': root, 'dra': {'enabled': True, 'driverName': name}}), 'agent')
+        registry = [one['hostPath']['path'] for one in agent['volumes'] if one['name'] == 'plugins-registry'][0]
+        assert len(f'{registry}/{name}-01234567-reg.sock') == 107  # and a NUL: sun_path has 108 bytes. The hash: src/dra/sockets.h
+
+
+def test_kubelets_root_is_where_it_is_on_the_host_and_device_plugins_stay(program):
+    root = '/var/lib/k0s/kubelet'
+    agent = pod(chart.render(program, {'kubeletRootDir': root, 'dra': {'enabled': True}}), 'agent')
+    container, = agent['containers']
+    hosts = {one['name']: one['hostPath']['path'] for one in agent['volumes'] if 'hostPath' in one}
+    mounts = {one['name']: one['mountPath'] for one in container['volumeMounts']}
+    found = {name: path for name, path in hosts.items() if 'kubelet' in path}
+    assert found == {'device-plugins': '/var/lib/kubelet/device-plugins', 'pod-resources': f'{root}/pod-resources',
+                     'plugins-registry': f'{root}/plugins_registry', 'dra': f'{root}/plugins/gpu.warpshare.dev'}
+    assert found.items() <= mounts.items()
+    assert environment(container)['WARPSHARE_KUBELET_ROOT'] == root
 
 
 def test_notes_say_how_to_see_what_dra_offers(program):

@@ -21,6 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 
 from apiserver import selected  # noqa: E402
 from apistore import Refused, Store, merge  # noqa: E402
+from daemonsets import lands  # noqa: E402
 from templates import go_template, jsonpath  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -176,12 +177,7 @@ class Cluster:
         for one in self.all('DaemonSet'):
             template = one['spec']['template']
             for node in nodes:
-                labels = node['metadata'].get('labels', {})
-                terms = template['spec'].get('affinity', {}).get('nodeAffinity', {}).get(
-                    'requiredDuringSchedulingIgnoredDuringExecution', {}).get('nodeSelectorTerms')
-                if all(labels.get(key) == value for key, value in template['spec'].get('nodeSelector', {}).items()) and (
-                        terms is None or any(all(labels.get(one['key']) in one['values'] for one in term['matchExpressions'])
-                                             for term in terms)):
+                if lands(template['spec'], node['metadata'].get('labels', {})):
                     name = f"{one['metadata']['name']}-{node['metadata']['name']}"
                     wanted[one['metadata']['namespace'], name] = (one, node)
         for pod in self.all('Pod'):

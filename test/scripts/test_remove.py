@@ -17,6 +17,15 @@ def test_remove_takes_all_of_it_back(cluster, setup):
     assert [pod['spec']['nodeName'] for pod in cluster.runtime.started] == [NODE, 'other']
 
 
+def test_what_is_left_is_looked_for_below_the_root_of_kubelet_that_was_set_up(cluster, setup):
+    well(setup('--kubelet-root', '/data/kubelet', '20', NODE, REPO))
+    well(setup('--remove', NODE))
+    spec, = [pod['spec'] for pod in cluster.runtime.started]
+    assert [one['hostPath']['path'] for one in spec['volumes'] if 'kubelet' in one.get('hostPath', {}).get('path', '')] == [
+        '/var/lib/kubelet/device-plugins', '/data/kubelet/pod-resources']
+    assert {'name': 'WARPSHARE_KUBELET_ROOT', 'value': '/data/kubelet'} in spec['containers'][0]['env']
+
+
 def test_one_node_is_removed_and_what_others_need_stays(cluster, setup):
     cluster.add_node('other', {'nvidia.com/gpu.present': 'true'})
     well(setup('20', 'all', REPO))

@@ -102,6 +102,21 @@ def test_another_namespace_and_runtime_class_reach_every_object(cluster, setup):
     assert 'namespace: warpshare' not in text and 'serviceaccount:gpu:warpshare"' in text
 
 
+def test_another_root_of_kubelet_is_that_of_all_but_the_device_plugins(cluster, setup):
+    well(setup('--kubelet-root', '/var/lib/k0s/kubelet', '2', NODE, REPO))
+    spec = cluster.get('DaemonSet', 'warpshare-agent')['spec']['template']['spec']
+    paths = {one['name']: one['hostPath']['path'] for one in spec['volumes'] if 'kubelet' in one.get('hostPath', {}).get('path', '')}
+    assert paths == {'device-plugins': '/var/lib/kubelet/device-plugins', 'pod-resources': '/var/lib/k0s/kubelet/pod-resources'}
+    container, = spec['containers']
+    assert paths.items() <= {one['name']: one['mountPath'] for one in container['volumeMounts']}.items()
+    assert {'name': 'WARPSHARE_KUBELET_ROOT', 'value': '/var/lib/k0s/kubelet'} in container['env']
+
+
+@pytest.mark.parametrize('root', ['kubelet', '/var/lib/kubelet/', '/', '/a"b'])
+def test_what_is_no_root_of_kubelet_is_refused(setup, root):
+    assert f"'{root}' is no root of kubelet" in badly(setup('--kubelet-root', root, '2', NODE, REPO), 2)
+
+
 def test_a_cluster_that_knows_no_admission_policies_gets_everything_else(cluster, setup):
     cluster.fail('get validatingadmissionpolicies', 'error: the server doesn\'t have a resource type "validatingadmissionpolicies"')
     well(setup('2', NODE, REPO))
@@ -138,11 +153,14 @@ def test_the_image_of_the_environment_may_have_a_tag_too(cluster, setup):
 
 
 def test_all_means_every_node_that_has_a_gpu_or_was_set_up(cluster, setup):
-    cluster.add_node('by-nfd', {'feature.node.kubernetes.io/pci-10de.present': 'true'})
+    by_nfd = {'as-nvidia-sets-it': '10de', 'for-data-centres': '0302_10de', 'with-a-display': '0300_10de'}
+    for name, device in by_nfd.items():
+        cluster.add_node(name, {f'feature.node.kubernetes.io/pci-{device}.present': 'true'})
     cluster.add_node('without')
     out = well(setup('5', 'all', REPO))
-    assert labels(cluster, 'by-nfd') == labels(cluster) == {LABEL: 'mps.aggregate.5', SETUP: 'true'}
-    assert labels(cluster, 'without') == {} and 'by-nfd: nvidia.com/gpu=20\n' in out
+    for name in (NODE, *by_nfd):
+        assert labels(cluster, name) == {LABEL: 'mps.aggregate.5', SETUP: 'true'} and f'{name}: nvidia.com/gpu=20\n' in out
+    assert labels(cluster, 'without') == {}
 
 
 def test_a_second_run_changes_nothing(cluster, setup):

@@ -40,7 +40,8 @@ static void check_registry(struct doctor *doctor)
 
         if (access(dra->registry, F_OK) < 0) {
                 doctor_report(doctor, DOCTOR_WRONG, no_pods,
-                        "mount kubelet's folder into the agent's container, and set --kubelet-plugins-registry",
+                        "mount kubelet's folder into the agent's container, and set --kubelet-root (kubeletRootDir of the "
+                        "chart) to kubelet's --root-dir",
                         "kubelet's registry of plugins '%s' is not there", dra->registry);
                 return;
         }

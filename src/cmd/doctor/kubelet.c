@@ -77,9 +77,11 @@ void doctor_check_pod_resources(struct doctor *doctor)
                 doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it listens on '%s'", path);
         else
                 doctor_report(doctor, DOCTOR_WRONG,
-                        "which container holds what is not known: shares are freed late, and clients have no pod",
-                        "mount /var/lib/kubelet/pod-resources into the agent's container (kubelet 1.28 or newer has it "
-                        "always)",
+                        "which container holds what is not known: shares are freed late, clients have no pod, and a "
+                        "change may wait for pods that have ended",
+                        "mount kubelet's folder pod-resources into the agent's container. It is below kubelet's --root-dir: "
+                        "where that is not " CONFIG_KUBELET_ROOT ", as with k0s and MicroK8s, set --kubelet-root "
+                        "(kubeletRootDir of the chart)",
                         "'%s': %s", path, strerror(rc));
 }
 
@@ -90,7 +92,7 @@ static char *plugin_directory(const struct doctor *doctor)
 {
         const char *socket = doctor->config->kubelet_socket;
 
-        return *socket ? file_folder(socket) : xstrdup("/var/lib/kubelet/device-plugins");
+        return *socket ? file_folder(socket) : xstrdup(CONFIG_DEVICE_PLUGINS);
 }
 
 /* Takes the lock only for a moment: an agent that needs it at that time tries again by itself. */

@@ -229,6 +229,7 @@ static int process_start(struct mps_process *process, struct error *err)
                 .enter_shm = process->options.has_own_shm ? "/proc/self/exe" : NULL,
                 .shm_kib = process->options.shm_kib,
                 .sets_compute_mode = process->options.sets_compute_mode,
+                .grace_ms = process->options.grace_ms,
                 .on_change = on_change,
                 .data = process,
         };

@@ -159,8 +159,8 @@ static const struct config *read_config(struct option_set *set, struct arena *ar
 static int uninstall(const struct config *config, const char *const *values)
 {
         _cleanup_(removals_done) struct removals removals = {.is_dry = strcmp(values[DRY_RUN], "true") == 0};
-        _free_ char *directory = *config->kubelet_socket ? file_folder(config->kubelet_socket)
-                                                         : xstrdup("/var/lib/kubelet/device-plugins");
+        _free_ char *directory =
+                *config->kubelet_socket ? file_folder(config->kubelet_socket) : xstrdup(CONFIG_DEVICE_PLUGINS);
         bool is_forced = strcmp(values[FORCE], "true") == 0;
         struct lock lock = LOCK_INIT;
         struct api_visit visit;

@@ -377,7 +377,7 @@ void mps_link_apply(struct mps_link *link, const struct mps_wanted *wanted, uint
         mps_external_want(link->external, wanted, generation);
         arena_done(&link->wanted_arena);
         link->wanted_arena = arena;
-        link->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
+        link->wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
         link->generation = generation;
         send_apply(link, true);
         if (!link->lines)

@@ -57,7 +57,8 @@ struct mps_supervisor {
         struct mps_shm_watch shm;  /* of the node */
         struct mps_status *status; /* of the last turn */
 
-        bool is_restoring; /* what runs is being found: what is not yet may be there all the same */
+        bool is_restoring;      /* what runs is being found: what is not yet may be there all the same */
+        bool is_ending_clients; /* of daemons that are not wanted: |grace| runs, or is over */
         bool is_closing;
         bool is_leaving;
         bool is_ended;          /* NVML is being closed */

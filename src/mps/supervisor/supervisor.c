@@ -277,7 +277,26 @@ void supervisor_keep_wanted(struct mps_supervisor *supervisor, const struct mps_
                 mps_daemon_wanted_copy(&daemons[i], &arena, &wanted->daemons[i]);
         arena_done(&supervisor->wanted_arena);
         supervisor->wanted_arena = arena;
-        supervisor->wanted = (struct mps_wanted){daemons, wanted->n_daemons};
+        supervisor->wanted = (struct mps_wanted){daemons, wanted->n_daemons, wanted->ends_clients};
+}
+
+/* The time of clients whose daemon is not wanted any more is over. */
+static void on_grace(uv_timer_t *timer)
+{
+        struct mps_supervisor *supervisor = timer->data;
+
+        for (size_t i = 0; i < supervisor->n_runs; i++)
+                if (supervisor->is_closing || !mps_wanted_find(&supervisor->wanted, mps_run_name(supervisor->runs[i])))
+                        mps_run_hurry(supervisor->runs[i]);
+}
+
+static void limit_grace(struct mps_supervisor *supervisor, bool ends_clients)
+{
+        if (!ends_clients)
+                uv_timer_stop(&supervisor->grace);
+        else if (!supervisor->is_ending_clients)
+                uv_timer_start(&supervisor->grace, on_grace, supervisor->options.grace_ms, 0);
+        supervisor->is_ending_clients = ends_clients;
 }
 
 int mps_supervisor_apply(
@@ -301,6 +320,7 @@ int mps_supervisor_apply(
                         return -1; /* cannot happen: its name was checked */
                 mps_run_want(run, &wanted->daemons[i]);
         }
+        limit_grace(supervisor, wanted->ends_clients);
         supervisor_note(supervisor, true);
         return 0;
 }
@@ -502,14 +522,6 @@ void mps_supervisor_leave(struct mps_supervisor *supervisor, mps_supervisor_clos
         while (supervisor->n_runs)
                 close_run(supervisor, supervisor->n_runs - 1);
         supervisor_note(supervisor, false); /* it ends where there is no daemon, too */
-}
-
-static void on_grace(uv_timer_t *timer)
-{
-        struct mps_supervisor *supervisor = timer->data;
-
-        for (size_t i = 0; i < supervisor->n_runs; i++)
-                mps_run_hurry(supervisor->runs[i]);
 }
 
 void mps_supervisor_close(

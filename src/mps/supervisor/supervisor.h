@@ -17,7 +17,7 @@
  *
  * Each daemon is independent: mps/supervisor/daemon.h. A change of the wanted daemons affects only those that differ
  * (mps_daemon_serves()). A daemon that is no longer wanted drains: it takes no new clients, and ends with the last
- * one. A unit that was away when its daemon started is taken in when that has no clients.
+ * one, or after a grace with its clients, where that is wanted (mps_wanted.ends_clients). A unit that was away when its daemon started is taken in when that has no clients.
  *
  * Compute mode (mps/supervisor/compute_mode.h) is EXCLUSIVE_PROCESS while a daemon has the unit; afterwards the
  * previous mode is restored.
@@ -50,8 +50,9 @@ struct mps_supervisor_options {
         const char *enter_shm;
         uint64_t shm_kib; /* of a daemon's own /dev/shm; 0: half of the memory, divided by units */
         bool sets_compute_mode;
-        uint64_t poll_ms;              /* between two polls of a ready daemon; 0: 2,000 */
-        uint64_t command_ms;           /* for each command; 0: MPS_COMMAND_TIMEOUT_MS */
+        uint64_t grace_ms;   /* of clients, where their daemons are to end with them: mps_wanted.ends_clients */
+        uint64_t poll_ms;    /* between two polls of a ready daemon; 0: 2,000 */
+        uint64_t command_ms; /* for each command; 0: MPS_COMMAND_TIMEOUT_MS */
         void (*on_change)(void *data); /* mps_supervisor_status() has changed; at most once per turn of the loop */
         void *data;
 };

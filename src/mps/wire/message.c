@@ -44,6 +44,7 @@ static const struct json_field apply_fields[] = {
         JSON_UINT("generation", struct mps_request, generation, 0, INT64_MAX),
         JSON_ITEMS("daemons", struct mps_request, wanted.daemons, wanted.n_daemons, message_daemon, 0,
                 MESSAGE_DAEMONS_MAX, .is_needed = true),
+        JSON_BOOL("endsClients", struct mps_request, wanted.ends_clients),
         JSON_ITEMS("grants", struct mps_request, allocations, n_allocations, allocation_request_shape, 0, MPS_HOLD_MAX,
                 .has = offsetof(struct mps_request, has_allocations)),
         JSON_ITEMS("holders", struct mps_request, holders, n_holders, message_holder, 0, MPS_HOLD_MAX),

@@ -8,7 +8,9 @@
  *   {"do":"apply","id":1,"generation":7,"daemons":[…],"allocations":[{…}]}
  *                                                   with all that is granted; without it, as from an agent of before,
  *                                                   nothing is released but what is said. With "holders", the names of
- *                                                   who has which unit
+ *                                                   who has which unit. With "endsClients":true, daemons that are not
+ *                                                   in the list end with their clients, which have the supervisor's
+ *                                                   grace; a supervisor of before waits for their last client
  *   {"do":"allocation","id":2,"allocation":{…}}               → {"id":2,"ok":true,"granted":{…}}
  *   {"do":"release","id":3,"allocation":"…"}
  *   {"do":"ping","id":5}                            to see that the other side is not stuck

@@ -83,7 +83,8 @@ static struct agent_metrics node(void)
                         .standing = standing,
                         .n_standing = ARRAY_SIZE(standing),
                         .violations_total = {[LIMIT_VIOLATION_MEMORY] = 2, [LIMIT_VIOLATION_LIMIT] = 5},
-                        .clients_ended_total = 3},
+                        .clients_ended_total = 3,
+                        .n_twice = 2},
                 .events = {.sent = 7, .dropped = 2},
         };
 }
@@ -149,6 +150,7 @@ static const char *const expected[] = {
         "warpshare_limit_violations_total{kind=\"limit\"} 5",
         "warpshare_limit_violations_total{kind=\"unallocated\"} 0",
         "warpshare_mps_clients_terminated_total 3",
+        "warpshare_devices_held_twice 2",
         "warpshare_events_sent_total 7",
         "warpshare_events_dropped_total 2",
 };

@@ -31,6 +31,33 @@ static void test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said(void **
         }
 }
 
+static void test_paths_of_kubelet_are_below_its_root_unless_they_are_named(void **state UNUSED)
+{
+        static const char *const roots[] = {"/var/lib/k0s/kubelet", "/var/lib/k0s/kubelet//"};
+        static const char *const wrong[] = {"", "/", "var/lib/kubelet"};
+        _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+        for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
+                const char *const environment[] = {arena_printf(&fixture.arena, "WARPSHARE_KUBELET_ROOT=%s", roots[i]),
+                        "WARPSHARE_KUBELET_PLUGINS=/plugins", NULL};
+
+                assert_ok(build(&fixture, "", environment), &fixture.err);
+                assert_string_equal(fixture.config->pod_resources, "/var/lib/k0s/kubelet/pod-resources/kubelet.sock");
+                assert_string_equal(fixture.config->dra.registry, "/var/lib/k0s/kubelet/plugins_registry");
+                assert_string_equal(fixture.config->dra.plugins, "/plugins");
+                assert_string_equal(fixture.config->kubelet_socket, "/var/lib/kubelet/device-plugins/kubelet.sock");
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+                const char *const environment[] = {
+                        arena_printf(&fixture.arena, "WARPSHARE_KUBELET_ROOT=%s", wrong[i]), NULL};
+
+                assert_fails(build(&fixture, "", environment), &fixture.err, ERROR_INVALID,
+                        arena_printf(&fixture.arena,
+                                "kubelet-root: '%s' is not the absolute path of a folder, such as /var/lib/kubelet",
+                                wrong[i]));
+        }
+}
+
 static void test_every_key_of_the_file_counts(void **state UNUSED)
 {
         static const char text[] = "dra:\n"
@@ -174,6 +201,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said),
+                cmocka_unit_test(test_paths_of_kubelet_are_below_its_root_unless_they_are_named),
                 cmocka_unit_test(test_every_key_of_the_file_counts),
                 cmocka_unit_test(test_variables_beat_the_file_and_say_what_it_cannot),
                 cmocka_unit_test(test_one_daemon_may_serve_all_gpus_that_are_only_shared),

@@ -119,8 +119,8 @@ static void test_a_path_that_kubelet_could_not_dial_is_refused(void **state UNUS
         struct dra_registration *registration;
         struct rig rig;
         struct error err;
-        char instance[64];
-        char path[300];
+        char driver[64] = {0};
+        char registry[sizeof(rig.registry)];
         char text[400];
 
         rig_init(&rig);
@@ -128,12 +128,15 @@ static void test_a_path_that_kubelet_could_not_dial_is_refused(void **state UNUS
         snprintf(text, sizeof(text), "socket '%s/gpu.example.com/dra.sock': must be an absolute path", rig.plugins);
         assert_fails(begin(&rig, &registration, "gpu.example.com", NULL, &err), &err, ERROR_INVALID, text);
         rig.plugins[0] = '/';
-        memset(instance, 'x', sizeof(instance) - 1);
-        instance[sizeof(instance) - 1] = '\0';
-        snprintf(path, sizeof(path), "%s/gpu.example.com-%s-reg.sock", rig.registry, instance);
-        snprintf(text, sizeof(text), "socket '%s': the path has %zu bytes, at most 107 are possible", path,
-                strlen(path));
-        assert_fails(begin(&rig, &registration, "gpu.example.com", instance, &err), &err, ERROR_INVALID, text);
+        memset(driver, 'x', sizeof(driver) - 1);
+        memcpy(registry, rig.registry, sizeof(registry));
+        memset(rig.registry, 'r', sizeof(rig.registry) - 1);
+        rig.registry[0] = '/';
+        rig.registry[sizeof(rig.registry) - 1] = '\0';
+        snprintf(text, sizeof(text), "socket '%s/%s-pod-1-reg.sock': the path has 134 bytes, at most 107 are possible",
+                rig.registry, driver);
+        assert_fails(begin(&rig, &registration, driver, "pod-1", &err), &err, ERROR_INVALID, text);
+        memcpy(rig.registry, registry, sizeof(registry));
         rig_done(&rig);
 }
 

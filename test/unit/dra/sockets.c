@@ -208,9 +208,34 @@ static void test_of_who_was_killed_the_files_go_and_those_of_who_lives_or_begins
         rig_done(&rig);
 }
 
+/* kubelet dials their paths, which have 107 bytes at most, and its root may be long. */
+static void test_a_pods_uid_takes_eight_characters_of_a_path(void **state UNUSED)
+{
+        static const char *const uids[] = {
+                "6f1a2b3c-0000-4000-8000-0123456789ab", "6f1a2b3c-0000-4000-8000-0123456789ac"};
+        struct dra_sockets sockets[ARRAY_SIZE(uids)];
+        struct dra_sockets brief;
+
+        for (size_t i = 0; i < ARRAY_SIZE(uids); i++) {
+                dra_sockets_init(&sockets[i], "/r", "/p", DRIVER, uids[i]);
+                assert_int_equal(strlen(sockets[i].first), strlen("/r/" DRIVER "-01234567-reg.sock"));
+                assert_int_equal(strlen(sockets[i].second), strlen("/p/" DRIVER "/dra-01234567.sock"));
+                assert_true(dra_sockets_is_first(DRIVER, file_base_name(sockets[i].first)));
+                assert_true(dra_sockets_is_second(DRIVER, file_base_name(sockets[i].second)));
+        }
+        assert_string_not_equal(sockets[0].first, sockets[1].first);
+        assert_string_not_equal(sockets[0].second, sockets[1].second);
+        dra_sockets_init(&brief, "/r", "/p", DRIVER, "pod-1");
+        assert_string_equal(brief.first, "/r/" DRIVER "-pod-1-reg.sock");
+        for (size_t i = 0; i < ARRAY_SIZE(uids); i++)
+                dra_sockets_done(&sockets[i]);
+        dra_sockets_done(&brief);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_pods_uid_takes_eight_characters_of_a_path),
                 cmocka_unit_test(test_who_ends_hands_over_to_who_began_later_and_listens),
                 cmocka_unit_test(test_who_has_no_name_of_its_own_hands_nothing_over),
                 cmocka_unit_test(test_what_was_handed_over_goes_when_kubelet_knows_the_next),

@@ -77,7 +77,7 @@ static void test_a_device_is_found_however_long_its_name_is(void **state UNUSED)
 static void test_containers_are_listed_with_their_devices(void **state UNUSED)
 {
         const struct pod_container containers[] = {
-                CONTAINER("train", "main", {GPU, "a::0"}, {GPU, "a::1"}), CONTAINER("serve", "main", {GPU, "a::2"})};
+                CONTAINER("train", "main", {GPU, "a::0"}, {GPU, "a::1"}), CONTAINER("zone", "main", {GPU, "a::2"})};
         const struct checkpoint_entry entries[] = {ENTRY("uid-train", "main", GPU, "a::1", "a::0")};
         struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -191,9 +191,83 @@ static void test_without_the_checkpoint_uids_are_unknown(void **state UNUSED)
         holders_free(holders);
 }
 
+static void test_a_device_of_two_pods_has_two_holders_and_is_told(void **state UNUSED)
+{
+        const struct pod_container containers[] = {
+                CONTAINER("train", "main", {GPU, "a::0"}, {GPU, "a::1"}),
+                CONTAINER("serve", "other", {GPU, "a::1"}, {GPU, "a::2"}),
+        };
+        const struct checkpoint_entry entries[] = {
+                ENTRY("uid-serve", "other", GPU, "a::1", "a::2"),
+                ENTRY("uid-train", "main", GPU, "a::0", "a::1"),
+        };
+        struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct holder_devices *all;
+        const struct holders_twice *twice;
+        struct allocations_held *held;
+
+        assert_int_equal(holders_containers(holders, &arena, &all), 2);
+        assert_string_equal(all[0].holder->pod_uid, "uid-serve");
+        assert_string_equal(all[1].holder->pod_uid, "uid-train");
+        assert_true(!all[0].holder->is_second && all[1].holder->is_second);
+        assert_int_equal(holders_of(holders, GPU, &arena, &held), 2);
+        assert_int_equal(held[0].n_devices, 2);
+        assert_int_equal(held[1].n_devices, 1);
+        assert_string_equal(held[1].devices[0], "a::0");
+        assert_int_equal(holders_twice(holders, &arena, &twice), 1);
+        assert_string_equal(twice->device, "a::1");
+        assert_string_equal(twice->first->pod, "serve"); /* by name: kubelet's order changes from list to list */
+        assert_string_equal(twice->second->pod, "train");
+        assert_string_equal(holders_find(holders, GPU, "a::1")->pod, "serve");
+        holders_free(holders);
+}
+
+/* A UID of the wrong pod would make one pod answer for what the other does. */
+static void test_two_pods_of_one_device_and_one_name_of_container_have_no_uid(void **state UNUSED)
+{
+        const struct pod_container containers[] = {
+                CONTAINER("train", "main", {GPU, "a::0"}),
+                CONTAINER("serve", "main", {GPU, "a::0"}),
+                CONTAINER("third", "main", {GPU, "a::2"}),
+        };
+        const struct checkpoint_entry entries[] = {
+                ENTRY("uid-train", "main", GPU, "a::0"),
+                ENTRY("uid-serve", "main", GPU, "a::0"),
+                ENTRY("uid-third", "main", GPU, "a::2"),
+        };
+        struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), entries, ARRAY_SIZE(entries));
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct holder_devices *all;
+
+        assert_int_equal(holders_containers(holders, &arena, &all), 3);
+        assert_null(all[0].holder->pod_uid);
+        assert_string_equal(all[1].holder->pod_uid, "uid-third");
+        assert_null(all[2].holder->pod_uid);
+        assert_int_equal(holders_doubt(holders), 0);
+        holders_free(holders);
+}
+
+static void test_containers_of_one_pod_may_have_one_device(void **state UNUSED)
+{
+        const struct pod_container containers[] = {
+                CONTAINER("train", "sidecar", {GPU, "a::0"}),
+                CONTAINER("train", "main", {GPU, "a::0"}),
+        };
+        struct holders *holders = holders_from(containers, ARRAY_SIZE(containers), NULL, 0);
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct holders_twice *twice;
+
+        assert_int_equal(holders_twice(holders, &arena, &twice), 0);
+        holders_free(holders);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_device_of_two_pods_has_two_holders_and_is_told),
+                cmocka_unit_test(test_two_pods_of_one_device_and_one_name_of_container_have_no_uid),
+                cmocka_unit_test(test_containers_of_one_pod_may_have_one_device),
                 cmocka_unit_test(test_a_device_leads_to_the_container_and_the_uid_of_its_pod),
                 cmocka_unit_test(test_a_device_is_found_however_long_its_name_is),
                 cmocka_unit_test(test_containers_are_listed_with_their_devices),

@@ -144,17 +144,19 @@ static void test_a_device_that_is_listed_twice_is_held_once(void **state UNUSED)
         assert_read(held, ARRAY_SIZE(held), "", "default/pod/main: nvidia.com/gpu=GPU-0 nvidia.com/gpu=GPU-1\n");
 }
 
-static void test_a_device_in_two_containers_is_with_the_later(void **state UNUSED)
+static void test_a_device_in_two_containers_of_a_pod_is_with_the_later_and_two_pods_both_have_it(void **state UNUSED)
 {
         static const struct held held[] = {
-                {"ended", "main", {"nvidia.com/gpu=GPU-0"}},
+                {"one", "first", {"nvidia.com/gpu=GPU-0"}},
+                {"one", "main", {"nvidia.com/gpu=GPU-0"}},
                 {"other", "main", {"nvidia.com/gpu.small=GPU-0", "nvidia.com/gpu=GPU-1"}},
-                {"next", "main", {"nvidia.com/gpu=GPU-0"}},
+                {"two", "main", {"nvidia.com/gpu=GPU-0"}},
         };
 
         assert_read(held, ARRAY_SIZE(held), "",
+                "default/one/main: nvidia.com/gpu=GPU-0\n"
                 "default/other/main: nvidia.com/gpu=GPU-1 nvidia.com/gpu.small=GPU-0\n"
-                "default/next/main: nvidia.com/gpu=GPU-0\n");
+                "default/two/main: nvidia.com/gpu=GPU-0\n");
 }
 
 static void test_an_answer_that_is_cut_is_refused_or_read_but_never_beyond(void **state UNUSED)
@@ -651,7 +653,7 @@ int main(void)
                 cmocka_unit_test(test_containers_without_devices_are_left_out),
                 cmocka_unit_test(test_resources_of_others_are_left_out_where_that_is_wanted),
                 cmocka_unit_test(test_a_device_that_is_listed_twice_is_held_once),
-                cmocka_unit_test(test_a_device_in_two_containers_is_with_the_later),
+                cmocka_unit_test(test_a_device_in_two_containers_of_a_pod_is_with_the_later_and_two_pods_both_have_it),
                 cmocka_unit_test(test_an_answer_that_is_cut_is_refused_or_read_but_never_beyond),
                 cmocka_unit_test(test_an_answer_made_to_cost_memory_is_refused),
                 cmocka_unit_test(test_a_recorded_list_is_read_wherever_it_is_cut),

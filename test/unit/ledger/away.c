@@ -64,7 +64,7 @@ static void test_allocations_are_found_again_without_their_record(void **state U
         rig_pass(2 * GRACE_MS);
         rig_change_gpus(4, 1);
         lose_agent_and_file();
-        assert_string_equal(rig_allocations(), "train GPU-1[1], serve GPU-0[0]");
+        assert_string_equal(rig_allocations(), "serve GPU-0[0], train GPU-1[1]");
         assert_non_null(fake_allocations_find(&supervisor.made, train->allocation));
         fake_kubelet_end_pod("train");
         rig_pass(2 * GRACE_MS);
@@ -78,7 +78,7 @@ static void test_they_are_found_where_all_that_is_left_drains(void **state UNUSE
         rig_pass(2 * GRACE_MS);
         rig_change_gpus(2, 1);
         lose_agent_and_file();
-        assert_string_equal(rig_allocations(), "train GPU-1[1], serve GPU-0[0]");
+        assert_string_equal(rig_allocations(), "serve GPU-0[0], train GPU-1[1]");
 }
 
 /* Of GPU-1, with ids of GPU-0 only. */

@@ -21,6 +21,9 @@
 {{- if and .Values.dra.enabled (semverCompare "<1.32.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "dra.enabled needs Kubernetes 1.32 or newer, and this is %s" .Capabilities.KubeVersion.Version) }}
 {{- end }}
+{{- if and .Values.dra.enabled (gt (add (len .Values.kubeletRootDir) (len .Values.dra.driverName)) 71) }}
+{{- fail (printf "dra.driverName: %s and kubeletRootDir: %s have %d characters together, and may have 71: the path of a socket with both has 107 at most" .Values.dra.driverName .Values.kubeletRootDir (add (len .Values.kubeletRootDir) (len .Values.dra.driverName))) }}
+{{- end }}
 {{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.service.enabled) }}
 {{- fail "metrics.serviceMonitor needs metrics.service.enabled: it selects that service" }}
 {{- end }}
@@ -40,6 +43,9 @@
 {{- $config := .Values.config }}
 {{- if and $config.map $config.name }}
 {{- fail "config.map and config.name are both set: one of them" }}
+{{- end }}
+{{- if and $config.default (not (or $config.map $config.name)) }}
+{{- fail (printf "config.default: %s is the name of a configuration, and there is none: set config.map, or config.name to the ConfigMap that has it" $config.default) }}
 {{- end }}
 {{- if $config.map }}
 {{- $schema := .Files.Get "files/config.schema.json" | fromJson }}

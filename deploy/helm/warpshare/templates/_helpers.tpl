@@ -79,6 +79,37 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
+{{/*
+The affinity of the values; with gpuOperator.client auto, each of its terms is there twice: for nodes where the GPU Operator says that clients of
+the driver may run, and for nodes where it has no such label and no upgrade of the driver is about to unload it (docs/driver-upgrades.md).
+*/}}
+{{- define "warpshare.affinity" -}}
+{{- $affinity := deepCopy (.Values.affinity | default dict) -}}
+{{- if eq (toString .Values.gpuOperator.client) "auto" -}}
+{{- $node := $affinity.nodeAffinity | default dict -}}
+{{- $required := $node.requiredDuringSchedulingIgnoredDuringExecution | default dict -}}
+{{- $welcome := dict "key" "nvidia.com/gpu.deploy.client" "operator" "In" "values" (list "true") -}}
+{{- $unlabelled := dict "key" "nvidia.com/gpu.deploy.client" "operator" "DoesNotExist" -}}
+{{- $unloading := dict "key" "nvidia.com/gpu-driver-upgrade-state" "operator" "NotIn" "values" (list "pod-restart-required") -}}
+{{- $terms := list -}}
+{{- range $required.nodeSelectorTerms | default (list dict) -}}
+{{- $wanted := .matchExpressions | default list -}}
+{{- $terms = append $terms (merge (dict "matchExpressions" (append $wanted $welcome)) .) -}}
+{{- $terms = append $terms (merge (dict "matchExpressions" (concat $wanted (list $unlabelled $unloading))) .) -}}
+{{- end -}}
+{{- $node = set $node "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms) -}}
+{{- $affinity = set $affinity "nodeAffinity" $node -}}
+{{- end -}}
+{{- toYaml $affinity -}}
+{{- end }}
+
+{{/* Labels that nodes must have. Takes a list: the root, those of the component. */}}
+{{- define "warpshare.nodeSelector" -}}
+{{- $root := index . 0 -}}
+{{- $client := eq (toString $root.Values.gpuOperator.client) "true" | ternary (dict "nvidia.com/gpu.deploy.client" "true") dict -}}
+{{- toYaml (merge dict $client (index . 1) $root.Values.nodeSelector) -}}
+{{- end }}
+
 {{/* What both pods have in common. Takes a list: the root, the tolerations. */}}
 {{- define "warpshare.pod" -}}
 {{- $tolerations := index . 1 -}}
@@ -95,7 +126,7 @@ runtimeClassName: {{ . }}
 {{- with .Values.podSecurityContext }}
 securityContext: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.affinity }}
+{{- with include "warpshare.affinity" . | fromYaml }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- $own := .Values.node.taint | empty | ternary list (list (dict "key" (regexFind "^[^=:]*" (toString .Values.node.taint)) "operator" "Exists")) }}

@@ -694,6 +694,50 @@ static void test_an_adopted_daemon_that_is_no_longer_wanted_drains(void **state)
         rig_wait_for_state(rig, GPU_A, MPS_OFF);
 }
 
+/* ---- daemons that are to end with their clients ---- */
+
+static void end_clients(struct rig *rig)
+{
+        const struct mps_wanted nothing = {.ends_clients = true};
+        struct error err;
+
+        assert_ok(mps_supervisor_apply(rig->supervisor, &nothing, 2, &err), &err);
+}
+
+static void test_a_daemon_that_is_to_end_with_its_clients_does_so_after_the_grace(void **state)
+{
+        struct rig *rig = *state;
+        pid_t client;
+
+        rig_start_both(rig);
+        client = rig_client(rig, GPU_A, NULL);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        end_clients(rig);
+        rig_wait_for_state(rig, GPU_A, MPS_OFF);
+        rig_wait_for_state(rig, GPU_B, MPS_OFF);
+        rig_end_client(rig, client, SIGKILL);
+}
+
+static void test_within_the_grace_it_may_be_wanted_again_and_its_clients_notice_nothing(void **state)
+{
+        struct rig *rig = *state;
+        pid_t client;
+        pid_t daemon;
+
+        rig->grace_ms = 600000;
+        rig_start_both(rig);
+        client = rig_client(rig, GPU_A, NULL);
+        rig_wait_for_clients(rig, GPU_A, 1);
+        daemon = pid_of(rig, GPU_A);
+        end_clients(rig);
+        rig_wait_for_state(rig, GPU_B, MPS_OFF);
+        assert_int_equal(rig_status(rig, GPU_A)->state, MPS_DRAINING);
+        rig_apply_both(rig);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+        assert_int_equal(pid_of(rig, GPU_A), daemon);
+        assert_int_equal(kill(client, 0), 0);
+}
+
 /* ---- compute mode ---- */
 
 static nvmlComputeMode_t mode_of(const char *uuid)
@@ -849,6 +893,8 @@ int main(void)
                 TEST(test_a_daemon_that_died_meanwhile_is_started_again),
                 TEST(test_the_server_of_a_daemon_that_died_meanwhile_is_ended),
                 TEST(test_an_adopted_daemon_that_is_no_longer_wanted_drains),
+                TEST(test_a_daemon_that_is_to_end_with_its_clients_does_so_after_the_grace),
+                TEST(test_within_the_grace_it_may_be_wanted_again_and_its_clients_notice_nothing),
                 TEST(test_the_compute_mode_is_exclusive_while_there_is_a_daemon),
                 TEST(test_a_crash_does_not_lose_the_compute_mode_from_before),
                 TEST(test_a_record_that_could_not_be_written_is_written_later),

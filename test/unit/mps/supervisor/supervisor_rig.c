@@ -142,6 +142,7 @@ void rig_start(struct rig *rig)
                 .nvml_library = need("WARPSHARE_SIM_NVML"),
                 .environment = environment,
                 .sets_compute_mode = rig->sets_compute_mode,
+                .grace_ms = rig->grace_ms,
                 .poll_ms = rig->poll_ms,
                 .command_ms = rig->command_ms,
                 .system_root = rig->system_root,

@@ -27,7 +27,8 @@ struct rig {
         const char *driver_root;
         bool sets_compute_mode;
         uint64_t command_ms;
-        uint64_t poll_ms; /* 50 */
+        uint64_t grace_ms; /* 0 */
+        uint64_t poll_ms;  /* 50 */
         const char *system_root;
         unsigned int changes;
 };

@@ -128,6 +128,8 @@ static void test_what_is_granted_arrives_with_what_is_wanted(void **state UNUSED
 static void test_nothing_may_be_wanted(void **state UNUSED)
 {
         assert_int_equal(read_request("{\"do\":\"apply\",\"daemons\":[]}").wanted.n_daemons, 0);
+        assert_false(read_request("{\"do\":\"apply\",\"daemons\":[]}").wanted.ends_clients);
+        assert_true(read_request("{\"do\":\"apply\",\"daemons\":[],\"endsClients\":true}").wanted.ends_clients);
 }
 
 static void test_an_allocation_arrives_as_it_was(void **state UNUSED)
