@@ -112,7 +112,7 @@ const struct inventory *agent_newest_inventory(const struct agent *agent);
 void agent_on_retry(uv_timer_t *timer);
 /* Whether the plan in force has its CDI specifications, or they are to be tried again. */
 void agent_check_cdi(struct agent *agent);
-void agent_on_handover(void *data);
+void agent_on_withdrawn(void *data);
 void agent_on_holdings_changed(void *data);
 void agent_on_held(void *data);
 bool agent_on_repeat(const char *resource, void *data);
