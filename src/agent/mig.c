@@ -487,7 +487,8 @@ void agent_mig_mark(struct agent_mig *mig, struct inventory *inventory)
         if (!mig)
                 return;
         has_new = undecided_look(mig->undecided, inventory);
-        mig->has_more_gpus |= has_new && mig->plan;
+        /* A plan that failed before the first inventory may have seen less. */
+        mig->has_more_gpus |= has_new && (mig->plan || mig_run_manager(mig->run)->phase == MIG_FAILED);
         mig->has_asked = mig->has_asked && !has_new;
         all = find_withdrawn(mig, &arena);
         inventory_withdraw(inventory, takes, &all);

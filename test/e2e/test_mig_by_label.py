@@ -125,7 +125,7 @@ def test_a_gpu_that_comes_later_gets_the_configuration_too(site):
     site.scenario({})
     site.start()
     site.label('second')
-    site.wait_state('success')  # it is for no GPU of the node
+    assert site.wait_state('failed').startswith("the configuration 'second' is for none of this node's GPUs")
     site.scenario({}, {})
     site.node.agent.hang_up()
     site.node.wait_counts(1, resource=LARGE)
