@@ -416,11 +416,11 @@ static int find_entry(const struct mig_parted_entry **ret, const struct mig_part
 
                 if (!lists(entry, gpu->index) || !filter_matches(entry, gpu))
                         continue;
-                if (*ret && !gpu->problem)
+                if (*ret && (*ret)->is_enabled != entry->is_enabled && !gpu->problem)
                         return error_set(err, ERROR_INVALID,
-                                "%s: GPU %u (%s) has an entry already (%s): leave one of them, since nothing says which "
-                                "counts",
-                                place_of(entry), gpu->index, gpu->name, place_of(*ret));
+                                "%s: %s MIG on GPU %u (%s), and another entry %s it (%s): leave one of them for this GPU",
+                                place_of(entry), entry->is_enabled ? "enables" : "disables", gpu->index, gpu->name,
+                                (*ret)->is_enabled ? "enables" : "disables", place_of(*ret));
                 *ret = entry;
         }
         return 0;

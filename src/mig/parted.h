@@ -13,8 +13,9 @@
  *             mig-devices: {1g.10gb: 2, 2g.20gb: 1, 3g.40gb: 1}
  *
  * Read as strictly as NVIDIA's parser reads it: a field that it does not know is an error, of the configuration that has
- * it: the others of the file can be chosen. A GPU has one entry that is for it, or is left alone; of several none would
- * be more right than the other, and NVIDIA's program refuses them, too. A configuration that is for none of the node's
+ * it: the others of the file can be chosen. The last entry that is for a GPU counts for it, and a GPU without one is left
+ * alone; entries of which one enables MIG and another disables it are an error: NVIDIA's program, which looks at each,
+ * never has them fulfilled. A configuration that is for none of the node's
  * GPUs is an error: nobody who asks for it wants nothing. |devices| counts NVML's indices, whatever the filter says; an
  * index that the node does not have is for no GPU. The same structs are what is generated (mig/generate.h) and written.
  *

@@ -100,12 +100,12 @@ def test_what_is_wrong_in_another_configuration_does_not_count(tmp_path):
     assert [row.split()[:2] for row in node.good('plan', '--all', '--file', file).splitlines()[1:]] == [['mine', 'yes'], ['other', 'no']]
 
 
-def test_of_several_entries_for_a_gpu_none_counts(tmp_path):
+def test_entries_for_a_gpu_that_differ_in_the_mode_are_refused(tmp_path):
     node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'gpus': [{'model': 'H100-80GB', 'count': 2}]})
     file = configs(tmp_path, over=[{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'1g.10gb': 7}}, {'devices': [0], 'mig-enabled': False}])
     for program in node.mig, node.parted:
         done = program('assert', '-f', file, '-c', 'over')
-        assert done.returncode == 1 and 'over[1]: GPU 0 (NVIDIA H100 80GB HBM3) has an entry already' in done.stderr
+        assert done.returncode == 1 and 'over[1]: disables MIG on GPU 0 (NVIDIA H100 80GB HBM3), and another entry enables it' in done.stderr
 
 
 def test_for_the_mode_alone_profiles_may_be_unknown(tmp_path):

@@ -52,7 +52,7 @@ static const char *resolve(
 
 /* ---- what a file may say ---- */
 
-static void a_gpu_has_one_entry_or_is_left_alone(void **state)
+static void a_gpu_without_an_entry_is_left_alone(void **state)
 {
         (void)state;
         static const char file[] = "version: v1\n"
@@ -69,8 +69,8 @@ static void a_gpu_has_one_entry_or_is_left_alone(void **state)
                 "off; on 1g.5gb*2 3g.20gb*1; left alone; on");
 }
 
-/* NVIDIA's program refuses them. */
-static void several_entries_for_a_gpu_are_refused(void **state)
+/* NVIDIA's program looks at the mode of each entry, and gives a GPU the devices of one after the other. */
+static void the_last_entry_for_a_gpu_counts_unless_they_differ_in_the_mode(void **state)
 {
         (void)state;
         static const char file[] =
@@ -81,14 +81,18 @@ static void several_entries_for_a_gpu_are_refused(void **state)
                 "  - {devices: [1], mig-enabled: false}\n"
                 "  apart:\n"
                 "  - {devices: all, device-filter: '0x20B010DE', mig-enabled: true, mig-devices: {}}\n"
-                "  - {devices: all, device-filter: '0x233010DE', mig-enabled: false}\n";
+                "  - {devices: all, device-filter: '0x233010DE', mig-enabled: false}\n"
+                "  devices:\n"
+                "  - {devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}\n"
+                "  - {devices: [0], mig-enabled: true, mig-devices: {3g.20gb: 2}}\n";
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
 
         assert_string_equal(RESOLVE(&arena, file, "over", "A100-40GB", "A100-40GB"),
-                "config 'f' line 5: mig-configs.over[1]: GPU 1 (NVIDIA A100-SXM4-40GB) has an entry already (config 'f' line 4: "
-                "mig-configs.over[0]): leave one of them, since nothing says which counts");
+                "config 'f' line 5: mig-configs.over[1]: disables MIG on GPU 1 (NVIDIA A100-SXM4-40GB), and another entry enables it "
+                "(config 'f' line 4: mig-configs.over[0]): leave one of them for this GPU");
         assert_string_equal(RESOLVE(&arena, file, "over", "A100-40GB"), "on 1g.5gb*7");
         assert_string_equal(RESOLVE(&arena, file, "apart", "A100-40GB", "H100-80GB"), "on; off");
+        assert_string_equal(RESOLVE(&arena, file, "devices", "A100-40GB", "A100-40GB"), "on 3g.20gb*2; on 1g.5gb*7");
 }
 
 static void a_configuration_for_none_of_the_gpus_is_refused(void **state)
@@ -479,8 +483,8 @@ static void every_size_has_a_bound(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(a_gpu_has_one_entry_or_is_left_alone),
-                cmocka_unit_test(several_entries_for_a_gpu_are_refused),
+                cmocka_unit_test(a_gpu_without_an_entry_is_left_alone),
+                cmocka_unit_test(the_last_entry_for_a_gpu_counts_unless_they_differ_in_the_mode),
                 cmocka_unit_test(a_configuration_for_none_of_the_gpus_is_refused),
                 cmocka_unit_test(a_configuration_that_cannot_be_used_does_not_spoil_the_others),
                 cmocka_unit_test(mig_enabled_may_be_null_for_false),
