@@ -167,6 +167,23 @@ static double memory_reserved(const struct gpu_sample *unit)
         return unit->values[GPU_MEMORY_RESERVED] == GPU_VALUE_UNKNOWN ? -1 : in_mib(unit->values[GPU_MEMORY_RESERVED]);
 }
 
+/*
+ * dcgm-exporter has the MIG devices in the place of their GPU, so a sum counts all memory once: used of the GPU is what
+ * its MIG devices use.
+ */
+static bool is_divided(const struct gpu_samples *samples, const struct dcgm_labels *labels)
+{
+        const struct mig_device *mig;
+
+        for (size_t i = 0; !labels->mig && i < labels->gpu->n_mig_devices; i++) {
+                mig = &labels->gpu->mig_devices[i];
+                for (size_t j = 0; j < samples->n_units; j++)
+                        if (strcmp(samples->units[j].uuid, mig->uuid) == 0)
+                                return true;
+        }
+        return false;
+}
+
 static const struct {
         const char *name;
         const char *help;
@@ -211,7 +228,8 @@ void dcgm_metrics_put(struct exposition *to, const struct agent_usage_view *view
                 for (size_t j = 0; j < view->samples->n_units; j++) {
                         const double value = memory_families[i].value(&view->samples->units[j]);
 
-                        if (value >= 0 && make_labels(&labels, view, view->samples->units[j].uuid))
+                        if (value >= 0 && make_labels(&labels, view, view->samples->units[j].uuid) &&
+                                !is_divided(view->samples, &labels))
                                 put(to, view, &labels, host, value);
                 }
         }

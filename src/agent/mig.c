@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "agent/evict.h"
+#include "agent/undecided.h"
 #include "base/log.h"
 #include "base/names.h"
 #include "gpu/nvml_queue.h"
@@ -31,12 +32,14 @@ struct agent_mig {
         struct mig_run *run;
         struct mig_labels *labels;
         struct evictions *evictions; /* NULL: nobody is to be evicted */
+        struct undecided *undecided;
         char *fallback;
         bool makes_devices; /* for claims */
         uv_timer_t timer;
         unsigned int looks;
         const struct plan *plan; /* in force; NULL: none yet */
         bool has_more_gpus;      /* since the configuration was planned */
+        bool has_asked;          /* kubelet, who holds what is undecided */
         uint64_t withdrawn_ms;   /* since when no unit of the handover is in it; 0: one is */
         uint64_t closing_ms;     /* since when NVML is to be closed; 0: it is not */
         unsigned int readings;
@@ -199,6 +202,91 @@ static void look_for_holders(struct agent_mig *mig)
         names_done(&look.names);
 }
 
+/* ---- what is not decided ---- */
+
+struct withdrawing {
+        const struct agent_mig *mig;
+        const struct rollout_held *held;
+        size_t n_held;
+        const struct ledger_claim_state *claims;
+        size_t n_claims;
+};
+
+/* By whatever kubelet said last, by its record, or by a claim. */
+static bool is_held(const struct withdrawing *all, const char *unit)
+{
+        size_t length = strlen(unit);
+        int64_t replica;
+
+        for (size_t i = 0; i < all->n_held; i++) {
+                const struct rollout_held *held = &all->held[i];
+
+                if (held->unit ? strcmp(held->unit, unit) == 0
+                               : device_id_split(held->device, &replica) == length &&
+                                         strncmp(held->device, unit, length) == 0)
+                        return true;
+        }
+        for (size_t i = 0; i < all->n_claims; i++)
+                for (size_t j = 0; j < all->claims[i].claim->n_devices; j++)
+                        if (strcmp(all->claims[i].claim->devices[j].unit, unit) == 0)
+                                return true;
+        return false;
+}
+
+static bool takes(const struct gpu *gpu, const char *unit, void *data)
+{
+        const struct withdrawing *all = data;
+
+        return mig_handover_takes(mig_run_handover(all->mig->run), gpu->uuid, unit) ||
+               (undecided_has(all->mig->undecided, gpu->uuid) && !is_held(all, unit));
+}
+
+static struct withdrawing find_withdrawn(const struct agent_mig *mig, struct arena *arena)
+{
+        struct withdrawing all = {.mig = mig};
+        struct rollout_held *held;
+
+        (void)ledger_held(mig->options.ledger, arena, &held, &all.n_held);
+        all.held = held;
+        all.n_claims = ledger_claims(mig->options.ledger, arena, &all.claims);
+        return all;
+}
+
+/* Since the plan was made, a holder came or went. */
+static bool has_other_holders(const struct agent_mig *mig)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct inventory *inventory = mig->plan->inventory;
+        struct withdrawing all = find_withdrawn(mig, &arena);
+
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                const struct gpu *gpu = &inventory->gpus[i];
+
+                if (takes(gpu, gpu->uuid, &all) != gpu->is_withdrawn)
+                        return true;
+                for (size_t j = 0; j < gpu->n_mig_devices; j++)
+                        if (takes(gpu, gpu->mig_devices[j].uuid, &all) != gpu->mig_devices[j].is_withdrawn)
+                                return true;
+        }
+        return false;
+}
+
+/* The label is known, and what it asks for was planned, or cannot be. True: GPUs were undecided until now. */
+static bool settle(struct agent_mig *mig)
+{
+        enum mig_phase phase = mig_run_manager(mig->run)->phase;
+
+        return mig_labels_are_known(mig->labels) &&
+               (phase == MIG_IDLE || phase == MIG_WAITING || phase == MIG_FAILED) && undecided_settle(mig->undecided);
+}
+
+static void on_undecided_passed(void *data)
+{
+        struct agent_mig *mig = data;
+
+        mig->options.on_withdrawn(mig->options.data);
+}
+
 /* ---- releasing ---- */
 
 /* A daemon of several units is started anew without those that go. */
@@ -346,11 +434,12 @@ static void on_run_changed(bool has_begun, void *data)
         struct agent_mig *mig = data;
         enum mig_phase phase = mig_run_manager(mig->run)->phase;
         bool was_retaking = mig->phase == MIG_RETAKING;
+        bool is_settled = has_begun && settle(mig);
 
         if (phase != MIG_RELEASING && phase != MIG_APPLYING)
                 open_again(mig);
-        if (has_begun && was_retaking)
-                mig->options.on_handover(mig->options.data);
+        if ((has_begun && was_retaking) || (is_settled && phase != MIG_WAITING))
+                mig->options.on_withdrawn(mig->options.data);
         tell(mig);
         if (!has_begun)
                 return;
@@ -359,7 +448,7 @@ static void on_run_changed(bool has_begun, void *data)
         switch (phase) {
         case MIG_WAITING:
                 mig->withdrawn_ms = 0;
-                mig->options.on_handover(mig->options.data);
+                mig->options.on_withdrawn(mig->options.data);
                 start_looking(mig);
                 break;
         case MIG_RELEASING:
@@ -383,14 +472,31 @@ static void on_mig_labels(void *data)
         tell(mig);
         follow_policy(mig);
         mig_run_want(mig->run, *config ? config : mig->fallback);
+        if (settle(mig)) /* nothing is wanted */
+                mig->options.on_withdrawn(mig->options.data);
 }
 
 /* ---- public ---- */
 
-void agent_mig_mark(const struct agent_mig *mig, struct inventory *inventory)
+void agent_mig_mark(struct agent_mig *mig, struct inventory *inventory)
 {
-        if (mig)
-                mig_handover_mark(mig_run_handover(mig->run), inventory);
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct withdrawing all;
+        bool has_new;
+
+        if (!mig)
+                return;
+        has_new = undecided_look(mig->undecided, inventory);
+        /* A plan that failed before the first inventory may have seen less. */
+        mig->has_more_gpus |= has_new && (mig->plan || mig_run_manager(mig->run)->phase == MIG_FAILED);
+        mig->has_asked = mig->has_asked && !has_new;
+        all = find_withdrawn(mig, &arena);
+        inventory_withdraw(inventory, takes, &all);
+}
+
+bool agent_mig_is_undecided(const struct agent_mig *mig)
+{
+        return mig && undecided_has_any(mig->undecided);
 }
 
 void agent_mig_planned(struct agent_mig *mig, const struct plan *plan)
@@ -407,13 +513,21 @@ void agent_mig_planned(struct agent_mig *mig, const struct plan *plan)
                 mig->withdrawn_ms = 0;
         else if (!was_withdrawn)
                 mig->withdrawn_ms = uv_now(mig->options.loop);
+        if (agent_mig_is_undecided(mig) && !mig->has_asked) {
+                mig->has_asked = true;
+                ledger_ask(mig->options.ledger);
+        }
 }
 
 void agent_mig_held(struct agent_mig *mig)
 {
         enum mig_phase phase = mig ? mig_run_manager(mig->run)->phase : MIG_IDLE;
 
-        if (mig && mig->plan && (phase == MIG_WAITING || phase == MIG_RELEASING))
+        if (!mig || !mig->plan)
+                return;
+        if (agent_mig_is_undecided(mig) && has_other_holders(mig))
+                mig->options.on_withdrawn(mig->options.data);
+        if (phase == MIG_WAITING || phase == MIG_RELEASING)
                 look_for_holders(mig);
 }
 
@@ -425,6 +539,8 @@ void agent_mig_read(struct agent_mig *mig)
                 mig->has_more_gpus = false;
                 mig_run_event(mig->run, MIG_EVENT_AGAIN, NULL);
         }
+        if (settle(mig)) /* the plan has seen the GPU before the agent did */
+                mig->options.on_withdrawn(mig->options.data);
         if (mig_run_manager(mig->run)->phase != MIG_RETAKING)
                 return;
         if (++mig->readings < READINGS)
@@ -472,6 +588,7 @@ struct agent_mig *agent_mig_new(const struct agent_mig_options *options)
         mig->makes_devices = config->dra.enabled && config->dra.dynamic_mig;
         uv_timer_init(options->loop, &mig->timer);
         mig->timer.data = mig;
+        mig->undecided = undecided_new(options->loop, on_undecided_passed, mig);
         mig->run = mig_run_new(&run);
         mig->labels = mig_labels_new(&labels);
         return mig;
@@ -498,6 +615,7 @@ struct agent_mig *agent_mig_close(struct agent_mig *mig)
         mig->run = mig_run_close(mig->run);
         mig->labels = mig_labels_close(mig->labels);
         mig->evictions = evictions_close(mig->evictions);
+        mig->undecided = undecided_close(mig->undecided);
         uv_close((uv_handle_t *)&mig->timer, free_mig);
         return NULL;
 }

@@ -16,6 +16,9 @@
  * withdrawn at once. If one of them is held, the change waits for that pod; GPU-1, and the four that stay, never
  * notice.
  *
+ * GPUs that can have MIG are offered when the label is known and the first plan has been made (agent/undecided.h), so
+ * that no pod gets a whole GPU that is to be divided. What somebody holds is served from the beginning on.
+ *
  * It belongs to the agent that serves. The next one goes on with what it finds recorded.
  */
 #pragma once
@@ -39,8 +42,8 @@ struct agent_mig_options {
         struct node_watch *watch;
         struct node_events *events;
         struct ledger *ledger; /* is asked again and again while anybody is waited for */
-        /* The handover is another one: make the plan anew. */
-        void (*on_handover)(void *data);
+        /* Other units are withdrawn: make the plan anew. */
+        void (*on_withdrawn)(void *data);
         /* Ask who uses the claims in the way; the ledger is told. */
         void (*wants_pods)(void *data);
         /* Close NVML, so that a GPU can be reset, and keep it closed; false: open it again. */
@@ -51,13 +54,15 @@ struct agent_mig_options {
         void *data;
 };
 
-/* Withdraws, from the beginning on, what an unfinished change had withdrawn. */
+/* Withdraws, from the beginning on, what an unfinished change had withdrawn, and what is not decided. */
 struct agent_mig *agent_mig_new(const struct agent_mig_options *options);
 /* What was begun is resumed, and the label counts from now on. */
 void agent_mig_begin(struct agent_mig *mig);
 
-/* All accept NULL. The handover marks each new inventory, before a plan is made of it. */
-void agent_mig_mark(const struct agent_mig *mig, struct inventory *inventory);
+/* All accept NULL. Marks what is withdrawn in each new inventory, before a plan is made of it. */
+void agent_mig_mark(struct agent_mig *mig, struct inventory *inventory);
+/* What of the node's GPUs is to be offered is not known yet, so labels and condition stay as they are. */
+bool agent_mig_is_undecided(const struct agent_mig *mig);
 /* |plan|, borrowed until the next call, is in force. */
 void agent_mig_planned(struct agent_mig *mig, const struct plan *plan);
 /* The ledger knows who holds what. */

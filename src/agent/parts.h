@@ -120,7 +120,7 @@ void agent_serve(struct agent *agent, struct rollout *next);
 /* Also one of which no plan could be made; NULL: none yet. */
 const struct inventory *agent_newest_inventory(const struct agent *agent);
 void agent_on_retry(uv_timer_t *timer);
-void agent_on_handover(void *data);
+void agent_on_withdrawn(void *data);
 void agent_on_holdings_changed(void *data);
 void agent_on_held(void *data);
 bool agent_on_repeat(const char *resource, void *data);

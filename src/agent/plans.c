@@ -230,6 +230,16 @@ static void on_tidy(uv_timer_t *timer UNUSED)
         malloc_trim(0);
 }
 
+/* GPUs that are not decided yet are not said to be gone: that would be so for a moment at each start. */
+static void tell_plan(struct agent *agent, const struct generation *next)
+{
+        bool is_undecided = agent_mig_is_undecided(agent->mig);
+
+        node_report_plan(agent->report, is_undecided && next->plan->n_resources == 0 ? NULL : next->plan);
+        if (!is_undecided)
+                agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
+}
+
 static void put_in_force(struct agent *agent, struct generation *next)
 {
         report_plan(next->plan);
@@ -239,9 +249,8 @@ static void put_in_force(struct agent *agent, struct generation *next)
         agent_apply(agent, next->rollout->plan);
         follow_dra(agent, next->rollout->plan);
         agent_mig_planned(agent->mig, next->plan);
-        node_report_plan(agent->report, next->plan);
+        tell_plan(agent, next);
         node_report_refused(agent->report, NULL);
-        agent_labels_apply(agent->labels, next->settings->config, next->inventory, next->plan);
         generation_free(agent->previous);
         agent->previous = agent->current;
         agent->current = next;
@@ -436,7 +445,7 @@ void agent_on_holdings_changed(void *data)
 /* ---- MIG ---- */
 
 /* The GPUs are the same, and others of their units are withdrawn. */
-void agent_on_handover(void *data)
+void agent_on_withdrawn(void *data)
 {
         struct agent *agent = data;
         const struct inventory *newest = agent_newest_inventory(agent);
@@ -455,7 +464,7 @@ void agent_begin_mig(struct agent *agent)
                 .watch = agent->node,
                 .events = agent->events,
                 .ledger = agent->ledger,
-                .on_handover = agent_on_handover,
+                .on_withdrawn = agent_on_withdrawn,
                 .wants_pods = agent_on_wants_pods,
                 .keep_closed = keep_nvml_closed,
                 .is_closed = is_nvml_closed,

@@ -15,7 +15,7 @@ static void publish_labels(struct agent *agent)
 
         agent->labels =
                 agent_labels_new(&agent->loop, agent_api_client(agent->api), agent->node, agent->settings->config);
-        if (current)
+        if (current && !agent_mig_is_undecided(agent->mig))
                 agent_labels_apply(agent->labels, current->settings->config, current->inventory, current->plan);
         if (agent->refused)
                 agent_labels_apply(agent->labels, agent->settings->config, agent->refused, NULL);
@@ -60,7 +60,7 @@ void agent_take_over(struct agent *agent)
         agent_begin_dra(agent);
         agent_begin_mig(agent);
         if (agent->current && agent->mig)
-                agent_on_handover(agent);
+                agent_on_withdrawn(agent);
         else if (agent->current)
                 agent_serve(agent, agent_rollout_judge(agent->rollout, agent->current->plan));
         agent_config_serve(agent->configs, true);

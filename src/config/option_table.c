@@ -230,7 +230,8 @@ const struct option option_table[] = {
                 .type = OPTION_BOOL,
                 .fallback = "false",
                 .help = "give the GPUs the MIG configuration that the node's label nvidia.com/mig.config names "
-                        "(docs/mig.md); read at start only"},
+                        "(docs/mig.md). GPUs that can have MIG and that nobody holds are offered when the label is known and "
+                        "planned, after 5 minutes at the latest; read at start only"},
         {.flag = "mig-config-file",
                 .environment = {"WARPSHARE_MIG_CONFIG_FILE"},
                 .key = "mig.configFile",

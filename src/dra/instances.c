@@ -43,7 +43,7 @@ static void set_none(struct dra_instance *instance)
 static int refuse_others(const struct look *look, const struct dra_instance *instance, struct error *err)
 {
         return error_set(err, ERROR_EXHAUSTED,
-                "GPU %s: another program has made %s at %u, which the claim was given: it stays, and its place is no longer "
+                "GPU %s: another program (nvidia-mig-parted, NVIDIA's MIG manager or DRA driver, or somebody's nvidia-smi) has made %s at %u, which the claim was given: it stays, and its place is no longer "
                 "offered",
                 instance->gpu, look->found->profile->name, instance->start);
 }

@@ -256,7 +256,7 @@ static void add_gpu(struct builder *builder, size_t position)
         add_counter_set(builder, &counters, name, first);
         if (builder->units.count == first)
                 note(builder, gpu->uuid,
-                        gpu->is_withdrawn ? "not offered: its MIG geometry is being changed"
+                        gpu->is_withdrawn ? "not offered: its MIG geometry is being changed, or is not decided yet"
                                           : "not offered: it is in MIG mode and has no MIG devices");
 }
 

@@ -172,3 +172,19 @@ bool inventory_is_same(const struct inventory *a, const struct inventory *b)
                         return false;
         return true;
 }
+
+void inventory_withdraw(
+        struct inventory *inventory, bool (*takes)(const struct gpu *gpu, const char *unit, void *data), void *data)
+{
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                struct gpu *gpu = &inventory->gpus[i];
+                struct mig_device *devices = ARENA_ARRAY(&inventory->arena, struct mig_device, gpu->n_mig_devices);
+
+                gpu->is_withdrawn = takes(gpu, gpu->uuid, data);
+                for (size_t j = 0; j < gpu->n_mig_devices; j++) {
+                        devices[j] = gpu->mig_devices[j];
+                        devices[j].is_withdrawn = takes(gpu, devices[j].uuid, data);
+                }
+                gpu->mig_devices = devices;
+        }
+}

@@ -69,8 +69,9 @@ struct mig_device {
         int gpu_instance_cap;     /* minor of /dev/nvidia-caps/nvidia-cap<n>; -1 unknown */
         int compute_instance_cap; /* the same */
         struct mig_attributes attributes;
-        uint64_t memory;   /* of the instance, total, bytes */
-        bool is_withdrawn; /* it is offered to nobody, since the MIG geometry changes: the agent knows, NVML does not */
+        uint64_t memory;     /* of the instance, total, bytes */
+        bool is_withdrawn;   /* it is offered to nobody, since the MIG geometry changes or may do so: the agent knows,
+                            * NVML does not */
         const char *failure; /* why it could not be read now, or NULL; then the other fields are from before:
                               * inventory_keep() */
 };
@@ -205,6 +206,10 @@ bool mig_attributes_are_same(const struct mig_attributes *a, const struct mig_at
 bool inventory_is_same(const struct inventory *a, const struct inventory *b);
 
 struct inventory *inventory_copy(const struct inventory *inventory);
+
+/* Marks of each GPU, and of each MIG device, whether it is withdrawn. |unit| is the UUID of either. */
+void inventory_withdraw(
+        struct inventory *inventory, bool (*takes)(const struct gpu *gpu, const char *unit, void *data), void *data);
 
 /*
  * Completes |fresh|, which was just read, with what |previous| knew.

@@ -19,7 +19,8 @@ static const char *way_out(nvmlReturn_t code)
                 return "another instance has these slices, or the GPU has no more engines for this profile: destroy "
                        "the instances that overlap it ('nvidia-smi mig -lgi' lists them)";
         case NVML_ERROR_IN_USE:
-                return "a process uses it: end the processes that 'nvidia-smi' lists on it, then try again";
+                return "a process uses it: end the processes that 'nvidia-smi' lists on it; if it lists none, a program that "
+                       "watches GPUs keeps it opened (DCGM, dcgm-exporter, another agent): restart that, then try again";
         case NVML_ERROR_NO_PERMISSION:
                 return "changing the geometry needs root with CAP_SYS_ADMIN and access to the device node of "
                        "/proc/driver/nvidia/capabilities/mig/config: run privileged, with NVIDIA_MIG_CONFIG_DEVICES=all";

@@ -104,20 +104,3 @@ bool mig_handover_takes(const struct mig_handover *handover, const char *gpu, co
         }
         return false;
 }
-
-void mig_handover_mark(const struct mig_handover *handover, struct inventory *inventory)
-{
-        for (size_t i = 0; i < inventory->n_gpus; i++) {
-                struct gpu *gpu = &inventory->gpus[i];
-                struct mig_device *devices;
-
-                gpu->is_withdrawn = mig_handover_takes(handover, gpu->uuid, gpu->uuid);
-                if (gpu->n_mig_devices == 0)
-                        continue;
-                devices = ARENA_ARRAY(&inventory->arena, struct mig_device, gpu->n_mig_devices);
-                memcpy(devices, gpu->mig_devices, gpu->n_mig_devices * sizeof(*devices));
-                for (size_t j = 0; j < gpu->n_mig_devices; j++)
-                        devices[j].is_withdrawn = mig_handover_takes(handover, gpu->uuid, devices[j].uuid);
-                gpu->mig_devices = devices;
-        }
-}

@@ -14,7 +14,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "gpu/inventory.h"
 
 #define MIG_HANDOVER_TEXT_MAX ((size_t)256 * 1024)
 
@@ -45,6 +44,3 @@ void mig_handover_done(struct mig_handover *handover);
 
 /* |unit| is the UUID of the GPU, or of a MIG device on it. */
 bool mig_handover_takes(const struct mig_handover *handover, const char *gpu, const char *unit);
-
-/* Marks what is taken as withdrawn (gpu/inventory.h). */
-void mig_handover_mark(const struct mig_handover *handover, struct inventory *inventory);

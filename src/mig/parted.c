@@ -12,6 +12,8 @@
 #include "mig/shape.h"
 
 #define NAMES_SIZE 200U /* of those that a message lists */
+#define NVIDIA 0x10DEU
+#define GPUS_NAMED 4U
 
 /* ---- the tree ---- */
 
@@ -50,6 +52,22 @@ static bool take_id(const char *text, size_t length, uint32_t *ret)
         return true;
 }
 
+/* NVIDIA's program takes it, too, and it is for no GPU: most often it is the device alone. */
+static void warn_of_vendor(
+        const struct tree *tree, const struct tree_node *node, const struct mig_parted_filter *filter)
+{
+        char printed[TREE_VALUE_SIZE];
+
+        if ((filter->device & 0xFFFF) == NVIDIA)
+                return;
+        if (filter->device <= 0xFFFF)
+                tree_warn(tree, node, "%s has no vendor and is for no GPU, use \"0x%04X%04X\"",
+                        tree_print(node, printed), filter->device, NVIDIA);
+        else
+                tree_warn(tree, node, "%s is for no GPU of NVIDIA, whose vendor is %04X", tree_print(node, printed),
+                        NVIDIA);
+}
+
 static int read_filter(
         const struct tree *tree, const struct tree_node *node, struct mig_parted_filter *ret, struct error *err)
 {
@@ -61,8 +79,11 @@ static int read_filter(
                 length = strcspn(text, ":");
                 ret->has_subsystem = text[length] == ':';
                 if (take_id(text, length, &ret->device) &&
-                        (!ret->has_subsystem || take_id(text + length + 1, strlen(text + length + 1), &ret->subsystem)))
+                        (!ret->has_subsystem ||
+                                take_id(text + length + 1, strlen(text + length + 1), &ret->subsystem))) {
+                        warn_of_vendor(tree, node, ret);
                         return 0;
+                }
         }
         return tree_fail(tree, node, err,
                 "%s, must be device and vendor of a GPU in quotes, like \"0x233010DE\", or with its subsystem, like "
@@ -183,16 +204,26 @@ static int read_counts(
         return 0;
 }
 
+/* NVIDIA's program reads null as false. */
+static int read_enabled(
+        const struct tree *tree, const struct tree_node *node, struct mig_parted_entry *entry, struct error *err)
+{
+        struct tree_node enabled;
+
+        if (json_is_null(json_object_get(node->json, "mig-enabled")))
+                return 0;
+        return need_member(tree, node, "mig-enabled", "use true or false", &enabled, err) < 0
+                       ? -1
+                       : tree_bool(tree, &enabled, &entry->is_enabled, err);
+}
+
 static int read_entry(
         const struct tree *tree, const struct tree_node *node, struct mig_parted_entry *entry, struct error *err)
 {
         static const char *const keys[] = {"device-filter", "devices", "mig-enabled", "mig-devices"};
-        struct tree_node enabled;
 
-        if (check_object(tree, node, keys, ARRAY_SIZE(keys), err) < 0 ||
-                need_member(tree, node, "mig-enabled", "use true or false", &enabled, err) < 0 ||
-                tree_bool(tree, &enabled, &entry->is_enabled, err) < 0 || read_filters(tree, node, entry, err) < 0 ||
-                read_devices(tree, node, entry, err) < 0)
+        if (check_object(tree, node, keys, ARRAY_SIZE(keys), err) < 0 || read_enabled(tree, node, entry, err) < 0 ||
+                read_filters(tree, node, entry, err) < 0 || read_devices(tree, node, entry, err) < 0)
                 return -1;
         entry->place = arena_printf(tree->arena, "%s line %d: %s", tree->yaml->name, node->line, node->path);
         return read_counts(tree, node, entry, err);
@@ -205,9 +236,6 @@ static int read_config(
 {
         struct mig_parted_entry *entries;
 
-        if (strlen(config->name) > MIG_PARTED_MAX_NAME)
-                return tree_fail(tree, node, err, "the name has %zu bytes, at most %zu", strlen(config->name),
-                        MIG_PARTED_MAX_NAME);
         if (tree_array(tree, node, MIG_PARTED_MAX_ENTRIES, &config->n_entries, err) < 0)
                 return -1;
         if (config->n_entries == 0)
@@ -222,6 +250,16 @@ static int read_config(
                         return -1;
         }
         return 0;
+}
+
+static int read_named(const struct tree *tree, const struct tree_node *node, const char *name,
+        struct mig_parted_config *config, struct error *err)
+{
+        struct tree_node member;
+
+        if (!tree_member(tree, node, name, &member))
+                return tree_fail(tree, node, err, "%.100s: is empty, must have an entry", name);
+        return read_config(tree, &member, config, err);
 }
 
 static int read_configs(
@@ -244,13 +282,14 @@ static int read_configs(
         json_object_foreach((json_t *)(uintptr_t)node->json, name, value)
         {
                 struct mig_parted_config *config = &configs[parted->n_configs];
-                struct tree_node member;
+                struct error problem;
 
+                if (strlen(name) > MIG_PARTED_MAX_NAME)
+                        return tree_fail(tree, node, err, "%.40s…: the name has %zu bytes, at most %zu", name,
+                                strlen(name), MIG_PARTED_MAX_NAME);
+                if (read_named(tree, node, name, config, &problem) < 0)
+                        *config = (struct mig_parted_config){.problem = arena_strdup(tree->arena, problem.text)};
                 config->name = arena_strdup(tree->arena, name);
-                if (!tree_member(tree, node, name, &member))
-                        return tree_fail(tree, node, err, "%.100s: is empty, must have an entry", name);
-                if (read_config(tree, &member, config, err) < 0)
-                        return -1;
                 parted->n_configs++;
         }
         return 0;
@@ -328,6 +367,8 @@ int mig_parted_choose(
 
         for (size_t i = 0; i < parted->n_configs; i++)
                 if (strcmp(parted->configs[i].name, name) == 0 || (parted->n_configs == 1 && !*name)) {
+                        if (parted->configs[i].problem)
+                                return error_set(err, ERROR_INVALID, "%s", parted->configs[i].problem);
                         *ret = &parted->configs[i];
                         return 0;
                 }
@@ -340,21 +381,49 @@ int mig_parted_choose(
 
 /* ---- what is wanted of each GPU ---- */
 
+/* Also a GPU that could not be read far enough to tell. */
 static bool filter_matches(const struct mig_parted_entry *entry, const struct mig_node_gpu *gpu)
 {
+        if (entry->n_filters == 0 || (gpu->problem && !gpu->pci_device))
+                return true;
         for (size_t i = 0; i < entry->n_filters; i++)
                 if (entry->filters[i].device == gpu->pci_device &&
                         (!entry->filters[i].has_subsystem || entry->filters[i].subsystem == gpu->pci_subsystem))
                         return true;
-        return entry->n_filters == 0;
+        return false;
 }
 
-static bool is_for(const struct mig_parted_entry *entry, const struct mig_node_gpu *gpu)
+static bool lists(const struct mig_parted_entry *entry, unsigned int index)
 {
         for (size_t i = 0; i < entry->n_devices; i++)
-                if (entry->devices[i] == gpu->index)
-                        return filter_matches(entry, gpu);
-        return entry->is_for_all && filter_matches(entry, gpu);
+                if (entry->devices[i] == index)
+                        return true;
+        return entry->is_for_all;
+}
+
+static const char *place_of(const struct mig_parted_entry *entry)
+{
+        return entry->place ? entry->place : "the configuration";
+}
+
+/* NULL: the GPU is left alone. */
+static int find_entry(const struct mig_parted_entry **ret, const struct mig_parted_config *config,
+        const struct mig_node_gpu *gpu, struct error *err)
+{
+        *ret = NULL;
+        for (size_t i = 0; i < config->n_entries; i++) {
+                const struct mig_parted_entry *entry = &config->entries[i];
+
+                if (!lists(entry, gpu->index) || !filter_matches(entry, gpu))
+                        continue;
+                if (*ret && (*ret)->is_enabled != entry->is_enabled && !gpu->problem)
+                        return error_set(err, ERROR_INVALID,
+                                "%s: %s MIG on GPU %u (%s), and another entry %s it (%s): leave one of them for this GPU",
+                                place_of(entry), entry->is_enabled ? "enables" : "disables", gpu->index, gpu->name,
+                                (*ret)->is_enabled ? "enables" : "disables", place_of(*ret));
+                *ret = entry;
+        }
+        return 0;
 }
 
 static const char *list_profiles(struct arena *arena, const struct mig_geometry *geometry)
@@ -392,18 +461,20 @@ static void add_count(struct mig_wanted_count *counts, size_t *n_counts, const s
 }
 
 static int resolve_gpu(struct mig_wanted *ret, struct arena *arena, const struct mig_parted_entry *entry,
-        const struct mig_node_gpu *gpu, struct error *err)
+        const struct mig_node_gpu *gpu, bool is_mode_only, struct error *err)
 {
         struct mig_wanted_count *counts;
 
-        if (!gpu->is_capable && entry->is_enabled && !entry->is_for_all)
-                return error_set(err, ERROR_UNSUPPORTED, "%s: GPU %u (%s) has no MIG: remove its index from devices",
-                        entry->place ? entry->place : "the configuration", gpu->index, gpu->name);
-        if (!gpu->is_capable)
+        if (!gpu->is_capable && !gpu->problem) {
+                if (entry->is_enabled && !entry->is_for_all)
+                        return error_set(err, ERROR_UNSUPPORTED,
+                                "%s: GPU %u (%s) has no MIG: remove its index from devices", place_of(entry),
+                                gpu->index, gpu->name);
                 return 0;
+        }
         counts = ARENA_ARRAY(arena, struct mig_wanted_count, entry->n_counts);
         *ret = (struct mig_wanted){.is_named = true, .is_enabled = entry->is_enabled, .counts = counts};
-        for (size_t i = 0; i < entry->n_counts; i++) {
+        for (size_t i = 0; i < entry->n_counts && !is_mode_only; i++) {
                 struct mig_wanted_count count = entry->counts[i];
 
                 if (resolve_profile(&count.profile, arena, entry, gpu, count.profile, err) < 0)
@@ -413,20 +484,58 @@ static int resolve_gpu(struct mig_wanted *ret, struct arena *arena, const struct
         return 0;
 }
 
+static int refuse_for_none(const struct mig_parted_config *config, const struct mig_node *node, struct error *err)
+{
+        _cleanup_(names_done) struct names names = NAMES_INIT(GPUS_NAMED);
+
+        for (size_t i = 0; i < node->n_gpus; i++)
+                names_add(&names, "GPU %u (%s, 0x%08X%s)", node->gpus[i].index, node->gpus[i].name,
+                        node->gpus[i].pci_device, node->gpus[i].is_capable ? "" : ", without MIG");
+        return error_set(err, ERROR_NOT_FOUND,
+                "the configuration '%.100s' is for none of this node's GPUs: look at devices and device-filter of its "
+                "entries; the node has %s",
+                config->name, names.count ? names.text.data : "no GPU");
+}
+
 int mig_parted_resolve(const struct mig_wanted **ret, struct arena *arena, const struct mig_parted_config *config,
-        const struct mig_node *node, struct error *err)
+        const struct mig_node *node, bool is_mode_only, struct error *err)
 {
         struct mig_wanted *wanted = ARENA_ARRAY(arena, struct mig_wanted, node->n_gpus);
+        bool is_for_any = false;
 
         for (size_t i = 0; i < node->n_gpus; i++) {
-                const struct mig_parted_entry *entry = NULL;
+                const struct mig_parted_entry *entry;
 
-                for (size_t k = 0; k < config->n_entries; k++)
-                        if (is_for(&config->entries[k], &node->gpus[i]))
-                                entry = &config->entries[k];
-                if (entry && resolve_gpu(&wanted[i], arena, entry, &node->gpus[i], err) < 0)
+                if (find_entry(&entry, config, &node->gpus[i], err) < 0)
                         return -1;
+                if (!entry)
+                        continue;
+                if (resolve_gpu(&wanted[i], arena, entry, &node->gpus[i], is_mode_only, err) < 0)
+                        return -1;
+                /* A GPU without MIG has what is wanted if MIG is to be off. */
+                is_for_any = is_for_any || wanted[i].is_named || !entry->is_enabled;
         }
+        if (!is_for_any)
+                return refuse_for_none(config, node, err);
         *ret = wanted;
         return 0;
+}
+
+void mig_parted_warn(
+        const struct mig_parted_config *config, const struct mig_node *node, yaml_warn_fn *warn, void *warn_data)
+{
+        for (size_t i = 0; i < config->n_entries; i++) {
+                const struct mig_parted_entry *entry = &config->entries[i];
+                _cleanup_(names_done) struct names names = NAMES_INIT(GPUS_NAMED);
+                _free_ char *text = NULL;
+
+                for (size_t k = 0; k < entry->n_devices; k++)
+                        if (entry->devices[k] >= node->n_gpus)
+                                names_add(&names, "%u", entry->devices[k]);
+                if (names.count == 0)
+                        continue;
+                text = xasprintf("%s.devices: %s: the node has no such GPU, it has %zu", place_of(entry),
+                        names.text.data, node->n_gpus);
+                warn(text, warn_data);
+        }
 }

@@ -5,15 +5,18 @@
  *         version: v1
  *         mig-configs:
  *           mixed:
- *           - devices: all
+ *           - devices: [2, 3]
  *             mig-enabled: false
  *           - device-filter: "0x233010DE"
  *             devices: [0, 1]
  *             mig-enabled: true
  *             mig-devices: {1g.10gb: 2, 2g.20gb: 1, 3g.40gb: 1}
  *
- * Read as strictly as NVIDIA's parser reads it: a field that it does not know is an error. The last entry that is for a
- * GPU counts for it, and a GPU without one is left alone. |devices| counts NVML's indices, whatever the filter says; an
+ * Read as strictly as NVIDIA's parser reads it: a field that it does not know is an error, of the configuration that has
+ * it: the others of the file can be chosen. The last entry that is for a GPU counts for it, and a GPU without one is left
+ * alone; entries of which one enables MIG and another disables it are an error: NVIDIA's program, which looks at each,
+ * never has them fulfilled. A configuration that is for none of the node's
+ * GPUs is an error: nobody who asks for it wants nothing. |devices| counts NVML's indices, whatever the filter says; an
  * index that the node does not have is for no GPU. The same structs are what is generated (mig/generate.h) and written.
  *
  * A profile may have any of the names that drivers give it (mig/profile_text.h). "1c.3g.20gb" is a compute instance
@@ -66,6 +69,7 @@ struct mig_parted_config {
         const char *name;
         const struct mig_parted_entry *entries;
         size_t n_entries;
+        const char *problem; /* why it cannot be used, and is without entries; NULL: it can */
 };
 
 struct mig_parted {
@@ -82,20 +86,29 @@ int mig_parted_read(struct mig_parted *ret, struct arena *arena, const char *pat
         struct error *err) MUST_USE;
 
 /*
- * The configuration |name|, or with "" the only one; else NOT_FOUND, or INVALID for one of several that is not named.
+ * The configuration |name|, or with "" the only one; else NOT_FOUND, or INVALID for one of several that is not named, or
+ * for one that cannot be used.
  */
 int mig_parted_choose(const struct mig_parted_config **ret, const struct mig_parted *parted, const char *name,
         struct error *err) MUST_USE;
 
 /*
- * What |config| wants of each GPU of |node|, in its order. A GPU that has no MIG is not named, unless an entry counts
- * its index and wants MIG of it: that is an error. Profiles have the names that the GPU's geometry has; where the
- * driver lists none (MIG is disabled), those of the file. Whether it fits is not looked at.
+ * What |config|, which can be used, wants of each GPU of |node|, in its order. A GPU that has no MIG is not named, unless
+ * an entry counts its index and wants MIG of it: that is an error. One that could not be read is named by each entry
+ * that may be for it. Profiles have the names that the GPU's geometry has; where the driver lists none (MIG is
+ * disabled), those of the file. |is_mode_only|: only whether MIG is enabled is wanted, and profiles may be unknown.
+ * Whether it fits is not looked at.
  */
 int mig_parted_resolve(const struct mig_wanted **ret, struct arena *arena, const struct mig_parted_config *config,
-        const struct mig_node *node, struct error *err) MUST_USE;
+        const struct mig_node *node, bool is_mode_only, struct error *err) MUST_USE;
 
-/* As YAML, or JSON with |is_json|, with a newline at the end: what NVIDIA's mig-parted reads. */
+/* Warns of each entry of |config| that lists indices which no GPU of |node| has. */
+void mig_parted_warn(
+        const struct mig_parted_config *config, const struct mig_node *node, yaml_warn_fn *warn, void *warn_data);
+
+/*
+ * As YAML, or JSON with |is_json|, with a newline at the end: what NVIDIA's mig-parted reads. All of them can be used.
+ */
 void mig_parted_print(struct strbuf *text, const struct mig_parted *parted, bool is_json);
 
 /*

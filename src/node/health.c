@@ -234,7 +234,8 @@ static void judge_without_plan(const struct node_health *health, struct node_ver
         else if (health->refused)
                 set(ret, NODE_NOT_READY, "ChangeRefused", "no plan is in force: %s", health->refused);
         else
-                set(ret, NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
+                set(ret, NODE_UNKNOWN, "Starting",
+                        "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
 }
 
 static void judge_plan(const struct node_health *health, struct node_verdict *ret)

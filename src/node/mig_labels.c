@@ -102,7 +102,7 @@ struct mig_labels *mig_labels_new(const struct mig_labels_options *options)
         labels->apply = node_apply_new(&apply);
         labels->listener = (struct node_listener){.on_node = on_mig_node, .data = labels};
         node_watch_listen(options->watch, &labels->listener);
-        labels->backoff = (struct backoff){NODE_APPLY_RETRY_MS, NODE_APPLY_RETRY_MAX_MS, 0};
+        labels->backoff = (struct backoff){MIG_LABELS_RETRY_MS, MIG_LABELS_RETRY_MAX_MS, 0};
         uv_timer_init(kube_client_loop(options->client), &labels->timer);
         labels->timer.data = labels;
         read_node(&labels->timer);

@@ -11,6 +11,9 @@
 #include "mig/manager.h"
 
 #define MIG_LABELS_MANAGER "warpshare-mig"
+/* GPUs are kept back until the labels are known (agent/undecided.h), so they are read soon again. */
+#define MIG_LABELS_RETRY_MS UINT64_C(1000)
+#define MIG_LABELS_RETRY_MAX_MS UINT64_C(15000)
 
 struct mig_labels;
 struct node_watch;

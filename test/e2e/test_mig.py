@@ -62,6 +62,68 @@ def test_what_is_exported_is_what_is_there(mixed):
     assert mixed.good('assert', '--file', '-', '--config', 'now', text=as_json)
 
 
+def configs(folder, **configurations):
+    path = folder / 'some.yaml'
+    path.write_text(yaml.safe_dump({'version': 'v1', 'mig-configs': configurations}))
+    return path
+
+
+def test_what_cannot_be_read_is_not_there(tmp_path):
+    node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'gpus': [{'model': 'A30'}, {'model': 'A30', 'lost': True}]})
+    rows = node.good('plan', '--all').splitlines()[1:]
+    assert rows and all(re.fullmatch(r'\S+ +no .* a GPU cannot be read', row) for row in rows)
+    assert 'GPU is lost' in node.mig('apply', '--config', 'all-disabled', '--state-directory', tmp_path / 'state').stderr
+
+
+def test_a_configuration_for_none_of_the_gpus_is_an_error_of_each_command(tmp_path):
+    node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'gpus': [{'model': 'A30', 'count': 2}]})
+    file = configs(tmp_path, absent=[{'devices': [7], 'mig-enabled': True, 'mig-devices': {'1g.6gb': 4}}],
+                   other=[{'devices': 'all', 'device-filter': '0x232110DE', 'mig-enabled': False}],
+                   vendorless=[{'devices': 'all', 'device-filter': '0x20B7', 'mig-enabled': False}])
+    for name in 'absent', 'other', 'vendorless':
+        for command in ['plan'], ['assert'], ['apply', '--state-directory', tmp_path / 'state']:
+            done = node.mig(*command, '--file', file, '--config', name)
+            assert done.returncode == 1
+            assert f"the configuration '{name}' is for none of this node's GPUs" in done.stderr
+            assert '"0x20B7" has no vendor and is for no GPU, use "0x20B710DE"' in done.stderr
+            assert ('.devices: 7: the node has no such GPU, it has 2' in done.stderr) == (name == 'absent')
+        assert node.parted('apply', '-f', file, '-c', name, WARPSHARE_MIG_STATE_DIRECTORY=str(tmp_path / 'state')).returncode == 1
+
+
+def test_what_is_wrong_in_another_configuration_does_not_count(tmp_path):
+    node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'gpus': [{'model': 'H100-80GB', 'count': 2}]})
+    file = configs(tmp_path, mine=[{'devices': 'all', 'mig-enabled': False}],
+                   other=[{'devices': 'all', 'device-filter': 'A100-SXM4-40GB', 'mig-enabled': True, 'mig-devices': {'1g.5gb': 7}}])
+    assert node.good('assert', '--file', file, '--config', 'mine')
+    assert node.parted('assert', '-f', file, '-c', 'mine').returncode == 0
+    assert 'other[0].device-filter: "A100-SXM4-40GB", must be device and vendor' in node.mig('assert', '--file', file, '--config', 'other').stderr
+    assert [row.split()[:2] for row in node.good('plan', '--all', '--file', file).splitlines()[1:]] == [['mine', 'yes'], ['other', 'no']]
+
+
+def test_entries_for_a_gpu_that_differ_in_the_mode_are_refused(tmp_path):
+    node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'gpus': [{'model': 'H100-80GB', 'count': 2}]})
+    file = configs(tmp_path, over=[{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'1g.10gb': 7}}, {'devices': [0], 'mig-enabled': False}])
+    for program in node.mig, node.parted:
+        done = program('assert', '-f', file, '-c', 'over')
+        assert done.returncode == 1 and 'over[1]: disables MIG on GPU 0 (NVIDIA H100 80GB HBM3), and another entry enables it' in done.stderr
+
+
+def test_for_the_mode_alone_profiles_may_be_unknown(tmp_path):
+    node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'gpus': [{'model': 'H100-80GB'}, {'model': 'H100-80GB', 'mig': {'enabled': True}}]})
+    file = configs(tmp_path, second=[{'devices': [1], 'mig-enabled': True, 'mig-devices': {'1g.10gb': 1, '1g.12gb': 1}}])
+    assert node.parted('assert', '-m', '-f', file, '-c', 'second').returncode == 0
+    done = node.parted('assert', '-f', file, '-c', 'second')
+    assert done.returncode == 1 and '1g.12gb: GPU 1 (NVIDIA H100 80GB HBM3) has no such profile' in done.stderr
+
+
+def test_a_gpu_that_stays_as_it_is_may_be_busy(tmp_path):
+    node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'geometryFile': str(tmp_path / 'geometry'), 'gpus': [
+        {'model': 'A100-40GB', 'processes': [{'pid': 77, 'memory': '1GiB'}]}, {'model': 'A100-40GB', 'mig': {'enabled': True}}]})
+    file = configs(tmp_path, second=[{'devices': [0], 'mig-enabled': False}, {'devices': [1], 'mig-enabled': True, 'mig-devices': {'3g.20gb': 2}}])
+    assert node.good('apply', '--file', file, '--config', 'second', '--state-directory', tmp_path / 'state')
+    assert node.good('assert', '--file', file, '--config', 'second')
+
+
 @pytest.mark.parametrize('model', MODELS)
 def test_each_default_configuration_of_a_model_is_a_valid_one(model, tmp_path):
     node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'gpus': [{'model': model, 'count': 2}]})

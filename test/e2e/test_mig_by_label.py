@@ -125,12 +125,60 @@ def test_a_gpu_that_comes_later_gets_the_configuration_too(site):
     site.scenario({})
     site.start()
     site.label('second')
-    site.wait_state('success')  # it is for no GPU of the node
+    assert site.wait_state('failed').startswith("the configuration 'second' is for none of this node's GPUs")
     site.scenario({}, {})
     site.node.agent.hang_up()
     site.node.wait_counts(1, resource=LARGE)
-    site.node.wait_counts(1, 2)
     site.wait_state('success')
+    # It was never offered as a whole.
+    site.node.wait_counts(1)
+    assert ids_ever(site, GPU) == {UUIDS[0]}
+
+
+def ids_ever(site, resource):
+    """Every id that kubelet was ever told of the resource."""
+    return {id for message in site.node.kubelet.messages_of(resource) for id in message.healthy}
+
+
+# ---- a node that comes up with a configuration: what it is to be is known a moment after it has GPUs ----
+
+@pytest.mark.parametrize('late', [0, 12], ids=['the API server answers', 'the API server is late'])
+@pytest.mark.parametrize('by', ['label', 'default'])
+def test_a_node_that_comes_up_with_a_configuration_offers_no_whole_gpu_before(site, late, by):
+    site.scenario({}, {})
+    if by == 'label':
+        site.label('all-1g.10gb')
+    if late:
+        site.cluster.api.fault('status', code=503, times=late)
+    site.start(*(['--mig-default', 'all-1g.10gb'] if by == 'default' else []), file=False,
+               config={'version': 'v1', 'flags': {'migStrategy': 'single'}})
+    site.node.wait_counts(14)
+    assert not ids_ever(site, GPU) & set(UUIDS)
+
+
+def test_what_a_pod_holds_is_served_before_the_label_is_known_and_the_rest_is_not(site):
+    site.scenario({}, {})
+    kubelet = site.start()
+    site.node.wait_counts(2)
+    [held] = kubelet.admit('pod', GPU, 1)[0]
+    site.node.agent.stop()
+    fault = site.cluster.api.fault('status', code=503, times=1000000)
+    seen = len(kubelet.messages_of(GPU))
+    site.node.start('--mig-manager', '--mig-state-directory', site.node.folder + '/mig-state', *site.cluster.options())
+    # Several readings of the label have failed, and NVML has been read.
+    site.node.agent.wait_log("the node's MIG configuration cannot be read")
+    site.node.wait(lambda: kubelet.messages_of(GPU)[seen:], 'the agent has said what it has')
+    assert kubelet.ids(GPU, healthy=True) == [held]
+    fault.times = 0
+    site.node.wait_counts(2)
+    assert all(message.healthy[held] for message in kubelet.messages_of(GPU)[seen:])
+
+
+def test_gpus_that_cannot_have_mig_wait_for_no_label(site):
+    site.node.scenario([{'model': 'T4', 'uuid': UUIDS[0]}])
+    site.cluster.api.fault('status', code=503, times=1000000)
+    site.start()
+    site.node.wait_counts(1)
 
 
 def test_while_a_gpu_is_away_an_index_changes_no_other_one(site):

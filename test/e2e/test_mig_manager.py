@@ -391,14 +391,13 @@ def test_the_next_agent_goes_on_from_any_phase(manager, phase, is_killed):
         manager.node.kubelet.remove_pod('0-7')
     else:
         manager.mend({'planning': 'plan', 'applying': 'apply', 'half': 'half'}[phase])
-    # What it begins with is what the one before had recorded: nothing of GPU 0 is offered before that is resumed.
+    # Nothing is offered before that is resumed and the label's configuration planned: the node may have been rebooted, and GPU 1 be whole.
     manager.fault('resume', 'wait')
     since = len(manager.node.kubelet.messages)
     manager.start_again()
     manager.node.wait(lambda: manager.calls().count('resume ') == 2, 'it resumes')
-    if phase in ('applying', 'half'):
-        manager.node.wait(lambda: len(manager.node.kubelet.messages) > since, 'the GPUs are advertised')
-        manager.wait_healthy(SMALL, '1:7', '1:8', '1:9')
+    if phase != 'waiting':  # there kubelet's record still has the pod, whose device is offered
+        assert len(manager.node.kubelet.messages) == since
     manager.mend('resume')
     manager.wait_state('success')
     manager.wait_healthy(LARGE, '0:1')

@@ -68,6 +68,29 @@ def test_a_panel_asks_for_metrics_and_labels_that_the_manual_has(name, panel):
         assert set(re.findall(r'\$(\w+)', query)) <= ABOUT[name].get('variables', {}).keys()
 
 
+# Three GPUs of 40 GiB: one with two MIG devices that use 5 and 1 GiB, one in MIG mode without any, and one of which 7 GiB are used. As the
+# agent writes them.
+MEMORY_OF_MIG = {
+    ('GPU-0', '0'): (40960, 6144), ('MIG-00', '0:0'): (20096, 5120), ('MIG-01', '0:1'): (4864, 1024), ('GPU-1', '1'): (40960, 0),
+    ('GPU-2', '2'): (40960, 7168)}
+
+
+def test_memory_of_a_gpu_with_mig_devices_counts_once(tmp_path):
+    series = [{'series': f'warpshare_unit_memory_{what}_bytes{{unit="{unit}",index="{index}",node="a",instance="b"}}',
+               'values': f'{values[number] << 20}x5'}
+              for number, what in enumerate(['capacity', 'used']) for (unit, index), values in MEMORY_OF_MIG.items()]
+    [panel] = [panel for panel in panels('cluster') if panel['title'] == 'Memory: all, limits, used']
+    wanted = {'all': 3 * 40960 << 20, 'used': (6144 + 7168) << 20}
+    found = [{'expr': one['query'], 'eval_time': '1m', 'exp_samples': [{'labels': '{}', 'value': wanted[one['legend']]}]}
+             for one in panel['queries'] if one['legend'] in wanted]
+    assert len(found) == 2
+    path = tmp_path / 'test.yaml'
+    path.write_text(yaml.safe_dump({'rule_files': [], 'evaluation_interval': '1m', 'tests': [
+        {'interval': '1m', 'input_series': series, 'promql_expr_test': found}]}), encoding='utf-8')
+    done = subprocess.run([program('promtool'), 'test', 'rules', str(path)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 class Watched:
     """A node with two GPUs in shares by MPS and a pod on each, one with a GPU in turns, whose driver says what a process does, and a Prometheus."""
 

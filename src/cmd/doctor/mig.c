@@ -116,7 +116,7 @@ static int compare(const char **ret, struct doctor *doctor, struct arena *arena,
         else if (mig_parted_read(&parted, arena, doctor->config->mig.file, NULL, NULL, err) < 0)
                 return -1;
         if (mig_parted_choose(&found, &parted, config, err) < 0 ||
-                mig_parted_resolve(&wanted, arena, found, node, err) < 0)
+                mig_parted_resolve(&wanted, arena, found, node, false, err) < 0)
                 return -1;
         *ret = NULL;
         for (size_t i = 0; i < node->n_gpus && !*ret; i++)

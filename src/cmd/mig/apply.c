@@ -110,7 +110,7 @@ static int make_plan(struct mig_plan *ret, const char **ret_name, const struct a
                         return -1;
                 return mig_checkpoint_plan(ret, &source->arena, &source->node, &checkpoint, false, err);
         }
-        if (mig_source_open(source, apply->set, apply->options->file, apply->options->config, err) < 0)
+        if (mig_source_open(source, apply->set, apply->options->file, apply->options->config, false, err) < 0)
                 return -1;
         *ret_name = source->config->name;
         mig_plan_build(ret, &source->arena, &source->node, source->wanted);

@@ -42,18 +42,23 @@ const struct command_line mig_command_assert_line = {
         .help = help,
 };
 
-static int check_file(const struct command_line *line, const char *file, const char *config)
+/* The GPUs are only looked at where they are what configurations are generated of. */
+static int check_config(
+        const struct command_line *line, const struct option_set *set, const char *file, const char *config)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const struct mig_parted_config *found;
-        struct mig_parted parted;
+        struct mig_source source = {.arena = ARENA_INIT};
         struct error err;
+        int status = 0;
 
-        if (mig_parted_read(&parted, &arena, file, command_line_warn, NULL, &err) < 0 ||
-                mig_parted_choose(&found, &parted, config, &err) < 0)
-                return command_line_fail(line, &err);
-        puts("Selected MIG configuration is valid");
-        return 0;
+        if ((*file ? mig_parted_read(&source.parted, &source.arena, file, command_line_warn, NULL, &err)
+                   : mig_source_open_file(&source, set, file, &err)) < 0 ||
+                mig_parted_choose(&found, &source.parted, config, &err) < 0)
+                status = command_line_fail(line, &err);
+        else
+                puts("Selected MIG configuration is valid");
+        mig_source_close(&source);
+        return status;
 }
 
 static int compare(const struct command_line *line, struct mig_source *source, bool is_mode_only)
@@ -82,12 +87,10 @@ int mig_assert(const struct command_line *line, const struct option_set *set, co
         struct error err;
         int status;
 
-        if (is_valid_only && *file)
-                return check_file(line, file, config);
-        if (mig_source_open(&source, set, file, config, &err) < 0)
+        if (is_valid_only)
+                return check_config(line, set, file, config);
+        if (mig_source_open(&source, set, file, config, is_mode_only, &err) < 0)
                 status = command_line_fail(line, &err);
-        else if (is_valid_only)
-                status = puts("Selected MIG configuration is valid") < 0;
         else
                 status = compare(line, &source, is_mode_only);
         mig_source_close(&source);

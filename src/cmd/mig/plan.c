@@ -80,7 +80,9 @@ static void plan_choice(struct mig_plan_choice *ret, struct mig_source *source, 
         struct error err;
 
         *ret = (struct mig_plan_choice){.config = config->name};
-        if (mig_parted_resolve(&wanted, &source->arena, config, &source->node, &err) < 0)
+        if (config->problem)
+                ret->problem = config->problem;
+        else if (mig_parted_resolve(&wanted, &source->arena, config, &source->node, false, &err) < 0)
                 ret->problem = arena_strdup(&source->arena, err.text);
         else
                 mig_plan_build(&ret->plan, &source->arena, &source->node, wanted);
@@ -130,7 +132,7 @@ int mig_command_plan(int argc, char **argv)
                 return command_line_refuse(&mig_command_plan_line, &err);
         }
         if (is_all ? mig_source_open_file(&source, &set, values[NAMED_FILE], &err) < 0
-                   : mig_source_open(&source, &set, values[NAMED_FILE], values[CONFIG], &err) < 0)
+                   : mig_source_open(&source, &set, values[NAMED_FILE], values[CONFIG], false, &err) < 0)
                 status = plan_fail(is_json, &err);
         else
                 status = is_all ? plan_all(&source, is_json) : plan_one(&source, is_json);

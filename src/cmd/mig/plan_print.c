@@ -235,6 +235,17 @@ void mig_plan_print(struct strbuf *text, const struct mig_plan *plan, const char
 
 /* ---- all configurations ---- */
 
+/* What does not fit, or cannot be read, is not there. */
+static const char *note_of(const struct mig_plan_choice *choice, bool resets)
+{
+        for (size_t i = 0; !choice->problem && i < choice->plan.n_gpus; i++)
+                if (choice->plan.gpus[i].wanted->is_named && choice->plan.gpus[i].gpu->problem)
+                        return "a GPU cannot be read";
+        if (choice->problem || !choice->plan.fits)
+                return "-";
+        return resets ? "reset" : choice->plan.changes ? "-" : "is there";
+}
+
 static void add_choice(struct columns *columns, const struct mig_plan_choice *choice)
 {
         size_t stays = 0;
@@ -255,7 +266,7 @@ static void add_choice(struct columns *columns, const struct mig_plan_choice *ch
         columns_add(columns, "%zu", stays);
         columns_add(columns, "%zu", goes);
         columns_add(columns, "%zu", made);
-        columns_add(columns, "%s", resets ? "reset" : choice->problem || choice->plan.changes ? "-" : "is there");
+        columns_add(columns, "%s", note_of(choice, resets));
 }
 
 void mig_plan_print_choices(

@@ -21,14 +21,15 @@ int mig_source_open_file(struct mig_source *ret, const struct option_set *set, c
         return 0;
 }
 
-int mig_source_open(
-        struct mig_source *ret, const struct option_set *set, const char *file, const char *name, struct error *err)
+int mig_source_open(struct mig_source *ret, const struct option_set *set, const char *file, const char *name,
+        bool is_mode_only, struct error *err)
 {
         if (mig_source_open_file(ret, set, file, err) < 0)
                 return -1;
         if (mig_parted_choose(&ret->config, &ret->parted, name, err) < 0)
                 return -1;
-        return mig_parted_resolve(&ret->wanted, &ret->arena, ret->config, &ret->node, err);
+        mig_parted_warn(ret->config, &ret->node, command_line_warn, NULL);
+        return mig_parted_resolve(&ret->wanted, &ret->arena, ret->config, &ret->node, is_mode_only, err);
 }
 
 void mig_source_close(struct mig_source *source)

@@ -25,8 +25,8 @@ int mig_source_open_node(struct mig_source *ret, const struct option_set *set, s
 int mig_source_open_file(
         struct mig_source *ret, const struct option_set *set, const char *file, struct error *err) MUST_USE;
 
-/* And the configuration |name| of them. */
+/* And the configuration |name| of them; |is_mode_only| as mig_parted_resolve() has it. */
 int mig_source_open(struct mig_source *ret, const struct option_set *set, const char *file, const char *name,
-        struct error *err) MUST_USE;
+        bool is_mode_only, struct error *err) MUST_USE;
 
 void mig_source_close(struct mig_source *source);

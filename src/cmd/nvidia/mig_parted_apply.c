@@ -59,7 +59,8 @@ static int make_plan(struct mig_plan *ret, struct request *request, const struct
                 return -1;
         if (change->checkpoint_file)
                 return mig_checkpoint_plan(ret, &request->arena, node, &request->checkpoint, change->is_mode_only, err);
-        if (mig_parted_resolve(&wanted, &request->arena, request->config, node, err) < 0)
+        mig_parted_warn(request->config, node, command_line_warn, NULL);
+        if (mig_parted_resolve(&wanted, &request->arena, request->config, node, change->is_mode_only, err) < 0)
                 return -1;
         if (change->is_mode_only)
                 wanted = modes_alone(&request->arena, node, wanted);

@@ -84,6 +84,21 @@ static void test_names_labels_and_units_are_those_of_dcgm_exporter(void **state 
         assert_null(strstr(page, "DCGM_FI_DEV_GPU_UTIL{gpu=\"4\""));
 }
 
+/* The memory of a GPU and that of its MIG devices are the same. */
+static void test_memory_is_that_of_mig_devices_where_a_gpu_has_some_and_else_of_the_gpu(void **state UNUSED)
+{
+        static const char whole[] = "DCGM_FI_DEV_FB_USED{gpu=\"4\",UUID=\"GPU-2\",modelName=\"NVIDIA A100\",Hostname";
+        _free_ char *divided = write_page(0, "node-1");
+        _free_ char *empty = NULL;
+
+        assert_non_null(strstr(divided, "DCGM_FI_DEV_FB_USED{" MIG "} 300\n"));
+        assert_null(strstr(divided, whole));
+        samples.n_units--; /* its MIG device is not sampled, or there is none */
+        empty = write_page(0, "node-1");
+        samples.n_units++;
+        assert_non_null(strstr(empty, whole));
+}
+
 static void test_a_shared_gpu_has_one_series_and_a_pod_that_has_it_alone_is_named(void **state UNUSED)
 {
         static const char *const alone[] = {
@@ -103,6 +118,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_names_labels_and_units_are_those_of_dcgm_exporter),
+                cmocka_unit_test(test_memory_is_that_of_mig_devices_where_a_gpu_has_some_and_else_of_the_gpu),
                 cmocka_unit_test(test_a_shared_gpu_has_one_series_and_a_pod_that_has_it_alone_is_named),
         };
 

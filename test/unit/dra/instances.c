@@ -171,7 +171,7 @@ static void test_what_others_made_is_never_destroyed(void **state UNUSED)
         assert_int_equal(rig.err.kind, ERROR_EXHAUSTED);
         assert_string_equal(rig.err.text,
                 "GPU " H100
-                ": another program has made 1g.10gb at 4, which the claim was given: it stays, and its place is "
+                ": another program (nvidia-mig-parted, NVIDIA's MIG manager or DRA driver, or somebody's nvidia-smi) has made 1g.10gb at 4, which the claim was given: it stays, and its place is "
                 "no longer offered");
         assert_int_equal(rig.instance.state, DRA_INSTANCE_NONE);
         destroy(&rig);

@@ -490,9 +490,41 @@ static void test_a_gpu_that_nvml_counts_no_more_is_gone(void **state UNUSED)
         inventory_free(fresh);
 }
 
+struct expected_withdrawal {
+        const char *gpu;
+        const char *unit;
+};
+
+static bool is_expected(const struct gpu *gpu, const char *unit, void *data)
+{
+        const struct expected_withdrawal *expected = data;
+
+        return strcmp(gpu->uuid, expected->gpu) == 0 && strcmp(unit, expected->unit) == 0;
+}
+
+static void test_gpus_and_mig_devices_are_withdrawn_and_given_back(void **state UNUSED)
+{
+        struct inventory *inventory = make();
+        const struct mig_device *before = inventory->gpus[1].mig_devices;
+
+        inventory_withdraw(inventory, is_expected,
+                &(struct expected_withdrawal){inventory->gpus[0].uuid, inventory->gpus[0].uuid});
+        assert_true(inventory->gpus[0].is_withdrawn);
+        assert_false(inventory->gpus[1].is_withdrawn);
+        inventory_withdraw(
+                inventory, is_expected, &(struct expected_withdrawal){inventory->gpus[1].uuid, before[1].uuid});
+        assert_false(inventory->gpus[0].is_withdrawn);
+        assert_false(inventory->gpus[1].is_withdrawn);
+        assert_false(inventory->gpus[1].mig_devices[0].is_withdrawn);
+        assert_true(inventory->gpus[1].mig_devices[1].is_withdrawn);
+        assert_false(before[1].is_withdrawn); /* a copy: another inventory may have the same */
+        inventory_free(inventory);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_gpus_and_mig_devices_are_withdrawn_and_given_back),
                 cmocka_unit_test(test_a_copy_is_the_same_and_shares_nothing),
                 cmocka_unit_test(test_every_property_counts_when_inventories_are_compared),
                 cmocka_unit_test(test_every_attribute_counts_when_mig_devices_are_compared),

@@ -319,7 +319,8 @@ static void test_an_instance_that_a_process_uses_stays(void **state UNUSED)
         assert_int_equal(err.kind, ERROR_UNAVAILABLE);
         assert_string_equal(err.text,
                 "GPU " A100 ": destroy 3g.20gb at 4: nvmlComputeInstanceDestroy: In use by another client (IN_USE); a "
-                "process uses it: end the processes that 'nvidia-smi' lists on it, then try again");
+                "process uses it: end the processes that 'nvidia-smi' lists on it; if it lists none, a program that watches "
+                "GPUs keeps it opened (DCGM, dcgm-exporter, another agent): restart that, then try again");
         scenario_write(idle);
         rig_read(&rig);
         assert_int_equal(rig.geometry.instances[0].n_devices, 1);

@@ -65,30 +65,6 @@ static void test_the_text_that_is_kept_says_the_same(void **state UNUSED)
         mig_handover_done(&again);
 }
 
-static void test_units_are_marked_in_the_inventory(void **state UNUSED)
-{
-        static const struct mig_device devices[] = {{.uuid = "MIG-1"}, {.uuid = "MIG-3"}};
-        struct inventory *inventory = inventory_new();
-        struct mig_handover handover;
-        struct error err;
-
-        inventory->gpus = ARENA_ARRAY(&inventory->arena, struct gpu, 2);
-        inventory->n_gpus = 2;
-        inventory->gpus[0] = (struct gpu){.uuid = "GPU-0", .mig_devices = devices, .n_mig_devices = 2};
-        inventory->gpus[1] = (struct gpu){.uuid = "GPU-1"};
-        assert_int_equal(mig_handover_read(&handover, plan, &err), 0);
-        mig_handover_mark(&handover, inventory);
-        assert_true(inventory->gpus[0].is_withdrawn);
-        assert_false(inventory->gpus[0].mig_devices[0].is_withdrawn);
-        assert_true(inventory->gpus[0].mig_devices[1].is_withdrawn);
-        assert_false(inventory->gpus[1].is_withdrawn);
-        mig_handover_done(&handover);
-        mig_handover_mark(&handover, inventory);
-        assert_false(inventory->gpus[0].is_withdrawn);
-        assert_false(inventory->gpus[0].mig_devices[1].is_withdrawn);
-        inventory_free(inventory);
-}
-
 static void test_the_reason_of_a_plan_that_does_not_fit_is_read(void **state UNUSED)
 {
         struct mig_handover handover;
@@ -122,7 +98,6 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_everything_of_a_gpu_that_changes_is_taken_but_what_stays),
                 cmocka_unit_test(test_the_text_that_is_kept_says_the_same),
-                cmocka_unit_test(test_units_are_marked_in_the_inventory),
                 cmocka_unit_test(test_the_reason_of_a_plan_that_does_not_fit_is_read),
                 cmocka_unit_test(test_an_answer_without_a_plan_is_an_error),
         };

@@ -39,7 +39,7 @@ static const char *resolve(
                 gpus[i] = model_gpu(arena, i, models[i]);
         if (mig_parted_parse(&parted, arena, "config 'f'", file, strlen(file), NULL, NULL, &err) < 0 ||
                 mig_parted_choose(&config, &parted, name, &err) < 0 ||
-                mig_parted_resolve(&wanted, arena, config, &node, &err) < 0)
+                mig_parted_resolve(&wanted, arena, config, &node, false, &err) < 0)
                 return arena_strdup(arena, err.text);
         for (size_t i = 0; i < n_models; i++)
                 strbuf_printf(&text, "%s%s", i ? "; " : "", text_of_wanted(arena, &wanted[i]));
@@ -52,13 +52,13 @@ static const char *resolve(
 
 /* ---- what a file may say ---- */
 
-static void the_last_entry_for_a_gpu_counts_and_a_gpu_without_one_is_left_alone(void **state)
+static void a_gpu_without_an_entry_is_left_alone(void **state)
 {
         (void)state;
         static const char file[] = "version: v1\n"
                                    "mig-configs:\n"
                                    "  some:\n"
-                                   "  - {devices: [0, 1, 7], mig-enabled: false}\n"
+                                   "  - {devices: [0, 7], mig-enabled: false}\n"
                                    "  - devices: [1]\n"
                                    "    mig-enabled: true\n"
                                    "    mig-devices: {1g.5gb: 2, 2g.10gb: 0, 3g.20gb: 1}\n"
@@ -67,6 +67,160 @@ static void the_last_entry_for_a_gpu_counts_and_a_gpu_without_one_is_left_alone(
 
         assert_string_equal(RESOLVE(&arena, file, "some", "A100-40GB", "A100-40GB", "A100-40GB", "A100-40GB"),
                 "off; on 1g.5gb*2 3g.20gb*1; left alone; on");
+}
+
+/* NVIDIA's program looks at the mode of each entry, and gives a GPU the devices of one after the other. */
+static void the_last_entry_for_a_gpu_counts_unless_they_differ_in_the_mode(void **state)
+{
+        (void)state;
+        static const char file[] =
+                "version: v1\n"
+                "mig-configs:\n"
+                "  over:\n"
+                "  - {devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}\n"
+                "  - {devices: [1], mig-enabled: false}\n"
+                "  apart:\n"
+                "  - {devices: all, device-filter: '0x20B010DE', mig-enabled: true, mig-devices: {}}\n"
+                "  - {devices: all, device-filter: '0x233010DE', mig-enabled: false}\n"
+                "  devices:\n"
+                "  - {devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}\n"
+                "  - {devices: [0], mig-enabled: true, mig-devices: {3g.20gb: 2}}\n";
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        assert_string_equal(RESOLVE(&arena, file, "over", "A100-40GB", "A100-40GB"),
+                "config 'f' line 5: mig-configs.over[1]: disables MIG on GPU 1 (NVIDIA A100-SXM4-40GB), and another entry enables it "
+                "(config 'f' line 4: mig-configs.over[0]): leave one of them for this GPU");
+        assert_string_equal(RESOLVE(&arena, file, "over", "A100-40GB"), "on 1g.5gb*7");
+        assert_string_equal(RESOLVE(&arena, file, "apart", "A100-40GB", "H100-80GB"), "on; off");
+        assert_string_equal(RESOLVE(&arena, file, "devices", "A100-40GB", "A100-40GB"), "on 3g.20gb*2; on 1g.5gb*7");
+}
+
+static void a_configuration_for_none_of_the_gpus_is_refused(void **state)
+{
+        (void)state;
+        static const char file[] = "version: v1\n"
+                                   "mig-configs:\n"
+                                   "  absent: [{devices: [7], mig-enabled: true, mig-devices: {1g.6gb: 4}}]\n"
+                                   "  another: [{devices: all, device-filter: '0x232110DE', mig-enabled: false}]\n"
+                                   "  vendorless: [{devices: all, device-filter: '0x20B7', mig-enabled: false}]\n"
+                                   "  on: [{devices: all, mig-enabled: true, mig-devices: {}}]\n"
+                                   "  off: [{devices: all, mig-enabled: false}]\n"
+                                   "  second: [{devices: [1], mig-enabled: true, mig-devices: {1g.6gb: 4}}]\n";
+        static const char *const names[] = {"absent", "another", "vendorless"};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                assert_string_equal(RESOLVE(&arena, file, names[i], "A30", "T4"),
+                        arena_printf(&arena,
+                                "the configuration '%s' is for none of this node's GPUs: look at devices and device-filter of its "
+                                "entries; the node has GPU 0 (NVIDIA A30, 0x20B710DE), GPU 1 (Tesla T4, 0x1EB810DE, without MIG)",
+                                names[i]));
+        assert_non_null(strstr(RESOLVE(&arena, file, "on", "T4"), "'on' is for none of this node's GPUs"));
+        assert_string_equal(RESOLVE(&arena, file, "off", "T4"), "left alone"); /* it has what is wanted */
+        assert_string_equal(RESOLVE(&arena, file, "second", "A30", "A30"), "left alone; on 1g.6gb*4");
+}
+
+static void a_configuration_that_cannot_be_used_does_not_spoil_the_others(void **state)
+{
+        (void)state;
+        static const char file[] = "version: v1\n"
+                                   "mig-configs:\n"
+                                   "  mine: [{devices: all, mig-enabled: false}]\n"
+                                   "  filter: [{devices: all, device-filter: A100-SXM4-40GB, mig-enabled: false}]\n"
+                                   "  number: [{devices: 1, mig-enabled: false}]\n"
+                                   "  nothing:\n";
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        assert_string_equal(RESOLVE(&arena, file, "mine", "A30"), "off");
+        assert_non_null(strstr(RESOLVE(&arena, file, "filter", "A30"),
+                "config 'f' line 4: mig-configs.filter[0].device-filter: \"A100-SXM4-40GB\", must be device and vendor"));
+        assert_string_equal(RESOLVE(&arena, file, "number", "A30"),
+                "config 'f' line 5: mig-configs.number[0].devices: 1, must be all, or a list of indices such as [0, 1]");
+        assert_non_null(strstr(RESOLVE(&arena, file, "nothing", "A30"), "nothing: is empty, must have an entry"));
+}
+
+/* As Go reads it. */
+static void mig_enabled_may_be_null_for_false(void **state)
+{
+        (void)state;
+        static const char file[] = "version: v1\nmig-configs:\n  a: [{devices: all, mig-enabled: null}]\n";
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+
+        assert_string_equal(RESOLVE(&arena, file, "a", "A30"), "off");
+}
+
+static void note_warning(const char *text, void *data)
+{
+        struct strbuf *warnings = data;
+
+        strbuf_printf(warnings, "%s\n", text);
+}
+
+static void what_an_entry_names_and_the_node_has_not_is_said(void **state)
+{
+        (void)state;
+        static const char file[] =
+                "version: v1\n"
+                "mig-configs:\n"
+                "  some:\n"
+                "  - {devices: [0, 1, 2, 3], device-filter: ['0x20B7', '0x20B710DE', '0x20B71002'], mig-enabled: false}\n"
+                "  - {devices: all, device-filter: '0x20B010DE', mig-enabled: false}\n";
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        _cleanup_(strbuf_done) struct strbuf warnings = STRBUF_INIT;
+        const struct mig_node_gpu gpus[] = {model_gpu(&arena, 0, "A30"), model_gpu(&arena, 1, "A30")};
+        const struct mig_node node = {.gpus = gpus, .n_gpus = 2};
+        struct mig_parted parted;
+        struct error err;
+
+        assert_ok(mig_parted_parse(&parted, &arena, "config 'f'", file, strlen(file), note_warning, &warnings, &err),
+                &err);
+        mig_parted_warn(&parted.configs[0], &node, note_warning, &warnings);
+        assert_string_equal(warnings.data,
+                "config 'f' line 4: mig-configs.some[0].device-filter[0]: \"0x20B7\" has no vendor and is for no GPU, use "
+                "\"0x20B710DE\"\n"
+                "config 'f' line 4: mig-configs.some[0].device-filter[2]: \"0x20B71002\" is for no GPU of NVIDIA, whose vendor is "
+                "10DE\n"
+                "config 'f' line 4: mig-configs.some[0].devices: 2, 3: the node has no such GPU, it has 2\n");
+}
+
+static void a_gpu_that_cannot_be_read_is_named_by_what_may_be_for_it(void **state)
+{
+        (void)state;
+        static const struct mig_parted_filter filter = {.device = 0x20B710DE};
+        static const unsigned int second[] = {1};
+        static const struct mig_parted_entry entries[] = {
+                {.is_for_all = true, .filters = &filter, .n_filters = 1}, {.devices = second, .n_devices = 1}};
+        static const struct mig_node_gpu gpus[] = {{.name = "", .problem = "GPU is lost"}};
+        static const struct mig_node node = {.gpus = gpus, .n_gpus = 1};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct mig_wanted *wanted;
+        struct error err;
+
+        for (size_t i = 0; i < 2; i++) {
+                const struct mig_parted_config config = {.name = "a", .entries = &entries[i], .n_entries = 1};
+                int rc = mig_parted_resolve(&wanted, &arena, &config, &node, false, &err);
+
+                assert_int_equal(rc, i == 0 ? 0 : -1);
+                assert_true(i > 0 || wanted[0].is_named);
+        }
+}
+
+static void where_only_the_mode_counts_profiles_may_be_unknown(void **state)
+{
+        (void)state;
+        static const struct mig_wanted_count counts[] = {{.profile = "1g.12gb", .count = 1}};
+        static const struct mig_parted_entry entry = {
+                .is_for_all = true, .is_enabled = true, .counts = counts, .n_counts = 1};
+        static const struct mig_parted_config config = {.name = "a", .entries = &entry, .n_entries = 1};
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const struct mig_node_gpu gpu = model_gpu(&arena, 0, "H100-80GB");
+        const struct mig_node node = {.gpus = &gpu, .n_gpus = 1};
+        const struct mig_wanted *wanted;
+        struct error err;
+
+        assert_int_equal(mig_parted_resolve(&wanted, &arena, &config, &node, false, &err), -1);
+        assert_ok(mig_parted_resolve(&wanted, &arena, &config, &node, true, &err), &err);
+        assert_string_equal(text_of_wanted(&arena, &wanted[0]), "on");
 }
 
 static void an_entry_is_only_for_the_gpus_that_its_filter_names(void **state)
@@ -79,11 +233,11 @@ static void an_entry_is_only_for_the_gpus_that_its_filter_names(void **state)
                 "  - {devices: all, device-filter: '0x20B010DE', mig-enabled: true, mig-devices: {1g.5gb: 7}}\n"
                 "  - {devices: [1, 2], device-filter: ['0x233010de', '0x20B710DE:0x153210DE'], mig-enabled: true, mig-devices: {}}\n"
                 "  - {devices: all, device-filter: '0x233010DE:0x999910DE', mig-enabled: false}\n"
-                "  - {devices: [3], device-filter: [], mig-enabled: false}\n";
+                "  - {devices: [5], device-filter: [], mig-enabled: false}\n";
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
 
-        assert_string_equal(RESOLVE(&arena, file, "", "A100-40GB", "H100-80GB", "A30", "A100-40GB", "H100-80GB"),
-                "on 1g.5gb*7; on; on; off; left alone");
+        assert_string_equal(RESOLVE(&arena, file, "", "A100-40GB", "H100-80GB", "A30", "A100-40GB", "H100-80GB", "A30"),
+                "on 1g.5gb*7; on; on; on 1g.5gb*7; left alone; off");
 }
 
 static void a_gpu_without_mig_is_left_alone_unless_its_index_is_asked_to_have_it(void **state)
@@ -186,7 +340,7 @@ static void a_gpu_whose_driver_lists_no_profiles_keeps_the_names_of_the_file(voi
         const struct mig_wanted *wanted;
         struct error err;
 
-        assert_ok(mig_parted_resolve(&wanted, &arena, &config, &node, &err), &err);
+        assert_ok(mig_parted_resolve(&wanted, &arena, &config, &node, false, &err), &err);
         assert_string_equal(text_of_wanted(&arena, wanted), "on 1g.5gb*7");
 }
 
@@ -313,8 +467,8 @@ static void every_size_has_a_bound(void **state)
         strbuf_puts(&text, "version: v1\nmig-configs:\n  c:\n");
         for (size_t i = 0; i <= MIG_PARTED_MAX_ENTRIES; i++)
                 strbuf_puts(&text, "  - {devices: all, mig-enabled: false}\n");
-        assert_fails(mig_parted_parse(&parted, &arena, "config 'f'", text.data, text.size, NULL, NULL, &err), &err,
-                ERROR_INVALID, "config 'f' line 3: mig-configs.c: 257 entries, at most 256");
+        assert_ok(mig_parted_parse(&parted, &arena, "config 'f'", text.data, text.size, NULL, NULL, &err), &err);
+        assert_string_equal(parted.configs[0].problem, "config 'f' line 3: mig-configs.c: 257 entries, at most 256");
         while (text.size <= MIG_PARTED_FILE_LIMIT)
                 strbuf_puts(
                         &text, "# and so on and so on and so on and so on and so on and so on and so on and so on\n");
@@ -329,7 +483,14 @@ static void every_size_has_a_bound(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(the_last_entry_for_a_gpu_counts_and_a_gpu_without_one_is_left_alone),
+                cmocka_unit_test(a_gpu_without_an_entry_is_left_alone),
+                cmocka_unit_test(the_last_entry_for_a_gpu_counts_unless_they_differ_in_the_mode),
+                cmocka_unit_test(a_configuration_for_none_of_the_gpus_is_refused),
+                cmocka_unit_test(a_configuration_that_cannot_be_used_does_not_spoil_the_others),
+                cmocka_unit_test(mig_enabled_may_be_null_for_false),
+                cmocka_unit_test(what_an_entry_names_and_the_node_has_not_is_said),
+                cmocka_unit_test(a_gpu_that_cannot_be_read_is_named_by_what_may_be_for_it),
+                cmocka_unit_test(where_only_the_mode_counts_profiles_may_be_unknown),
                 cmocka_unit_test(an_entry_is_only_for_the_gpus_that_its_filter_names),
                 cmocka_unit_test(a_gpu_without_mig_is_left_alone_unless_its_index_is_asked_to_have_it),
                 cmocka_unit_test(a_profile_is_found_by_any_name_that_a_driver_gives_it),

@@ -174,9 +174,11 @@ static void test_names_are_for_people(void **state UNUSED)
 
 static void test_an_agent_that_has_just_started_says_nothing(void **state UNUSED)
 {
-        assert_verdict(NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
+        assert_verdict(NODE_UNKNOWN, "Starting",
+                "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
         set_inventory(&inventory);
-        assert_verdict(NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
+        assert_verdict(NODE_UNKNOWN, "Starting",
+                "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
 }
 
 static void test_a_node_without_a_plan_is_not_ready(void **state UNUSED)
@@ -184,7 +186,8 @@ static void test_a_node_without_a_plan_is_not_ready(void **state UNUSED)
         node_health_set_unavailable(health, "no library");
         assert_verdict(NODE_NOT_READY, "NVMLUnavailable", "NVML cannot be used: no library");
         set_inventory(&inventory);
-        assert_verdict(NODE_UNKNOWN, "Starting", "the GPUs have not been read yet");
+        assert_verdict(NODE_UNKNOWN, "Starting",
+                "the GPUs have not been read yet, or it is not known yet which MIG configuration they are to have");
         node_health_set_refused(health, "replicas: 0");
         assert_verdict(NODE_NOT_READY, "ChangeRefused", "no plan is in force: replicas: 0");
 }
