@@ -64,6 +64,10 @@ static void on_event(const struct server_log_event *event, void *data)
                 strbuf_printf(&f->said, "connected %d/%u under %u and %lluM", event->pid, event->context,
                         event->limits->threads_permille, (unsigned long long)event->limits->bytes[0] >> 20);
                 break;
+        case SERVER_LOG_CLIENT_ACTIVE:
+                strbuf_printf(&f->said, "active %d under %u and %lluM", event->pid, event->limits->threads_permille,
+                        (unsigned long long)event->limits->bytes[0] >> 20);
+                break;
         case SERVER_LOG_CLIENT_LEFT:
                 strbuf_printf(&f->said, "left %d/%u", event->pid, event->context);
                 break;
@@ -135,7 +139,7 @@ static const char server_log[] = OTHER
         "Server has started\n" SERVER "Received new client request for {PID: 800, Context ID: 1}\n" SERVER
         "Client {PID: 800, Context ID: 1} connected\n" SERVER
         "Creating worker thread for client {PID: 800, Context ID: 1}\n" SERVER
-        "Client {PID: 800, Context ID: 1} disconnected\n" SERVER
+        "Server failed to recevie command with status 806, assuming client {PID: 800, Context ID: 1} exit\n" SERVER
         "Volta MPS: Server is handling a fatal GPU error.\n" SERVER
         "Server encountered a fatal exception. Shutting down\n";
 
@@ -191,6 +195,88 @@ static void test_a_client_has_the_limits_that_its_server_logged_before_it(void *
                    "4711:connected 4/0 under 1000 and 1024M\n"
                    "4800:connected 5/0 under 0 and 0M\n");
         assert_int_equal(f->log.limits.server, 4800);
+}
+
+/* Feeds test/fixtures/recorded/mps/|name|. */
+static void feed_recorded(struct fixture *f, const char *name)
+{
+        _free_ char *path = xasprintf(RECORDED "/mps/%s", name);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        char bytes[65536];
+        ssize_t size;
+
+        assert_true(fd >= 0);
+        size = read(fd, bytes, sizeof(bytes));
+        close(fd);
+        assert_true(size > 0 && (size_t)size < sizeof(bytes));
+        server_log_feed(&f->log, bytes, (size_t)size);
+}
+
+/* No line names a client. */
+static void test_the_recorded_log_of_460_tells_the_limits_of_its_server(void **state)
+{
+        struct fixture *f = *state;
+
+        feed_recorded(f, "460-470.log");
+        reports(f, "6:no credentials\n"
+                   "6:waits 0 of 0\n"
+                   "6:starting 17 for 0\n"
+                   "6:ready 17\n"
+                   "17:threads 330\n"
+                   "17:started\n"
+                   "6:sent 0 of 0\n");
+        assert_int_equal(f->log.limits.server, 17);
+        assert_int_equal(f->log.limits.threads_permille, 330);
+        assert_true(f->log.limits.has_started && !f->log.limits.has_changed);
+}
+
+static void test_the_recorded_log_of_535_names_its_client_with_the_limits_of_its_server(void **state)
+{
+        struct fixture *f = *state;
+
+        feed_recorded(f, "535-550.log");
+        reports(f, "73:starting 95 for 0\n"
+                   "73:fatal\n"
+                   "73:exited 95 with 1\n"
+                   "425:failed (Failed to start : invalid argument)\n"
+                   "82:threads 120\n"
+                   "82:limit 0 2012217344\n"
+                   "82:started\n"
+                   "82:active 4711 under 120 and 1919M\n");
+}
+
+/* A line that begins with "failed to" is about a client that left, and no fault. */
+static void test_the_recorded_log_of_580_tells_who_comes_and_who_leaves(void **state)
+{
+        struct fixture *f = *state;
+
+        feed_recorded(f, "580.log");
+        reports(f, "261:version 13000\n"
+                   "337:starting 337 for 0\n"
+                   "4428:version 13000\n"
+                   "4428:threads 330\n"
+                   "4428:limit 0 5368709120\n"
+                   "4428:started\n"
+                   "4428:asked 1073741824/1\n"
+                   "4428:connected 4267/0 under 330 and 5120M\n"
+                   "4428:asked 4267/0\n"
+                   "4428:connected 4281/0 under 330 and 5120M\n"
+                   "4428:active 4267 under 330 and 5120M\n"
+                   "53:failed (Failed to start : operation not supported)\n"
+                   "700:left 814/0\n");
+}
+
+static void test_limits_that_are_set_again_after_the_start_have_changed(void **state)
+{
+        struct fixture *f = *state;
+
+        feed(f, SERVER "Active Threads Percentage set to 50.0\n" SERVER "Server has started\n");
+        feed(f, SERVER "Active Threads Percentage set to 50.0\n");
+        assert_true(f->log.limits.has_started && !f->log.limits.has_changed);
+        feed(f, SERVER "Device pinned memory limit for device 0 set to 0x40000000 bytes\n");
+        assert_true(f->log.limits.has_changed);
+        feed(f, "[2026-11-20 10:06:00.123 Server  4800] Server has started\n");
+        assert_true(f->log.limits.has_started && !f->log.limits.has_changed);
 }
 
 static void test_a_server_that_cannot_start_says_why(void **state)
@@ -371,6 +457,10 @@ int main(void)
                 TEST(test_lines_of_a_server_log_become_events),
                 TEST(test_pieces_of_any_size_make_the_same_events),
                 TEST(test_a_client_has_the_limits_that_its_server_logged_before_it),
+                TEST(test_the_recorded_log_of_460_tells_the_limits_of_its_server),
+                TEST(test_the_recorded_log_of_535_names_its_client_with_the_limits_of_its_server),
+                TEST(test_the_recorded_log_of_580_tells_who_comes_and_who_leaves),
+                TEST(test_limits_that_are_set_again_after_the_start_have_changed),
                 TEST(test_a_server_that_cannot_start_says_why),
                 TEST(test_too_many_clients_are_recognised_wherever_the_name_is_in_the_line),
                 TEST(test_lines_that_are_none_are_passed_over),
