@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "mps/supervisor/journal.h"
 #include "mps/supervisor/server_log.h"
 
 /* Events as text: "kind source pid …". */
@@ -349,6 +350,41 @@ static void test_a_line_without_end_costs_its_cap_and_the_next_is_read(void **st
         reports(f, "4711:started\n4711:connected 1/0 under 0 and 0M\n");
 }
 
+/* ---- what is made of them ---- */
+
+/* Each driver's recorded log with a client of its server, and the limits that are known of that client. */
+static void test_a_client_has_limits_whatever_its_driver_logs_of_it(void **state)
+{
+        static const struct {
+                const char *name;
+                pid_t server;
+                pid_t client;
+                unsigned int permille;
+                uint64_t mib;
+        } table[] = {
+                {"460-470.log", 17, 5000, 330, 0}, /* no line names it */
+                {"535-550.log", 82, 4711, 120, 1919},
+        };
+        struct fixture *f = *state;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *command = xasprintf("cp %s/mps/%s %s", RECORDED, table[i].name, f->path);
+                struct mps_client client = {.pid = table[i].client, .server = table[i].server, .unit = "GPU-a"};
+                struct mps_server server = {.pid = table[i].server};
+                struct mps_observation seen = {
+                        .servers = &server, .n_servers = 1, .clients = &client, .n_clients = 1, .arena = ARENA_INIT};
+                const struct mps_unit unit = {.uuid = "GPU-a"};
+                struct mps_journal *journal = mps_journal_new(f->root);
+
+                assert_int_equal(system(command), 0);
+                mps_journal_explain(journal, &seen, &unit, 1);
+                assert_int_equal(client.threads_permille, table[i].permille);
+                assert_int_equal(client.limit_mib, table[i].mib);
+                mps_journal_free(journal);
+                arena_done(&seen.arena);
+        }
+}
+
 /* ---- files ---- */
 
 static void write_file(const struct fixture *f, const char *text, int flags)
@@ -465,6 +501,7 @@ int main(void)
                 TEST(test_too_many_clients_are_recognised_wherever_the_name_is_in_the_line),
                 TEST(test_lines_that_are_none_are_passed_over),
                 TEST(test_a_line_without_end_costs_its_cap_and_the_next_is_read),
+                TEST(test_a_client_has_limits_whatever_its_driver_logs_of_it),
                 TEST(test_a_file_is_followed_through_appends_cuts_and_replacements),
                 TEST(test_of_much_only_the_end_is_read_at_first_and_later),
                 TEST(test_a_pipe_in_the_place_of_a_log_is_refused),
