@@ -29,7 +29,8 @@ static int connect_control(struct server *server, struct error *err)
         const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
         _free_ char *path = xasprintf("%s/control", pipe ? pipe : "/tmp/nvidia-mps");
 
-        journal_line(&server->journal, "Connecting to control daemon on socket: %s", path);
+        if (server->scenario.version >= 535 && server->scenario.version < 580)
+                journal_line(&server->journal, "Connecting to control daemon on socket: %s", path);
         server->control = channel_connect(path, err);
         return server->control < 0 || !channel_send(server->control, "SERVER") ? -1 : 0;
 }
@@ -86,12 +87,13 @@ static int start(struct server *server, struct error *err)
         const struct journal *journal = &server->journal;
         int count;
 
-        journal_line(journal, "Startup");
+        journal_line(journal, server->scenario.version >= 535 ? "Startup" : "Start");
         if (connect_control(server, err) < 0)
                 return -1;
         if (!channel_receive(server->control, &packet) || !packet_is(&packet, "SETUP"))
                 return error_set(err, ERROR_UNAVAILABLE, "the control daemon has gone");
-        journal_line(journal, "Initializing server process");
+        if (server->scenario.version >= 535)
+                journal_line(journal, "Initializing server process");
         if (!wait_while_hanging(server))
                 return error_set(err, ERROR_UNAVAILABLE, "the control daemon has gone");
         count = mps_scenario_visible(&server->scenario, getenv("CUDA_VISIBLE_DEVICES"), server->gpus);
@@ -101,18 +103,28 @@ static int start(struct server *server, struct error *err)
         server->n_gpus = (unsigned int)count;
         read_limits(server, packet.text);
         read_environment(server);
+        if (server->scenario.version >= 535)
+                server->journal.kind = "Server"; /* older ones are "Other" to their end */
         for (unsigned int i = 0; i < server->n_gpus; i++) {
-                journal_line(journal, "Creating server context on device %u (%s)", i, server_gpu(server, i)->name);
+                if (server->scenario.version >= 535)
+                        journal_line(
+                                journal, "Creating server context on device %u (%s)", i, server_gpu(server, i)->name);
+                else
+                        journal_line(journal, "Volta MPS: Creating server context on device %u", i);
                 process_show(server, i, getpid(), SERVER_MIB, "C");
         }
-        journal_line(journal, "Created anonymous shared memory region mps.shm.%d.%d", (int)getuid(), (int)getpid());
         if (server->scenario.version >= 580) {
+                journal_line(
+                        journal, "Created anonymous shared memory region mps.shm.%d.%d", (int)getuid(), (int)getpid());
                 journal_line(journal, "CUDA MPS Server for Linux/Unix. Binary version: %u000",
                         server->scenario.version < 615 ? 13U : 14U);
                 journal_line(journal, "Display Driver version: %u", server->scenario.version);
+        } else if (server->scenario.version >= 535) {
+                journal_line(journal, "Created named shared memory region /cuda.shm.%d.%x.1", (int)getuid(),
+                        (unsigned int)getpid());
         }
         server_log_limits(server);
-        journal_line(journal, "Server has started");
+        journal_line(journal, server->scenario.version >= 535 ? "Server has started" : "MPS Server is started");
         return channel_send(server->control, "READY") ? 0 : -1;
 }
 
@@ -214,7 +226,7 @@ int main(int argc, char **argv UNUSED)
 {
         const char *log = getenv("WARPSHARE_MPS_SIM_LOG_FD");
         uint64_t fd;
-        struct server server = {.journal = {.fd = -1, .kind = "Server"}, .control = -1, .limits = LIMITS_INIT};
+        struct server server = {.journal = {.fd = -1, .kind = "Other"}, .control = -1, .limits = LIMITS_INIT};
         struct error err = {0};
 
         list_init(&server.clients);

@@ -12,13 +12,19 @@
 
 void server_log_limits(const struct server *server)
 {
-        journal_line(&server->journal, "Active Threads Percentage set to %.1f", server->limits.percentage);
+        const bool is_old = server->scenario.version < 535;
+
+        if (is_old)
+                journal_line(&server->journal, "activeThreadsPercentage set to %f", server->limits.percentage);
+        else
+                journal_line(&server->journal, "Active Threads Percentage set to %.1f", server->limits.percentage);
         for (unsigned int i = 0; i < server->n_gpus; i++) {
                 if (server->limits.memory_mib[i])
                         journal_line(&server->journal, "Device pinned memory limit for device %u set to 0x%llx bytes",
                                 i, (unsigned long long)server->limits.memory_mib[i] << 20);
         }
-        journal_line(&server->journal, "Server Priority set to %u", server->limits.priority);
+        if (!is_old)
+                journal_line(&server->journal, "Server Priority set to %u", server->limits.priority);
 }
 
 static void put_clients(const struct server *server, struct strbuf *out, unsigned int gpus)

@@ -147,8 +147,11 @@ static double in_mib(uint64_t bytes)
         return (double)whole;
 }
 
+/* Negative: unknown, as of the next two. */
 static double memory_free(const struct gpu_sample *unit)
 {
+        if (unit->values[GPU_MEMORY_TOTAL] == GPU_VALUE_UNKNOWN || unit->values[GPU_MEMORY_USED] == GPU_VALUE_UNKNOWN)
+                return -1;
         const uint64_t reserved =
                 unit->values[GPU_MEMORY_RESERVED] == GPU_VALUE_UNKNOWN ? 0 : unit->values[GPU_MEMORY_RESERVED];
         const uint64_t taken = unit->values[GPU_MEMORY_USED] + reserved;
@@ -158,10 +161,9 @@ static double memory_free(const struct gpu_sample *unit)
 
 static double memory_used(const struct gpu_sample *unit)
 {
-        return in_mib(unit->values[GPU_MEMORY_USED]);
+        return unit->values[GPU_MEMORY_USED] == GPU_VALUE_UNKNOWN ? -1 : in_mib(unit->values[GPU_MEMORY_USED]);
 }
 
-/* Negative: unknown. */
 static double memory_reserved(const struct gpu_sample *unit)
 {
         return unit->values[GPU_MEMORY_RESERVED] == GPU_VALUE_UNKNOWN ? -1 : in_mib(unit->values[GPU_MEMORY_RESERVED]);

@@ -172,8 +172,9 @@ struct shared_resource {
         const char *rename; /* the name advertised, or NULL to keep |name|; "<name>.shared" under renameByDefault */
         bool is_suffixed;   /* |rename| is "<name>.shared" */
         unsigned int replicas;
-        unsigned int sms;   /* provisioning sm: SMs of one replica; 0: the unit's chunks of SMs by the replicas */
-        bool has_placement; /* else that of the config counts */
+        unsigned int sms;    /* provisioning sm: SMs of one replica; 0: the unit's chunks of SMs by the replicas */
+        uint64_t memory_mib; /* of each GPU whose memory NVML does not report; 0: unknown, so no share has a limit */
+        bool has_placement;  /* else that of the config counts */
         enum placement placement;
         struct device_selector devices;
         int line; /* of |replicas| in the file, 1-based; 0 unknown */

@@ -43,6 +43,7 @@ struct file_resource {
         unsigned int replicas;
         unsigned int placement;
         unsigned int sms;
+        struct memory_size memory;
 };
 
 struct file_section {

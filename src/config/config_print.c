@@ -139,6 +139,8 @@ static json_t *print_resource(const struct shared_resource *resource)
         json_object_set_new(item, "replicas", json_integer(resource->replicas));
         if (resource->sms)
                 json_object_set_new(item, "sms", json_integer(resource->sms));
+        if (resource->memory_mib)
+                json_object_set_new(item, "memory", json_sprintf("%lluMi", (unsigned long long)resource->memory_mib));
         if (resource->has_placement)
                 json_object_set_new(item, "placement", text(placement_name(resource->placement)));
         return item;

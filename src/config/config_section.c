@@ -79,6 +79,18 @@ static int check_sms(const struct settling *settling)
         return 0;
 }
 
+static int check_memory(const struct settling *settling)
+{
+        struct tree_node node;
+
+        for (size_t i = 0; i < settling->section->n_resources; i++)
+                if (tree_member(settling->tree, entry_node(settling, i), "memory", &node) &&
+                        settling->section->strategy != SHARING_MPS)
+                        return tree_fail(settling->tree, &node, settling->err,
+                                "only in sharing.mps: time-slicing limits no memory; remove it");
+        return 0;
+}
+
 static int check_ceilings(const struct settling *settling)
 {
         static const char *const keys[] = {"maxThreads", "maxMemory", "declaredOvercommit"};
@@ -101,7 +113,7 @@ static int check_provisioning(const struct settling *settling)
         const struct sharing_section *section = settling->section;
         struct tree_node node;
 
-        if (check_sms(settling) < 0 || check_ceilings(settling) < 0)
+        if (check_sms(settling) < 0 || check_memory(settling) < 0 || check_ceilings(settling) < 0)
                 return -1;
         if (section->provisioning == PROVISIONING_SM && section->daemon_scope != DAEMON_SCOPE_GPU) {
                 node = place_of(settling, "daemonScope");

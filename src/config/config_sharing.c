@@ -50,6 +50,7 @@ static int build_resource(const struct tree *tree, const struct draft *draft, co
                 .path = file->node.path,
                 .replicas = file->replicas,
                 .sms = file->sms,
+                .memory_mib = file->memory.mib,
                 .devices = file->devices,
                 .line = replicas.line,
         };
@@ -120,7 +121,8 @@ static bool is_repeated(const struct shared_resource *a, const struct shared_res
 {
         return strcmp(a->name, b->name) == 0 && is_everything(a) && is_everything(b) &&
                strcmp(advertised(a), advertised(b)) == 0 && a->has_placement == b->has_placement &&
-               (!a->has_placement || a->placement == b->placement) && a->sms == b->sms;
+               (!a->has_placement || a->placement == b->placement) && a->sms == b->sms &&
+               a->memory_mib == b->memory_mib;
 }
 
 /* NVIDIA's plugin lets MPS win whenever both sections are there; here it wins for the resources that both mean. */

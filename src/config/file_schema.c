@@ -46,6 +46,12 @@ static const struct schema_key shared_keys[] = {
                 .most = CONFIG_MAX_SMS,
                 .help = "only for provisioning sm: SMs of one replica, a multiple of the GPU's chunk (8 from Hopper on, 4 "
                         "before); default: as many chunks as there are for each"},
+        {.name = "memory",
+                .type = SCHEMA_MEMORY,
+                MEMBER(file_resource, memory),
+                .most = CONFIG_MAX_RESERVE_MIB,
+                .help = "only for mps: memory of each GPU whose memory NVML does not report, such as a GB10: auto (the "
+                        "default: unknown, so there is no limit), MiB, or 64Gi"},
 };
 static const struct schema_object shared_object = {OBJECT(shared_keys, file_resource)};
 

@@ -50,6 +50,13 @@ static nvmlReturn_t read_memory(struct gpu_sample *sample, const struct nvml *nv
         return code;
 }
 
+/* A GPU without memory of its own (GB10: both calls are not supported) answers all the other questions. */
+static bool memory_answers(nvmlReturn_t code)
+{
+        return code == NVML_SUCCESS || code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_FUNCTION_NOT_FOUND ||
+               code == NVML_ERROR_NO_PERMISSION;
+}
+
 static void read_load(struct gpu_sample *sample, const struct nvml *nvml, nvmlDevice_t device)
 {
         nvmlUtilization_t rates = {0};
@@ -184,7 +191,7 @@ static struct gpu_sample *add_unit(struct gpu_samples *samples, const struct nvm
         for (size_t i = 0; i < GPU_VALUES; i++)
                 sample.values[i] = GPU_VALUE_UNKNOWN;
         if (NVML_CALL(nvml, device_get_by_uuid, uuid, ret_device) != NVML_SUCCESS ||
-                read_memory(&sample, nvml, *ret_device) != NVML_SUCCESS)
+                !memory_answers(read_memory(&sample, nvml, *ret_device)))
                 return NULL;
         sample.uuid = arena_strdup(&samples->arena, uuid);
         sample.gpu = arena_strdup(&samples->arena, gpu->uuid);

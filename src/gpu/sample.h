@@ -121,7 +121,8 @@ struct gpu_samples *gpu_samples_new(void);
 struct gpu_samples *gpu_samples_free(struct gpu_samples *samples); /* accepts NULL, returns NULL */
 
 /*
- * Adds the GPU, and its MIG devices. A unit that does not answer is left out. |root|: the folder that has /proc.
+ * Adds the GPU, and its MIG devices. A unit that does not answer is left out; one whose memory is not reported is not.
+ * |root|: the folder that has /proc.
  * |since_ms|: activity of the last so many milliseconds counts.
  */
 void gpu_samples_add(struct gpu_samples *samples, const struct nvml *nvml, const struct gpu *gpu, const char *root,

@@ -7,11 +7,14 @@
  * The effects are those of k8s-device-plugin 0.20 (internal/rm/health.go): every Xid makes a unit unhealthy except 13,
  * 31, 43, 45, 68 and 109. We follow it even if NVIDIA's catalogue asks only to restart the program (94 and the others
  * of XID_RESTART, upstream issue 1974), because here the unit becomes healthy again after good probes. We differ for
- * five numbers:
+ * these numbers:
  *
  *   14, 106, 107   test messages: no fault of anything
  *   154            tells that the driver's recommendation changed, also for the better: the probe reads what it is now
  *   109            does not count, as upstream, but the catalogue would reset the GPU: so the probe asks the driver
+ *   144 to 150     an NVLink error whose number does not say whether it is fatal: the kernel's log does, and of the
+ *                  decode table's 94 rows 43 are to be ignored (recorded: gpu/xid-nvlink5.txt). The probe reads the
+ *                  driver's recovery action; the class is open for the same reason
  */
 #pragma once
 

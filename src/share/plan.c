@@ -162,6 +162,22 @@ static void check_tier(const struct plan_builder *builder, const struct resource
         }
 }
 
+/* Warns of the first unit whose memory nobody knows: its shares have no limit, whatever their tier. */
+static void check_memory(const struct plan_builder *builder, const struct resource *resource)
+{
+        for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++) {
+                const struct unit *unit = &resource->units[i];
+
+                if (!unit->shared || unit->memory || unit->gpu->failure || (unit->mig && unit->mig->failure))
+                        continue;
+                plan_warn(builder,
+                        "%s: '%s' has no memory limits on %s: NVML does not report its memory; set memory of this entry to "
+                        "what its shares may have together, for example memory: 64Gi",
+                        plan_entry_place(builder, unit->shared), resource->name, plan_unit_text(builder, unit));
+                return;
+        }
+}
+
 /* The resource takes the settings that its shared units have in common. */
 static int plan_settle(const struct plan_builder *builder, struct resource *resource)
 {
@@ -205,6 +221,7 @@ static int plan_settle(const struct plan_builder *builder, struct resource *reso
         resource->reserves = reserves(first->section);
         resource->max_per_request = max_per_request(resource, first->section);
         check_tier(builder, resource);
+        check_memory(builder, resource);
         return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "share/capability.h"
 #include "share/plan_build.h"
+#include "share/share.h"
 
 #define N_SECTIONS 2
 
@@ -17,6 +18,7 @@ static int claim(const struct plan_builder *builder, struct unit *unit, const st
                         plan_entry_place(builder, entry), plan_unit_text(builder, unit), other->path, other->line);
         unit->shared = entry;
         unit->replicas = entry->replicas;
+        unit->memory = share_memory_of(entry, unit->gpu, unit->mig);
         return 0;
 }
 

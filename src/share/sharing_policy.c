@@ -20,6 +20,7 @@ static struct sharing_policy policy_of(struct arena *arena, const struct resourc
                 .unit = arena_strdup(arena, unit->uuid),
                 .replicas = unit->replicas,
                 .sms = unit->shared->sms,
+                .memory_mib = unit->shared->memory_mib,
                 .provisioning = resource->provisioning,
                 .placement = resource->placement,
                 .daemon_scope = resource->daemon_scope,
@@ -118,8 +119,9 @@ bool sharing_policy_is_kept(
                 return false;
         section = unit->shared->section;
         return policy->replicas == unit->replicas && policy->sms == unit->shared->sms &&
-               policy->provisioning == resource->provisioning && policy->daemon_scope == resource->daemon_scope &&
-               policy->tier_limit == resource->tier_limit && most_of(policy) == share_most(resource, unit) &&
+               policy->memory_mib == unit->shared->memory_mib && policy->provisioning == resource->provisioning &&
+               policy->daemon_scope == resource->daemon_scope && policy->tier_limit == resource->tier_limit &&
+               most_of(policy) == share_most(resource, unit) &&
                policy->has_memory_reserve == section->has_memory_reserve &&
                policy->memory_reserve_mib == section->memory_reserve_mib &&
                policy->max_threads == section->max_threads && policy->max_memory_mib == section->max_memory_mib;
@@ -161,6 +163,7 @@ static const struct shared_resource *entry_of(struct arena *arena, const struct 
                 .name = arena_strdup(arena, policy->base_name),
                 .replicas = policy->replicas,
                 .sms = policy->sms,
+                .memory_mib = policy->memory_mib,
         };
         return entry;
 }
@@ -169,6 +172,7 @@ static struct unit unit_of(struct arena *arena, const struct inventory *inventor
 {
         const struct mig_device *mig;
         const struct gpu *gpu = inventory_find_unit(inventory, policy->unit, &mig);
+        const struct shared_resource *entry = entry_of(arena, policy);
 
         return (struct unit){
                 .uuid = arena_strdup(arena, policy->unit),
@@ -178,8 +182,8 @@ static struct unit unit_of(struct arena *arena, const struct inventory *inventor
                 .name = arena_strdup(arena, policy->resource),
                 .gpu = gpu,
                 .mig = mig,
-                .shared = entry_of(arena, policy),
-                .memory = mig ? mig->memory : gpu->memory,
+                .shared = entry,
+                .memory = share_memory_of(entry, gpu, mig),
                 .replicas = policy->replicas,
                 .position = (size_t)(gpu - inventory->gpus),
         };
@@ -225,14 +229,14 @@ void sharing_policy_resource(struct resource *ret, struct arena *arena, const st
 
 static json_t *write_policy(const struct sharing_policy *policy)
 {
-        return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:I, s:i, s:I}", "resource",
-                policy->resource, "baseName", policy->base_name, "unit", policy->unit, "replicas",
+        return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:I, s:i, s:I, s:I}",
+                "resource", policy->resource, "baseName", policy->base_name, "unit", policy->unit, "replicas",
                 (int)policy->replicas, "sms", (int)policy->sms, "provisioning", (int)policy->provisioning, "placement",
                 (int)policy->placement, "daemonScope", (int)policy->daemon_scope, "tierLimit", (int)policy->tier_limit,
                 "guard", (int)policy->guard, "failRequestsGreaterThanOne", (int)policy->fail_requests_greater_than_one,
                 "maxPerRequest", (int)policy->max_per_request, "hasMemoryReserve", (int)policy->has_memory_reserve,
                 "memoryReserveMiB", (json_int_t)policy->memory_reserve_mib, "maxThreads", (int)policy->max_threads,
-                "maxMemoryMiB", (json_int_t)policy->max_memory_mib);
+                "maxMemoryMiB", (json_int_t)policy->max_memory_mib, "memoryMiB", (json_int_t)policy->memory_mib);
 }
 
 char *sharing_policy_write(const struct sharing_policy_list *list, const char *const *names, size_t n_names)
@@ -296,6 +300,7 @@ static bool read_policy(struct sharing_policy *ret, struct arena *arena, const j
         /* files of older versions do not have them. */
         ret->max_threads = (unsigned int)MAX(read_number(json, "maxThreads", 100), 0);
         ret->max_memory_mib = (uint64_t)MAX(read_number(json, "maxMemoryMiB", INT64_MAX), 0);
+        ret->memory_mib = (uint64_t)MAX(read_number(json, "memoryMiB", CONFIG_MAX_RESERVE_MIB), 0);
         ret->placement = (enum placement)placement;
         ret->daemon_scope = (enum daemon_scope)scope;
         ret->tier_limit = (enum mps_tier)tier;

@@ -303,3 +303,41 @@ def test_the_plan_shows_what_dra_cannot_offer_with_the_reason(config):
     assert [note.partition(': ')[2] for note in told['dra']['notes']] == ['not offered: nothing is known of it']
     assert 'not offered: nothing is known of it\n' in simulate(
         '--scenario', f'{SOURCE}/sim/scenarios/broken.yaml', config(dra(devices=[0, 1]))).stdout
+
+
+def gb10():
+    """As recorded: neither call that reports memory is supported, the rest works."""
+    calls = ('nvmlDeviceGetMemoryInfo', 'nvmlDeviceGetMemoryInfo_v2')
+    return {'model': 'H100-80GB', 'name': 'NVIDIA GB10', 'errors': {call: 'NOT_SUPPORTED' for call in calls}}
+
+
+def test_a_gpu_whose_memory_nvml_does_not_report_has_no_memory_limit_and_a_warning_says_so(node):
+    node.scenario([gb10()])
+    node.config(weighted(4))
+    done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path, CONFIG_FILE=node.config_path)
+    assert done.returncode == 0 and '\nnvidia.com/gpu: 4\n' in done.stdout
+    assert re.search(r'NVIDIA GB10 +unknown .* verified, no memory limit$', done.stdout, re.M)
+    assert re.search(r"^warning: .*sharing.mps.resources\[0\]: 'nvidia.com/gpu' has no memory limits on GPU 0 .*memory: 64Gi$", done.stdout,
+                     re.M)
+
+
+def test_a_gpu_whose_memory_the_configuration_says_has_limits_and_no_warning(node):
+    content = weighted(4)
+    content['sharing']['mps']['resources'][0]['memory'] = '64Gi'
+    node.scenario([gb10()])
+    node.config(content)
+    done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path, CONFIG_FILE=node.config_path)
+    assert done.returncode == 0 and 'warning' not in done.stdout and 'no memory limit' not in done.stdout
+    assert re.search(r'NVIDIA GB10 +65536 MiB ', done.stdout, re.M)
+    assert 15000 < int(re.search(r'^ +0 +1 of 4 +(\d+) MiB', done.stdout, re.M).group(1)) < 16384
+    # What NVML reports counts.
+    node.scenario(v100s(1))
+    done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path, CONFIG_FILE=node.config_path)
+    assert done.returncode == 0 and '65536' not in done.stdout
+
+
+def test_time_slicing_has_no_use_for_the_memory_of_a_gpu(config):
+    content = sharing('timeSlicing', 3)
+    content['sharing']['timeSlicing']['resources'][0]['memory'] = '64Gi'
+    done = simulate(config(content), '--model', 'T4')
+    assert done.returncode != 0 and 'only in sharing.mps: time-slicing limits no memory' in done.stderr

@@ -103,6 +103,15 @@ static void on_journal_connected(struct mps_journal *journal, const struct serve
         known->limits = *event->limits;
 }
 
+/* The first sign of a client where no line says that it connected; where one does, the limits are those of that time. */
+static void on_journal_active(struct mps_journal *journal, const struct server_log_event *event)
+{
+        const struct known *known = journal_find(journal, event->pid);
+
+        if (!known || !known->has_limits || known->limits.server != event->source)
+                on_journal_connected(journal, event);
+}
+
 static void on_journal_event(const struct server_log_event *event, void *data)
 {
         struct mps_journal *journal = data;
@@ -130,6 +139,9 @@ static void on_journal_event(const struct server_log_event *event, void *data)
                 break;
         case SERVER_LOG_CLIENT_CONNECTED:
                 on_journal_connected(journal, event);
+                break;
+        case SERVER_LOG_CLIENT_ACTIVE:
+                on_journal_active(journal, event);
                 break;
         case SERVER_LOG_CLIENT_LEFT:
                 known = journal_find(journal, event->pid);
@@ -168,13 +180,24 @@ void mps_journal_skip(struct mps_journal *journal)
         set_problem(journal, NULL);
 }
 
-static void add_limits(
-        struct mps_client *client, const struct known *known, const struct mps_unit *units, size_t n_units)
+/* NULL: unknown. Limits that never changed are those of each client of the server. */
+static const struct server_log_limits *limits_of(
+        const struct mps_journal *journal, const struct mps_client *client, const struct known *known)
 {
-        client->threads_permille = known->limits.threads_permille;
+        const struct server_log_limits *last = &journal->server.limits;
+
+        if (known && known->has_limits && known->limits.server == client->server)
+                return &known->limits;
+        return last->server == client->server && last->has_started && !last->has_changed ? last : NULL;
+}
+
+static void add_limits(
+        struct mps_client *client, const struct server_log_limits *limits, const struct mps_unit *units, size_t n_units)
+{
+        client->threads_permille = limits->threads_permille;
         for (size_t i = 0; client->unit && i < n_units && i < SERVER_LOG_DEVICES; i++)
                 if (strcmp(units[i].uuid, client->unit) == 0)
-                        client->limit_mib = known->limits.bytes[i] >> 20;
+                        client->limit_mib = limits->bytes[i] >> 20;
 }
 
 /* A server for its user starts when the present server has lost its last client. */
@@ -201,13 +224,14 @@ void mps_journal_explain(
                 journal->known[i].is_listed = false;
         for (size_t i = 0; i < seen->n_clients; i++) {
                 struct known *known = journal_find(journal, seen->clients[i].pid);
+                const struct server_log_limits *limits = limits_of(journal, &seen->clients[i], known);
 
                 if (known) {
                         known->is_listed = true;
                         known->is_waiting = false;
                 }
-                if (known && known->has_limits && known->limits.server == seen->clients[i].server)
-                        add_limits(&seen->clients[i], known, units, n_units);
+                if (limits)
+                        add_limits(&seen->clients[i], limits, units, n_units);
         }
         for (size_t i = 0; i < seen->n_servers; i++)
                 if (seen->servers[i].uid == (uid_t)-1 && seen->servers[i].pid == journal->server_pid)

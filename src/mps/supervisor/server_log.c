@@ -24,9 +24,12 @@ enum field {
         FIELD_VERSION
 };
 
-#define MAX_FIELDS 2U
+#define MAX_FIELDS 3U
 
-/* In a pattern '%' is a number, '$' a hexadecimal number, '~' a number with one decimal, stored times ten. */
+/*
+ * In a pattern '%' is a number, '$' a hexadecimal number, '~' a number with one decimal, stored times ten. Misspelt words
+ * are NVIDIA's.
+ */
 static const struct pattern {
         const char *text; /* how the line's text begins */
         enum server_log_kind kind;
@@ -40,8 +43,10 @@ static const struct pattern {
         {"User did not send valid credentials", SERVER_LOG_NO_CREDENTIALS, {FIELD_NONE}},
         {"CUDA MPS Control binary version: %", SERVER_LOG_VERSION, {FIELD_VERSION}},
         {"CUDA MPS Server for Linux/Unix. Binary version: %", SERVER_LOG_VERSION, {FIELD_VERSION}},
+        {"activeThreadsPercentage set to ~", SERVER_LOG_THREADS, {FIELD_PERMILLE}},
         {"Active Threads Percentage set to ~", SERVER_LOG_THREADS, {FIELD_PERMILLE}},
         {"Device pinned memory limit for device % set to 0x$ bytes", SERVER_LOG_LIMIT, {FIELD_DEVICE, FIELD_BYTES}},
+        {"MPS Server is started", SERVER_LOG_STARTED, {FIELD_NONE}},
         {"Server has started", SERVER_LOG_STARTED, {FIELD_NONE}},
         {"MPS server failed to start", SERVER_LOG_START_FAILED, {FIELD_NONE}},
         {"MPS is only supported on ", SERVER_LOG_START_FAILED, {FIELD_NONE}},
@@ -50,9 +55,10 @@ static const struct pattern {
                 {FIELD_PID, FIELD_CONTEXT}},
         {"Client {PID: %, Context ID: %} connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID, FIELD_CONTEXT}},
         {"New client % connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID}},
-        {"Client {PID: %, Context ID: %} exit", SERVER_LOG_CLIENT_LEFT, {FIELD_PID, FIELD_CONTEXT}},
-        {"Client {PID: %, Context ID: %} disconnected", SERVER_LOG_CLIENT_LEFT, {FIELD_PID, FIELD_CONTEXT}},
-        {"Client % disconnected", SERVER_LOG_CLIENT_LEFT, {FIELD_PID}},
+        {"Volta MPS: status of client {%, %} is ACTIVE", SERVER_LOG_CLIENT_ACTIVE, {FIELD_PID, FIELD_NONE}},
+        {"Status of client {%, %} is ACTIVE", SERVER_LOG_CLIENT_ACTIVE, {FIELD_PID, FIELD_NONE}},
+        {"Server failed to recevie command with status %, assuming client {PID: %, Context ID: %} exit",
+                SERVER_LOG_CLIENT_LEFT, {FIELD_STATUS, FIELD_PID, FIELD_CONTEXT}},
         {"Volta MPS: Server is handling a fatal GPU error", SERVER_LOG_FAULT, {FIELD_NONE}},
         {"Server encountered a fatal exception", SERVER_LOG_FATAL, {FIELD_NONE}},
 };
@@ -215,7 +221,7 @@ static bool read_head(char *line, struct server_log_event *event, bool *ret_is_s
         number = strrchr(line, ' ');
         if (!number || !text_to_uint(number + 1, INT_MAX, &pid))
                 return false;
-        *ret_is_server = strstr(line + 1 + TIME_LENGTH, "Server") != NULL;
+        *ret_is_server = !strstr(line + 1 + TIME_LENGTH, "Control");
         line[1 + TIME_LENGTH] = '\0';
         event->time = line + 1;
         event->source = (pid_t)pid;
@@ -228,10 +234,16 @@ static void keep_limits(struct server_log_limits *limits, const struct server_lo
 {
         if (limits->server != event->source)
                 *limits = (struct server_log_limits){.server = event->source};
-        if (event->kind == SERVER_LOG_THREADS)
+        if (event->kind == SERVER_LOG_STARTED)
+                limits->has_started = true;
+        if (event->kind == SERVER_LOG_THREADS) {
+                limits->has_changed |= limits->has_started && limits->threads_permille != event->permille;
                 limits->threads_permille = event->permille;
-        if (event->kind == SERVER_LOG_LIMIT)
+        }
+        if (event->kind == SERVER_LOG_LIMIT) {
+                limits->has_changed |= limits->has_started && limits->bytes[event->device] != event->bytes;
                 limits->bytes[event->device] = event->bytes;
+        }
 }
 
 static void take_line(struct server_log *log, char *line)

@@ -3,7 +3,8 @@
  * Pure, except for a small reader of files at the end.
  *
  * Lines look like "[2026-11-20 10:06:00.123 Server 4711] Active Threads Percentage set to 33.0", in local time. The
- * texts are those of 535 (control.log: recorded) to 615 (server.log: from posts of users); unknown lines are skipped.
+ * texts are those of 460 to 580 (recorded: test/fixtures/recorded/mps) and of newer ones (posts of users); unknown lines
+ * are skipped. Before 535 a server calls itself "Other" in all its lines, and none of them names a client.
  *
  * Trust: the daemon writes each command that it gets on its control socket into control.log as "Cmd:…", and may not
  * remove line breaks, so a tenant can forge lines. Events only explain; they are never a reason to end a process.
@@ -11,6 +12,7 @@
  * Limits: a server writes "set to" lines when it starts and when its own limits change; they hold for clients that
  * connect afterwards. A client may lower them for itself, which is not logged. So |limits| of an event are what the
  * server allowed, an upper bound of the client's real limits, and only if the log was read from the server's start.
+ * As long as they have not changed since then, they are those of each client, also of one that no line names.
  */
 #pragma once
 
@@ -41,8 +43,9 @@ enum server_log_kind {
         SERVER_LOG_STARTED,          /* it accepts clients */
         SERVER_LOG_START_FAILED,     /* text */
         SERVER_LOG_CLIENT_ASKED,     /* pid, context */
-        SERVER_LOG_CLIENT_CONNECTED, /* pid, context (0: an old release) */
-        SERVER_LOG_CLIENT_LEFT,      /* pid, context (the same) */
+        SERVER_LOG_CLIENT_CONNECTED, /* pid, context (0 where the line has none) */
+        SERVER_LOG_CLIENT_ACTIVE,    /* pid: it has a context; of 535 to 575 the only line that names a client */
+        SERVER_LOG_CLIENT_LEFT,      /* pid, context; from 580 on */
         SERVER_LOG_TOO_MANY_CLIENTS, /* text */
         SERVER_LOG_FAULT,            /* a fatal GPU error: every client of the GPU is lost */
         SERVER_LOG_FATAL,            /* the server gives up */
@@ -55,6 +58,8 @@ struct server_log_limits {
         pid_t server;
         unsigned int threads_permille;      /* 0: not logged */
         uint64_t bytes[SERVER_LOG_DEVICES]; /* by the daemon's ordinals; 0: none logged */
+        bool has_started;                   /* its start was read */
+        bool has_changed;                   /* a limit was set to another value after its start */
 };
 
 struct server_log_event {

@@ -116,13 +116,13 @@ static void test_a_fault_without_an_event_is_found_by_reading(void **state)
 
 static void test_events_that_only_ask_for_a_look_are_judged_by_what_the_driver_says(void **state)
 {
-        static const char *const events[] = {"type: dbe", "xid: 154", "xid: 109"};
+        static const char *const events[] = {"type: dbe", "xid: 154", "xid: 109", "xid: 145", "xid: 149"};
         struct fixture *fixture = *state;
         struct strbuf list = STRBUF_INIT;
         size_t at = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-                char scenario[512];
+                char scenario[1024];
 
                 strbuf_printf(&list, "%s{gpu: 0, %s}", list.size ? ", " : "", events[i]);
                 if (i == 0) {

@@ -68,6 +68,41 @@ static void expect_process(const struct gpu_sample *sample, pid_t pid, unsigned 
                         (unsigned long long)process->memory, process->sm_percent, process->memory_percent);
 }
 
+/* The columns of the recorded GB10: name, driver, total memory, reserved memory, ... */
+static void test_a_gpu_whose_memory_nvml_does_not_report_keeps_all_else(void **state UNUSED)
+{
+        FILE *file = fopen(RECORDED "/gpu/gpus.csv", "re");
+        char line[512] = "";
+        char memory[32];
+        char reserved[32];
+        _free_ char *scenario = NULL;
+        struct gpu_samples *samples;
+        const struct gpu_sample *sample;
+
+        assert_non_null(file);
+        while (strncmp(line, "NVIDIA GB10,", 12) != 0)
+                assert_non_null(fgets(line, sizeof(line), file));
+        fclose(file);
+        assert_int_equal(sscanf(line, "NVIDIA GB10,%*[^,],%31[^,],%31[^,],", memory, reserved), 2);
+        put_process("101", CGROUP);
+        scenario = xasprintf("gpus:\n- model: T4\n  name: NVIDIA GB10\n  uuid: " A "\n"
+                             "  errors: {nvmlDeviceGetMemoryInfo: %s, nvmlDeviceGetMemoryInfo_v2: %s}\n"
+                             "  processes:\n"
+                             "  - {pid: 101, memory: 1GiB, type: C, utilization: 40, memoryUtilization: 7}\n",
+                memory, reserved);
+        samples = read_all(scenario);
+        assert_int_equal(samples->n_units, 1);
+        sample = &samples->units[0];
+        assert_true(sample->values[GPU_MEMORY_TOTAL] == GPU_VALUE_UNKNOWN);
+        assert_true(sample->values[GPU_MEMORY_USED] == GPU_VALUE_UNKNOWN);
+        assert_true(sample->values[GPU_MEMORY_RESERVED] == GPU_VALUE_UNKNOWN);
+        assert_true(sample->values[GPU_TEMPERATURE] != GPU_VALUE_UNKNOWN);
+        assert_true(sample->values[GPU_POWER] != GPU_VALUE_UNKNOWN);
+        assert_int_equal(sample->n_processes, 1);
+        expect_process(sample, 101, GPU_PROCESS_COMPUTE, GIB, 40, 7);
+        gpu_samples_free(samples);
+}
+
 static void test_a_process_is_there_once_with_the_pod_of_its_cgroup(void **state UNUSED)
 {
         struct gpu_samples *samples;
@@ -405,6 +440,7 @@ static int end(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_gpu_whose_memory_nvml_does_not_report_keeps_all_else),
                 cmocka_unit_test(test_a_process_is_there_once_with_the_pod_of_its_cgroup),
                 cmocka_unit_test(test_the_activity_of_a_client_of_mps_is_unknown_and_that_of_its_server_is_not),
                 cmocka_unit_test(test_activity_comes_from_the_call_that_works),

@@ -1,5 +1,7 @@
 #include "unit.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/xid.h"
@@ -45,6 +47,13 @@ static void test_by_default_the_xids_of_nvidias_plugin_do_not_count(void **state
                         effect = XID_IGNORED;
                         break;
                 case 109: /* as k8s-device-plugin, but the driver is asked */
+                case 144: /* NVLink: fatal or not, the number does not say */
+                case 145:
+                case 146:
+                case 147:
+                case 148:
+                case 149:
+                case 150:
                 case 154:
                         effect = XID_CHECK;
                         break;
@@ -73,9 +82,54 @@ static void test_every_entry_is_found_and_has_a_name_that_fits_a_reason(void **s
                 xid_text(number, text, sizeof(text));
                 assert_non_null(strchr(text, ')'));
         }
-        assert_int_equal(found, 111);
+        assert_int_equal(found, 117);
         assert_null(xid_find(1));
         assert_null(xid_find(1000));
+}
+
+/* The lines of the kernel's log say what the number does not: one number is fatal in one line and nothing in another. */
+static void test_a_recorded_xid_that_is_fatal_only_at_times_is_left_to_the_driver(void **state UNUSED)
+{
+        FILE *file = fopen(RECORDED "/gpu/xid-nvlink5.txt", "re");
+        unsigned int seen = 0;
+        char line[512];
+
+        assert_non_null(file);
+        while (fgets(line, sizeof(line), file)) {
+                const unsigned long number = strtoul(line, NULL, 10); /* 0: a comment */
+
+                if (number && xid_default_effect(number) != XID_CHECK)
+                        fail_msg("%s", line);
+                if (number)
+                        assert_false(xid_needs_recovery(number));
+                seen += number > 0;
+        }
+        fclose(file);
+        assert_true(seen >= 5);
+}
+
+static void test_the_recorded_informational_xids_ask_for_nothing(void **state UNUSED)
+{
+        static const char heading[] = "# informational numbers the table lacks:";
+        FILE *file = fopen(RECORDED "/gpu/xid-nvlink5.txt", "re");
+        unsigned int seen = 0;
+        char line[512];
+
+        assert_non_null(file);
+        while (fgets(line, sizeof(line), file)) {
+                char *at = line + strlen(heading);
+                unsigned long number;
+
+                if (strncmp(line, heading, strlen(heading)) != 0)
+                        continue;
+                while ((number = strtoul(at, &at, 10))) {
+                        assert_non_null(xid_find(number));
+                        assert_int_equal(xid_find(number)->class, XID_INFORMATIONAL);
+                        seen++;
+                }
+        }
+        fclose(file);
+        assert_int_equal(seen, 6);
 }
 
 int main(void)
@@ -84,6 +138,8 @@ int main(void)
                 cmocka_unit_test(test_a_text_says_what_is_wrong_and_what_to_do),
                 cmocka_unit_test(test_by_default_the_xids_of_nvidias_plugin_do_not_count),
                 cmocka_unit_test(test_every_entry_is_found_and_has_a_name_that_fits_a_reason),
+                cmocka_unit_test(test_a_recorded_xid_that_is_fatal_only_at_times_is_left_to_the_driver),
+                cmocka_unit_test(test_the_recorded_informational_xids_ask_for_nothing),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

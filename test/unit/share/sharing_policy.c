@@ -9,7 +9,8 @@ static struct node make_node(enum provisioning provisioning, unsigned int replic
 
         for (size_t i = 0; i < node.inventory.n_gpus; i++)
                 node.inventory.gpus[i].multiprocessors = 72;
-        node_add_entry(&node, SHARING_MPS, "nvidia.com/gpu", replicas);
+        node.inventory.gpus[1].memory = 0; /* NVML does not report it */
+        node_add_entry(&node, SHARING_MPS, "nvidia.com/gpu", replicas)->memory_mib = 16384;
         node.sections[SHARING_MPS]->provisioning = provisioning;
         node.sections[SHARING_MPS]->guard = GUARD_REPORT;
         node.sections[SHARING_MPS]->has_memory_reserve = true;
@@ -55,6 +56,8 @@ static void test_a_resource_comes_back_from_the_file_as_it_was(void **state UNUS
                 assert_int_equal(resource.units[0].shared->section->guard, GUARD_REPORT);
                 assert_int_equal(resource.units[0].shared->section->max_threads, 40);
                 assert_int_equal(resource.units[0].shared->section->max_memory_mib, 5000);
+                assert_int_equal(resource.units[0].memory, 24 * GIB);
+                assert_int_equal(resource.units[1].memory, 16 * GIB);
                 map_done(&resource.by_id);
         }
 }

@@ -11,6 +11,7 @@ import pytest
 from mps import BIN, GPU, Sim, wait
 
 FIXTURES = pathlib.Path(os.environ['WARPSHARE_SOURCE']) / 'test/fixtures/mps-control'
+RECORDED = FIXTURES.parent / 'recorded/mps'
 NOBODY = 65534
 
 
@@ -286,6 +287,34 @@ def test_a_uuid_clears_the_limit_of_device_0_up_to_550(sim):
     assert sim.ask('get_default_device_pinned_mem_limit 0') == ''
 
 
+def form_of(line):
+    """A line of server.log without what differs from run to run; "Server 4711: Server has started"."""
+    kind, text = re.fullmatch(r'\[[\d-]+ [\d:.]+ (\w+(?: \w+)*?) +\d+\] (.*)', line).groups()
+    text = re.sub(r'\(uuid .*?\)', '(uuid)', text)
+    text = re.sub(r'Device .* \(uuid\)', 'Device NAME (uuid)', text)
+    text = re.sub(r'(device \d+) \(.*\)', r'\1 (NAME)', text)
+    text = re.sub(r'(socket: |region )\S*', r'\1PLACE', text)
+    return '%s: %s' % (kind, re.sub(r'0x[0-9a-f]+|\d+(\.\d+)?', lambda number: '1.0' if number.group(1) else '1', text))
+
+
+@pytest.mark.parametrize('version, recorded', [(470, '460-470'), (535, '535-550'), (550, '535-550'), (580, '580')])
+def test_a_server_writes_the_lines_that_are_recorded_of_its_release_and_no_others(sim, version, recorded):
+    forms = {form_of(line) for line in (RECORDED / ('%s.log' % recorded)).read_text().splitlines()}
+    # No recording of 535 to 575 has a client that leaves; they say what 460 says, which names nobody.
+    forms.add('Server: Receive command failed, assuming client exit')
+    sim.scenario(version=version)
+    sim.start()
+    if version >= 535:
+        sim.ask('set_default_active_thread_percentage 33\nset_default_device_pinned_mem_limit 0 1630M')
+    client = sim.client().wait('connected')
+    server = sim.server()
+    client.leave()
+    wait(lambda: 'assuming client' in sim.logs(), 'the server knows that it left')
+    lines = [line for line in sim.logs().splitlines() if re.match(r'\[[^]]* %d\]' % server, line)]
+    assert len(lines) > 7
+    assert {form_of(line) for line in lines} - forms == set()
+
+
 @pytest.mark.parametrize('version, cc, most', [(535, 6, 16), (580, 8, 48), (590, 8, 60)])
 def test_one_client_too_many_is_refused(sim, version, cc, most):
     sim.scenario(version=version)
@@ -297,7 +326,7 @@ def test_one_client_too_many_is_refused(sim, version, cc, most):
     refused = sim.client()
     assert refused.ends() == 3 and refused.said('error 808 CUDA_ERROR_MPS_MAX_CLIENTS_REACHED')
     clients[0].leave()
-    wait(lambda: re.search(r'Client {PID: %d, Context ID: \d+} exit' % clients[0].pid, sim.logs()), 'its place is free')
+    wait(lambda: re.search(r'assuming client (?:{PID: %d, Context ID: \d+} )?exit$' % clients[0].pid, sim.logs(), re.M), 'its place is free')
     sim.client().wait('connected')
 
 
@@ -470,7 +499,7 @@ def test_a_brief_client_leaves_when_it_has_what_it_asked_for(sim, memory, last):
     client = sim.client('--brief', *memory)
     assert client.ends() == 0
     assert re.fullmatch(last, client.output.read_text().splitlines()[-1])
-    wait(lambda: '} exit' in sim.logs(), 'the server knows that it left')
+    wait(lambda: 'assuming client exit' in sim.logs(), 'the server knows that it left')
 
 
 # ---- what a scenario can do to a supervisor ----

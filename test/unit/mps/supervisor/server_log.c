@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "mps/supervisor/journal.h"
 #include "mps/supervisor/server_log.h"
 
 /* Events as text: "kind source pid …". */
@@ -63,6 +64,10 @@ static void on_event(const struct server_log_event *event, void *data)
         case SERVER_LOG_CLIENT_CONNECTED:
                 strbuf_printf(&f->said, "connected %d/%u under %u and %lluM", event->pid, event->context,
                         event->limits->threads_permille, (unsigned long long)event->limits->bytes[0] >> 20);
+                break;
+        case SERVER_LOG_CLIENT_ACTIVE:
+                strbuf_printf(&f->said, "active %d under %u and %lluM", event->pid, event->limits->threads_permille,
+                        (unsigned long long)event->limits->bytes[0] >> 20);
                 break;
         case SERVER_LOG_CLIENT_LEFT:
                 strbuf_printf(&f->said, "left %d/%u", event->pid, event->context);
@@ -135,7 +140,7 @@ static const char server_log[] = OTHER
         "Server has started\n" SERVER "Received new client request for {PID: 800, Context ID: 1}\n" SERVER
         "Client {PID: 800, Context ID: 1} connected\n" SERVER
         "Creating worker thread for client {PID: 800, Context ID: 1}\n" SERVER
-        "Client {PID: 800, Context ID: 1} disconnected\n" SERVER
+        "Server failed to recevie command with status 806, assuming client {PID: 800, Context ID: 1} exit\n" SERVER
         "Volta MPS: Server is handling a fatal GPU error.\n" SERVER
         "Server encountered a fatal exception. Shutting down\n";
 
@@ -191,6 +196,88 @@ static void test_a_client_has_the_limits_that_its_server_logged_before_it(void *
                    "4711:connected 4/0 under 1000 and 1024M\n"
                    "4800:connected 5/0 under 0 and 0M\n");
         assert_int_equal(f->log.limits.server, 4800);
+}
+
+/* Feeds test/fixtures/recorded/mps/|name|. */
+static void feed_recorded(struct fixture *f, const char *name)
+{
+        _free_ char *path = xasprintf(RECORDED "/mps/%s", name);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        char bytes[65536];
+        ssize_t size;
+
+        assert_true(fd >= 0);
+        size = read(fd, bytes, sizeof(bytes));
+        close(fd);
+        assert_true(size > 0 && (size_t)size < sizeof(bytes));
+        server_log_feed(&f->log, bytes, (size_t)size);
+}
+
+/* No line names a client. */
+static void test_the_recorded_log_of_460_tells_the_limits_of_its_server(void **state)
+{
+        struct fixture *f = *state;
+
+        feed_recorded(f, "460-470.log");
+        reports(f, "6:no credentials\n"
+                   "6:waits 0 of 0\n"
+                   "6:starting 17 for 0\n"
+                   "6:ready 17\n"
+                   "17:threads 330\n"
+                   "17:started\n"
+                   "6:sent 0 of 0\n");
+        assert_int_equal(f->log.limits.server, 17);
+        assert_int_equal(f->log.limits.threads_permille, 330);
+        assert_true(f->log.limits.has_started && !f->log.limits.has_changed);
+}
+
+static void test_the_recorded_log_of_535_names_its_client_with_the_limits_of_its_server(void **state)
+{
+        struct fixture *f = *state;
+
+        feed_recorded(f, "535-550.log");
+        reports(f, "73:starting 95 for 0\n"
+                   "73:fatal\n"
+                   "73:exited 95 with 1\n"
+                   "425:failed (Failed to start : invalid argument)\n"
+                   "82:threads 120\n"
+                   "82:limit 0 2012217344\n"
+                   "82:started\n"
+                   "82:active 4711 under 120 and 1919M\n");
+}
+
+/* A line that begins with "failed to" is about a client that left, and no fault. */
+static void test_the_recorded_log_of_580_tells_who_comes_and_who_leaves(void **state)
+{
+        struct fixture *f = *state;
+
+        feed_recorded(f, "580.log");
+        reports(f, "261:version 13000\n"
+                   "337:starting 337 for 0\n"
+                   "4428:version 13000\n"
+                   "4428:threads 330\n"
+                   "4428:limit 0 5368709120\n"
+                   "4428:started\n"
+                   "4428:asked 1073741824/1\n"
+                   "4428:connected 4267/0 under 330 and 5120M\n"
+                   "4428:asked 4267/0\n"
+                   "4428:connected 4281/0 under 330 and 5120M\n"
+                   "4428:active 4267 under 330 and 5120M\n"
+                   "53:failed (Failed to start : operation not supported)\n"
+                   "700:left 814/0\n");
+}
+
+static void test_limits_that_are_set_again_after_the_start_have_changed(void **state)
+{
+        struct fixture *f = *state;
+
+        feed(f, SERVER "Active Threads Percentage set to 50.0\n" SERVER "Server has started\n");
+        feed(f, SERVER "Active Threads Percentage set to 50.0\n");
+        assert_true(f->log.limits.has_started && !f->log.limits.has_changed);
+        feed(f, SERVER "Device pinned memory limit for device 0 set to 0x40000000 bytes\n");
+        assert_true(f->log.limits.has_changed);
+        feed(f, "[2026-11-20 10:06:00.123 Server  4800] Server has started\n");
+        assert_true(f->log.limits.has_started && !f->log.limits.has_changed);
 }
 
 static void test_a_server_that_cannot_start_says_why(void **state)
@@ -261,6 +348,41 @@ static void test_a_line_without_end_costs_its_cap_and_the_next_is_read(void **st
         assert_true(f->log.line.capacity <= 2 * SERVER_LOG_LINE_MAX);
         feed(f, "\n" SERVER "New client 1 connected\n");
         reports(f, "4711:started\n4711:connected 1/0 under 0 and 0M\n");
+}
+
+/* ---- what is made of them ---- */
+
+/* Each driver's recorded log with a client of its server, and the limits that are known of that client. */
+static void test_a_client_has_limits_whatever_its_driver_logs_of_it(void **state)
+{
+        static const struct {
+                const char *name;
+                pid_t server;
+                pid_t client;
+                unsigned int permille;
+                uint64_t mib;
+        } table[] = {
+                {"460-470.log", 17, 5000, 330, 0}, /* no line names it */
+                {"535-550.log", 82, 4711, 120, 1919},
+        };
+        struct fixture *f = *state;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *command = xasprintf("cp %s/mps/%s %s", RECORDED, table[i].name, f->path);
+                struct mps_client client = {.pid = table[i].client, .server = table[i].server, .unit = "GPU-a"};
+                struct mps_server server = {.pid = table[i].server};
+                struct mps_observation seen = {
+                        .servers = &server, .n_servers = 1, .clients = &client, .n_clients = 1, .arena = ARENA_INIT};
+                const struct mps_unit unit = {.uuid = "GPU-a"};
+                struct mps_journal *journal = mps_journal_new(f->root);
+
+                assert_int_equal(system(command), 0);
+                mps_journal_explain(journal, &seen, &unit, 1);
+                assert_int_equal(client.threads_permille, table[i].permille);
+                assert_int_equal(client.limit_mib, table[i].mib);
+                mps_journal_free(journal);
+                arena_done(&seen.arena);
+        }
 }
 
 /* ---- files ---- */
@@ -371,10 +493,15 @@ int main(void)
                 TEST(test_lines_of_a_server_log_become_events),
                 TEST(test_pieces_of_any_size_make_the_same_events),
                 TEST(test_a_client_has_the_limits_that_its_server_logged_before_it),
+                TEST(test_the_recorded_log_of_460_tells_the_limits_of_its_server),
+                TEST(test_the_recorded_log_of_535_names_its_client_with_the_limits_of_its_server),
+                TEST(test_the_recorded_log_of_580_tells_who_comes_and_who_leaves),
+                TEST(test_limits_that_are_set_again_after_the_start_have_changed),
                 TEST(test_a_server_that_cannot_start_says_why),
                 TEST(test_too_many_clients_are_recognised_wherever_the_name_is_in_the_line),
                 TEST(test_lines_that_are_none_are_passed_over),
                 TEST(test_a_line_without_end_costs_its_cap_and_the_next_is_read),
+                TEST(test_a_client_has_limits_whatever_its_driver_logs_of_it),
                 TEST(test_a_file_is_followed_through_appends_cuts_and_replacements),
                 TEST(test_of_much_only_the_end_is_read_at_first_and_later),
                 TEST(test_a_pipe_in_the_place_of_a_log_is_refused),
