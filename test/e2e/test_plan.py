@@ -291,3 +291,16 @@ def test_the_plan_shows_what_dra_cannot_offer_with_the_reason(config):
     assert [note.partition(': ')[2] for note in told['dra']['notes']] == ['not offered: nothing is known of it']
     assert 'not offered: nothing is known of it\n' in simulate(
         '--scenario', f'{SOURCE}/sim/scenarios/broken.yaml', config(dra(devices=[0, 1]))).stdout
+
+
+def test_mig_devices_are_advertised_where_the_memory_of_their_gpu_may_not_be_read(tmp_path):
+    """A container that is not privileged, with CDI: NVML refuses the memory of a GPU in MIG mode."""
+    scenario = tmp_path / 'node.yaml'
+    scenario.write_text('driverVersion: "580.126.20"\n'
+                        'gpus:\n'
+                        '- model: A100-40GB\n'
+                        '  mig: {devices: [{profile: 3g.20gb}, {profile: 1g.5gb, count: 4}]}\n'
+                        '  errors: {nvmlDeviceGetMemoryInfo: NO_PERMISSION}\n')
+    done = simulate('--mig-strategy', 'mixed', '--scenario', str(scenario))
+    assert done.returncode == 0 and not done.stderr
+    assert '\nnvidia.com/mig-1g.5gb: 4\n' in done.stdout and '\nnvidia.com/mig-3g.20gb: 1\n' in done.stdout
