@@ -54,6 +54,7 @@ struct scenario_process {
 
 struct scenario_gpu {
         const struct model *model;
+        unsigned int multiprocessors; /* the model's, or those of the key sms */
         const char *uuid;
         const char *name;
         const char *serial;

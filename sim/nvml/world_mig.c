@@ -52,7 +52,7 @@ struct nvmlComputeInstance_st *gpu_compute_by_index(
 
 unsigned int gpu_max_mig_devices(const struct gpu *gpu)
 {
-        return gpu->config->model->compute_slices;
+        return gpu->mig_current ? gpu->config->model->compute_slices : 0;
 }
 
 bool gpu_has_instances(const struct gpu *gpu)
