@@ -55,7 +55,7 @@ struct model {
         size_t n_profiles;
 };
 
-const struct model *model_find(const char *key); /* or NULL */
+const struct model *model_find(const char *key); /* without regard to case, or NULL */
 const struct model *model_at(size_t position);   /* NULL after the last one */
 
 /*

@@ -173,7 +173,7 @@ nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitectu
 
 nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores)
 {
-        RETURN_GPU_VALUE(device, cores, call.config->model->multiprocessors * call.config->model->cores);
+        RETURN_GPU_VALUE(device, cores, call.config->multiprocessors * call.config->model->cores);
 }
 
 nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t device, nvmlDeviceAddressingMode_v1_t *mode)

@@ -71,10 +71,12 @@ nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned i
 
         if (call.result)
                 return call.result;
-        if (!mig_device || (call.config->model->memory_slices && index >= gpu_max_mig_devices(call.gpu)))
+        if (!mig_device)
                 return NVML_ERROR_INVALID_ARGUMENT;
         if (!call.gpu->mig_current)
                 return NVML_ERROR_NOT_SUPPORTED;
+        if (index >= gpu_max_mig_devices(call.gpu))
+                return NVML_ERROR_INVALID_ARGUMENT;
         compute = gpu_compute_by_index(call.world, call.gpu, index);
         if (!compute)
                 return NVML_ERROR_NOT_FOUND;

@@ -54,6 +54,7 @@ struct scenario_process {
 
 struct scenario_gpu {
         const struct model *model;
+        unsigned int multiprocessors; /* the model's, or those of the key sms */
         const char *uuid;
         const char *name;
         const char *serial;
@@ -142,6 +143,7 @@ struct scenario {
         struct fault_list faults;
         const char *process_directory; /* NULL: none */
         const char *geometry_file;     /* NULL: only the process that changes the geometry sees the change */
+        bool keep_mig_uuids;           /* a MIG device that is made again where one was has its UUID */
         unsigned int longest_wait_ms;  /* for events, even if the caller would wait longer */
         struct scenario_gpu *gpus;
         size_t n_gpus;

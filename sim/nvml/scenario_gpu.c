@@ -8,9 +8,10 @@
 #include "sim/hardware/uuid.h"
 
 static const char *const gpu_keys[] = {"model", "count", "uuid", "name", "serial", "minor", "bus", "numa", "memory",
-        "memoryUsed", "computeMode", "persistence", "mig", "nvlink", "processes", "utilization", "temperature", "power",
-        "clock", "energy", "clockReasons", "throttled", "pcie", "nvlinkTraffic", "nvlinkErrors", "ecc", "remappedRows",
-        "retiredPagesPending", "recoveryAction", "fabric", "present", "lost", "resets", "errors", "delays", NULL};
+        "sms", "memoryUsed", "computeMode", "persistence", "mig", "nvlink", "processes", "utilization", "temperature",
+        "power", "clock", "energy", "clockReasons", "throttled", "pcie", "nvlinkTraffic", "nvlinkErrors", "ecc",
+        "remappedRows", "retiredPagesPending", "recoveryAction", "fabric", "present", "lost", "resets", "errors",
+        "delays", NULL};
 
 bool scenario_bus(const char *text, unsigned int *domain, unsigned int *bus, unsigned int *device)
 {
@@ -333,9 +334,12 @@ static int parse_load(const struct decode *decode, struct scenario_gpu *gpu, str
         unsigned int watts = gpu->model->power_w / 6;
 
         gpu->memory = (uint64_t)gpu->model->memory_mib << 20;
+        gpu->multiprocessors = gpu->model->multiprocessors;
         gpu->temperature = 34;
         gpu->clock_mhz = gpu->model->clock_mhz / 4;
-        if (decode_size(decode, "memory", &gpu->memory, err) < 0 || decode_size(decode, "memoryUsed", &used, err) < 0 ||
+        if (decode_size(decode, "memory", &gpu->memory, err) < 0 ||
+                decode_uint32(decode, "sms", 1024, &gpu->multiprocessors, err) < 0 ||
+                decode_size(decode, "memoryUsed", &used, err) < 0 ||
                 decode_word(decode, "computeMode", modes, &mode, err) < 0 ||
                 decode_bool(decode, "persistence", &gpu->persistence, err) < 0 ||
                 decode_uint32(decode, "temperature", 200, &gpu->temperature, err) < 0 ||

@@ -52,7 +52,7 @@ struct nvmlComputeInstance_st *gpu_compute_by_index(
 
 unsigned int gpu_max_mig_devices(const struct gpu *gpu)
 {
-        return gpu->config->model->compute_slices;
+        return gpu->mig_current ? gpu->config->model->compute_slices : 0;
 }
 
 bool gpu_has_instances(const struct gpu *gpu)
@@ -143,7 +143,12 @@ struct nvmlComputeInstance_st *world_add_compute(
 
                 if (place->used)
                         continue;
-                seed = xasprintf("%s/%u/%u/%u", gpu->uuid, instance->place->id, id, ++gpu->created);
+                gpu->created++;
+                if (world->scenario->keep_mig_uuids)
+                        seed = xasprintf("%s/%s/%u/%u/%u", gpu->uuid, instance->place->profile->name,
+                                instance->place->start, start, slices);
+                else
+                        seed = xasprintf("%s/%u/%u/%u", gpu->uuid, instance->place->id, id, gpu->created);
                 sim_uuid(uuid, "MIG", seed);
                 *place = (struct mig_compute){.used = true, .id = id, .slices = slices, .start = start, .uuid = uuid};
                 return new_compute(world, instance, place);

@@ -62,8 +62,9 @@ struct mig_attributes {
 /* One compute instance in one GPU instance. */
 struct mig_device {
         const char *uuid;
-        const char *profile; /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me"; NULL: NVML reports no known profile */
-        unsigned int index;  /* NVML's MIG index in its GPU; it changes when instances are destroyed and created */
+        const char *profile;         /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me"; NULL: not known */
+        const char *profile_failure; /* why |profile| is not known, with NVML's own words, or NULL */
+        unsigned int index; /* NVML's MIG index in its GPU; it changes when instances are destroyed and created */
         unsigned int gpu_instance;
         unsigned int compute_instance;
         int gpu_instance_cap;     /* minor of /dev/nvidia-caps/nvidia-cap<n>; -1 unknown */

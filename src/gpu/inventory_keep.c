@@ -20,6 +20,7 @@ static struct mig_device copy_mig_device(struct arena *arena, const struct mig_d
 
         copy.uuid = arena_strdup(arena, from->uuid);
         copy.profile = arena_strdup(arena, from->profile);
+        copy.profile_failure = arena_strdup(arena, from->profile_failure);
         copy.failure = arena_strdup(arena, from->failure);
         return copy;
 }

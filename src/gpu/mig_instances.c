@@ -48,18 +48,27 @@ static int raise_code(
 
 /* ---- profiles ---- */
 
-/* "MIG 1g.5gb+me" → "1g.5gb+me". NULL before R535, which does not report names. */
-static const char *read_driver_name(struct arena *arena, const struct mig_gpu *gpu, unsigned int index)
+/* NULL before R535, which does not report names. */
+static const char *read_driver_name(
+        struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, unsigned int index)
 {
         nvmlGpuInstanceProfileInfo_v2_t info = {.version = NVML_GPU_INSTANCE_PROFILE_INFO_V2};
-        const char *name;
+        char name[MIG_PROFILE_SIZE];
 
-        if (NVML_CALL(gpu->nvml, device_get_instance_profile_v, gpu->device, index, &info) != NVML_SUCCESS)
-                return NULL;
-        name = nvml_text(arena, info.name, sizeof(info.name));
-        if (text_starts_with(name, "MIG "))
-                name += strlen("MIG ");
-        return *name ? name : NULL;
+        return NVML_CALL(nvml, device_get_instance_profile_v, device, index, &info) == NVML_SUCCESS &&
+                               mig_profile_read(name, nvml_text(arena, info.name, sizeof(info.name)))
+                       ? arena_strdup(arena, name)
+                       : NULL;
+}
+
+const char *mig_instances_profile_name(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device,
+        unsigned int index, uint64_t memory_mib, uint64_t total)
+{
+        char name[MIG_PROFILE_SIZE];
+
+        return mig_profile_name(name, index, mig_profile_gpu_slices(index), memory_mib, total)
+                       ? arena_strdup(arena, name)
+                       : read_driver_name(arena, nvml, device, index);
 }
 
 static int read_placements(
@@ -85,17 +94,18 @@ static int read_profile(struct arena *arena, const struct mig_gpu *gpu, unsigned
         struct mig_gpu_profile *profile, struct error *err)
 {
         nvmlGpuInstanceProfileInfo_t info = {0};
-        char name[MIG_PROFILE_SIZE];
+        const char *name;
         nvmlReturn_t code = NVML_CALL(gpu->nvml, device_get_instance_profile, gpu->device, index, &info);
 
         if (code == NVML_ERROR_NOT_SUPPORTED || code == NVML_ERROR_INVALID_ARGUMENT)
                 return 0;
         if (code != NVML_SUCCESS)
                 return raise_code(gpu, "list MIG profiles", code, "nvmlDeviceGetGpuInstanceProfileInfo", err);
-        if (!mig_profile_name(name, index, mig_profile_gpu_slices(index), info.memorySizeMB, memory))
+        name = mig_instances_profile_name(arena, gpu->nvml, gpu->device, index, info.memorySizeMB, memory);
+        if (!name)
                 return 0;
-        *profile = (struct mig_gpu_profile){.name = arena_strdup(arena, name),
-                .driver_name = read_driver_name(arena, gpu, index),
+        *profile = (struct mig_gpu_profile){.name = name,
+                .driver_name = read_driver_name(arena, gpu->nvml, gpu->device, index),
                 .id = info.id,
                 .index = index,
                 .slices = info.sliceCount,
@@ -125,7 +135,7 @@ static int read_profiles(
         nvmlMemory_t memory = {0};
         nvmlReturn_t code = NVML_CALL(gpu->nvml, device_get_memory, gpu->device, &memory);
 
-        if (code != NVML_SUCCESS)
+        if (code != NVML_SUCCESS && !nvml_is_unknown(code))
                 return raise_code(gpu, "list MIG profiles", code, "nvmlDeviceGetMemoryInfo", err);
         geometry->profiles = profiles;
         for (unsigned int i = 0; i < NVML_GPU_INSTANCE_PROFILE_COUNT; i++) {
@@ -135,6 +145,8 @@ static int read_profiles(
                         return -1;
                 geometry->n_profiles += (size_t)found;
         }
+        if (!geometry->n_profiles && code != NVML_SUCCESS)
+                return raise_code(gpu, "name MIG profiles", code, "nvmlDeviceGetMemoryInfo", err);
         return 0;
 }
 

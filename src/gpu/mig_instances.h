@@ -102,7 +102,18 @@ enum mig_activation { MIG_MODE_ACTIVE, MIG_MODE_NEEDS_RESET, MIG_MODE_IN_USE };
  */
 int mig_gpu_set_mode(const struct mig_gpu *gpu, bool is_enabled, enum mig_activation *ret, struct error *err) MUST_USE;
 
-/* Everything that |ret| points to is in |arena|. */
+/*
+ * The name of the GPU instance profile at |index|, which has |memory_mib| of the GPU's |total| bytes, in |arena|:
+ * mig_profile_name(), and where a size is not known (NVML may keep the GPU's memory from an unprivileged container) the
+ * driver's own name, which it has from R535 on. NULL: neither is known.
+ */
+const char *mig_instances_profile_name(struct arena *arena, const struct nvml *nvml, nvmlDevice_t device,
+        unsigned int index, uint64_t memory_mib, uint64_t total);
+
+/*
+ * Everything that |ret| points to is in |arena|. A profile without a name is left out; that none has one is an error
+ * where the GPU's memory could not be read.
+ */
 int mig_instances_read(
         struct mig_geometry *ret, struct arena *arena, const struct mig_gpu *gpu, struct error *err) MUST_USE;
 

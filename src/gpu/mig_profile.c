@@ -1,8 +1,10 @@
 #include "gpu/mig_profile.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/macro.h"
+#include "base/text.h"
 #include "gpu/nvml_abi.h"
 
 /* more than any GPU has, and small enough for the arithmetic */
@@ -68,22 +70,59 @@ static uint64_t gigabytes(uint64_t memory_mib, uint64_t total)
         return (eighths * whole + 4) / 8;
 }
 
+bool mig_profile_name_within(
+        char name[MIG_PROFILE_SIZE], const char *whole, unsigned int gpu_index, unsigned int compute_slices)
+{
+        unsigned int slices = mig_profile_gpu_slices(gpu_index);
+        int length;
+
+        if (!compute_slices || compute_slices > slices)
+                return false;
+        if (compute_slices == slices)
+                length = snprintf(name, MIG_PROFILE_SIZE, "%s", whole);
+        else
+                length = snprintf(name, MIG_PROFILE_SIZE, "%uc.%s", compute_slices, whole);
+        return length < (int)MIG_PROFILE_SIZE;
+}
+
 bool mig_profile_name(char name[MIG_PROFILE_SIZE], unsigned int gpu_index, unsigned int compute_slices,
         uint64_t memory_mib, uint64_t total)
 {
         unsigned int slices = mig_profile_gpu_slices(gpu_index);
         unsigned long long gb;
-        int length;
+        char whole[2 * MIG_PROFILE_SIZE];
 
-        if (!slices || !compute_slices || compute_slices > slices || !memory_mib || !total)
+        if (!slices || !memory_mib || !total)
                 return false;
         gb = gigabytes(MIN(memory_mib, MEMORY_MAX >> 20), MIN(total, MEMORY_MAX));
-        if (compute_slices == slices)
-                length = snprintf(name, MIG_PROFILE_SIZE, "%ug.%llugb%s", slices, gb, gpu_profiles[gpu_index].suffix);
-        else
-                length = snprintf(name, MIG_PROFILE_SIZE, "%uc.%ug.%llugb%s", compute_slices, slices, gb,
-                        gpu_profiles[gpu_index].suffix);
-        return length < (int)MIG_PROFILE_SIZE;
+        snprintf(whole, sizeof(whole), "%ug.%llugb%s", slices, gb, gpu_profiles[gpu_index].suffix);
+        return mig_profile_name_within(name, whole, gpu_index, compute_slices);
+}
+
+static const char *pass_number(const char *at, const char *unit)
+{
+        size_t digits = strspn(at, "0123456789");
+
+        return digits && text_starts_with(at + digits, unit) ? at + digits + strlen(unit) : NULL;
+}
+
+bool mig_profile_read(char name[MIG_PROFILE_SIZE], const char *text)
+{
+        const char *compute;
+        const char *start = text;
+        const char *at;
+
+        while ((at = strstr(start, "MIG ")))
+                start = at + strlen("MIG ");
+        if (strlen(start) >= MIG_PROFILE_SIZE)
+                return false;
+        compute = pass_number(start, "c.");
+        at = pass_number(compute ? compute : start, "g.");
+        at = at ? pass_number(at, "gb") : NULL;
+        if (!at || at[strspn(at, "+-.abcdefghijklmnopqrstuvwxyz")])
+                return false;
+        strcpy(name, start);
+        return true;
 }
 
 char *mig_profile_dotted(struct arena *arena, const char *profile)

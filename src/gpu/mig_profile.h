@@ -30,5 +30,19 @@ unsigned int mig_profile_compute_slices(unsigned int compute_index);
 bool mig_profile_name(char name[MIG_PROFILE_SIZE], unsigned int gpu_index, unsigned int compute_slices,
         uint64_t memory_mib, uint64_t total) MUST_USE;
 
+/*
+ * A name as the driver writes it, which is where the GPU's memory is unknown or the profile has none of its own, as on
+ * Thor ("1g.0gb"): |text| is that of a GPU instance profile ("MIG 1g.5gb+me") or of a MIG device ("NVIDIA A30 MIG
+ * 1c.2g.12gb"). In |name| is what stands behind the last "MIG ", or all of it. False: that is no profile.
+ */
+bool mig_profile_read(char name[MIG_PROFILE_SIZE], const char *text) MUST_USE;
+
+/*
+ * The name of |compute_slices| in the GPU instance profile |whole| at |gpu_index|: "1c.3g.20gb" for 1 in "3g.20gb".
+ * False: as mig_profile_name().
+ */
+bool mig_profile_name_within(
+        char name[MIG_PROFILE_SIZE], const char *whole, unsigned int gpu_index, unsigned int compute_slices) MUST_USE;
+
 /* The profile as resource names and labels have it, with '.' for '+': "1g.10gb.me". In |arena|. */
 char *mig_profile_dotted(struct arena *arena, const char *profile);

@@ -23,12 +23,13 @@ static void read_profiles(struct arena *arena, const struct nvml *nvml, nvmlDevi
 
         for (unsigned int i = 0; i < NVML_GPU_INSTANCE_PROFILE_COUNT; i++) {
                 nvmlGpuInstanceProfileInfo_t info = {0};
-                char name[MIG_PROFILE_SIZE];
+                const char *name;
 
-                if (NVML_CALL(nvml, device_get_instance_profile, device, i, &info) == NVML_SUCCESS &&
-                        mig_profile_name(name, i, mig_profile_gpu_slices(i), info.memorySizeMB, gpu->memory) &&
-                        !has_profile(profiles, count, name))
-                        profiles[count++] = arena_strdup(arena, name);
+                if (NVML_CALL(nvml, device_get_instance_profile, device, i, &info) != NVML_SUCCESS)
+                        continue;
+                name = mig_instances_profile_name(arena, nvml, device, i, info.memorySizeMB, gpu->memory);
+                if (name && !has_profile(profiles, count, name))
+                        profiles[count++] = name;
         }
         gpu->mig_profiles = profiles;
         gpu->n_mig_profiles = count;
@@ -59,30 +60,70 @@ static unsigned int find_compute_profile(const struct nvml *nvml, nvmlGpuInstanc
         return i;
 }
 
+/* Why neither the sizes nor the driver's own name of the profile make a name. */
+static int raise_no_name(const struct nvml *nvml, nvmlDevice_t device, struct error *err)
+{
+        nvmlMemory_t memory = {0};
+        nvmlReturn_t code = NVML_CALL(nvml, device_get_memory, device, &memory);
+
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetMemoryInfo", err);
+        return error_set(err, ERROR_UNSUPPORTED, "NVML reports a profile that has no name here");
+}
+
 /*
  * From the instances to their profile ids, then to the indices that have names. Reading the slices from the attributes
  * would be simpler, but those do not show media engines or graphics.
  */
-static const char *name_profile(
-        struct arena *arena, const struct nvml *nvml, nvmlDevice_t device, const struct mig_device *mig, uint64_t total)
+static int name_by_instances(char name[MIG_PROFILE_SIZE], struct arena *arena, const struct nvml *nvml,
+        nvmlDevice_t device, const struct mig_device *mig, uint64_t total, struct error *err)
 {
         nvmlComputeInstanceInfo_t compute_info = {0};
         nvmlGpuInstanceInfo_t info = {0};
         nvmlComputeInstance_t compute;
         nvmlGpuInstance_t instance;
-        char name[MIG_PROFILE_SIZE];
         unsigned int slices;
+        unsigned int index;
+        const char *whole;
+        nvmlReturn_t code;
 
-        if (NVML_CALL(nvml, device_get_instance, device, mig->gpu_instance, &instance) != NVML_SUCCESS ||
-                NVML_CALL(nvml, instance_get_info, instance, &info) != NVML_SUCCESS ||
-                NVML_CALL(nvml, instance_get_compute, instance, mig->compute_instance, &compute) != NVML_SUCCESS ||
-                NVML_CALL(nvml, compute_get_info, compute, &compute_info) != NVML_SUCCESS)
-                return NULL;
+        code = NVML_CALL(nvml, device_get_instance, device, mig->gpu_instance, &instance);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlDeviceGetGpuInstanceById", err);
+        code = NVML_CALL(nvml, instance_get_info, instance, &info);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlGpuInstanceGetInfo", err);
+        code = NVML_CALL(nvml, instance_get_compute, instance, mig->compute_instance, &compute);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlGpuInstanceGetComputeInstanceById", err);
+        code = NVML_CALL(nvml, compute_get_info, compute, &compute_info);
+        if (code != NVML_SUCCESS)
+                return nvml_fail(nvml, code, "nvmlComputeInstanceGetInfo", err);
         slices = mig_profile_compute_slices(find_compute_profile(nvml, instance, compute_info.profileId));
-        return mig_profile_name(
-                       name, find_gpu_profile(nvml, device, info.profileId), slices, mig->attributes.memory_mib, total)
-                       ? arena_strdup(arena, name)
-                       : NULL;
+        index = find_gpu_profile(nvml, device, info.profileId);
+        whole = mig_instances_profile_name(arena, nvml, device, index, mig->attributes.memory_mib, total);
+        if (!whole || !mig_profile_name_within(name, whole, index, slices))
+                return raise_no_name(nvml, device, err);
+        return 0;
+}
+
+/*
+ * The instances of a MIG device may be kept from who may use it. Its name ends with its profile, but the text is the
+ * driver's, so it comes second.
+ */
+static void name_profile(struct arena *arena, const struct nvml *nvml, nvmlDevice_t gpu_device, nvmlDevice_t device,
+        struct mig_device *mig, uint64_t total)
+{
+        char product[NVML_DEVICE_NAME_V2_BUFFER_SIZE] = "";
+        char name[MIG_PROFILE_SIZE];
+        struct error err;
+
+        if (name_by_instances(name, arena, nvml, gpu_device, mig, total, &err) < 0 &&
+                (NVML_CALL(nvml, device_get_name, device, product, sizeof(product)) != NVML_SUCCESS ||
+                        !mig_profile_read(name, nvml_text(arena, product, sizeof(product)))))
+                mig->profile_failure = arena_strdup(arena, err.text);
+        else
+                mig->profile = arena_strdup(arena, name);
 }
 
 /* ---- MIG devices ---- */
@@ -148,7 +189,7 @@ static int find_device(struct arena *arena, const struct nvml *nvml, nvmlDevice_
         *mig = (struct mig_device){.index = index};
         if (read_device(arena, nvml, device, mig, err) < 0)
                 return -1;
-        mig->profile = name_profile(arena, nvml, gpu_device, mig, gpu->memory);
+        name_profile(arena, nvml, gpu_device, device, mig, gpu->memory);
         return 1;
 }
 

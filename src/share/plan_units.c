@@ -34,12 +34,16 @@ static bool has_some_slices(const char *profile)
 }
 
 /* "nvidia.com/mig-1g.10gb.me" for "1g.10gb+me". */
-static int name_profile(const struct plan_builder *builder, const char *profile, const char **ret, struct error *err)
+static int name_profile(
+        const struct plan_builder *builder, const struct mig_device *mig, const char **ret, struct error *err)
 {
+        const char *profile = mig->profile;
         const char *name;
 
         if (!profile)
-                return error_set(err, ERROR_UNSUPPORTED, "its profile is unknown");
+                return error_set(err, ERROR_UNSUPPORTED,
+                        "its profile is unknown%s%s; run the agent privileged if NVML refuses it the permission",
+                        mig->profile_failure ? ": " : "", mig->profile_failure ? mig->profile_failure : "");
         if (has_some_slices(profile))
                 return error_set(err, ERROR_UNSUPPORTED, "it has not all compute slices of its GPU instance");
         name = arena_printf(builder->arena, MIG_RESOURCE_PREFIX "%s", mig_profile_dotted(builder->arena, profile));
@@ -58,10 +62,11 @@ static const char *name_mig(const struct plan_builder *builder, const struct uni
                 return name;
         if (config->mig_strategy == MIG_STRATEGY_SINGLE)
                 return PLAN_GPU_RESOURCE;
-        if (name_profile(builder, profile, &name, &err) == 0)
+        if (name_profile(builder, unit->mig, &name, &err) == 0)
                 return name;
-        plan_warn(builder, "%s of profile '%.50s' is left out: %s; a pattern in resources.mig can give it a name",
-                plan_unit_text(builder, unit), profile ? profile : "", err.text);
+        plan_warn(builder, "%s%s%.50s%s is left out: %s; a pattern in resources.mig can give it a name",
+                plan_unit_text(builder, unit), profile ? " of profile '" : "", profile ? profile : "",
+                profile ? "'" : "", err.text);
         return NULL;
 }
 

@@ -25,13 +25,14 @@ def geometry(node):
     return os.path.join(node.folder, 'geometry')
 
 
-def set_gpus(node, count=1, events=(), **changes):
+def set_gpus(node, count=1, events=(), keep_uuids=False, **changes):
     """In MIG mode, and nothing is made on them by the scenario; |changes| are of the first."""
     node.gpus(count, model=H100, events=events, changes={
         i: {'mig': {'enabled': True}, **(changes if i == 0 else {})} for i in range(count)})
     with open(node.scenario_path, encoding='utf-8') as file:
         scenario = yaml.safe_load(file)
-    node._write(node.scenario_path, yaml.safe_dump({**scenario, 'geometryFile': geometry(node)}, sort_keys=False))
+    node._write(node.scenario_path, yaml.safe_dump(
+        {**scenario, 'geometryFile': geometry(node), 'keepMigUuids': keep_uuids}, sort_keys=False))
 
 
 def make_capabilities(node, count):
@@ -116,6 +117,22 @@ def test_a_mig_device_is_made_for_a_claim_and_destroyed_after_it(node):
     assert there(node) == set()
     assert versions(node) == before, 'what Prepare makes is no news for the scheduler'
     assert not [device for device in node.cdi_devices() if device.startswith(DRIVER)]
+
+
+def test_a_mig_device_that_is_made_again_may_have_the_uuid_of_the_one_before(node):
+    start(node)
+    set_gpus(node, keep_uuids=True)
+    seen = []
+    for name in ('first', 'second', 'third'):
+        pod = node.run(claim(node, name))
+        status, = node.cluster.api.wait_for(lambda pod=pod: node.status_of(pod.claims[0]))
+        seen.append((node.device_of(pod.claims[0]), status['data']['uuid']))
+        assert there(node) == {(SMALL, 6)} and pod.cdi_ids[0].endswith('=' + status['data']['uuid'])
+        assert {'/dev/nvidia0', '/dev/nvidiactl'} < pod.container.nodes
+        pod.end()
+        assert there(node) == set()
+        assert not [device for device in node.cdi_devices() if device.startswith(DRIVER)]
+    assert len(set(seen)) == 1
 
 
 def test_a_claim_for_two_mig_devices_has_both_and_what_does_not_fit_waits(node):

@@ -13,7 +13,7 @@ PARTED = os.path.join(os.path.dirname(WARPSHARE), 'nvidia-mig-parted')
 MIXED = {'driverVersion': '580.105.08', 'gpus': [
     {'model': 'A100-40GB'},
     {'model': 'A100-40GB', 'mig': {'devices': [{'profile': '3g.20gb'}, {'profile': '1g.5gb', 'count': 4}]}}]}
-MODELS = ('T4', 'A30', 'A100-40GB', 'A100-80GB', 'H100-80GB', 'H200', 'GB200', 'RTX-PRO-6000')
+MODELS = ('T4', 'A30', 'A100-40GB', 'A100-80GB', 'H100-80GB', 'H100-NVL', 'H200', 'B200', 'B300', 'GB200', 'GB300', 'RTX-PRO-6000')
 
 
 class Simulated:
@@ -137,6 +137,45 @@ def test_each_default_configuration_of_a_model_is_a_valid_one(model, tmp_path):
         assert node.good('assert', '--valid-config', '--config', name, '--file', 'generated.yaml')
         assert node.good('assert', '--valid-config', '--config', name)
     assert node.good('assert', '--config', 'all-disabled')
+
+
+FITTING = (  # model, what a GPU is to have; a profile may have the name of any release
+    ('GB200', {'1g.47gb': 4}), ('GB200', {'1g.45gb': 4}), ('GB200', {'1g.23gb': 7}), ('GB200', {'1g.24gb': 7}),
+    ('RTX-PRO-6000', {'1g.24gb': 4}), ('RTX-PRO-6000', {'2g.48gb': 1, '1g.24gb': 2}), ('RTX-PRO-6000', {'4g.96gb': 1}),
+    ('RTX-PRO-6000', {'1g.24gb+me.all': 1, '1g.24gb-me': 3}), ('RTX-PRO-6000', {'2g.48gb+gfx': 1, '1g.24gb+gfx': 2}),
+    ('RTX-PRO-6000', {'1g.24gb+me': 1, '1g.24gb': 3}),
+    ('A100-40GB', {'3g.20gb': 1, '2g.10gb': 1, '1g.5gb': 2}), ('A100-40GB', {'1g.5gb': 2, '2g.10gb': 1, '3g.20gb': 1}),
+    ('A100-40GB', {'3g.20gb': 1, '4g.20gb': 1}), ('A100-40GB', {'4g.20gb': 1, '2g.10gb': 1, '1g.5gb': 1}),
+    ('A100-40GB', {'1g.10gb': 3, '1g.5gb': 1}), ('A100-40GB', {'1g.5gb': 6, '1g.5gb+me': 1}),
+    ('A100-80GB', {'4c.7g.80gb': 1, '3c.7g.80gb': 1}), ('H100-80GB', {'4c.7g.80gb': 1, '3c.7g.80gb': 1}),
+    ('A100-80GB', {'1c.3g.40gb': 2, '3g.40gb': 1}),
+)
+NOT_FITTING = (
+    ('A100-40GB', {'1g.10gb': 4, '1g.5gb': 3}, 'its memory slices have no place for all of them; this would fit: 4 of 1g.10gb'),
+    ('A100-40GB', {'2g.10gb': 4}, 'at most 3 of 2g.10gb fit on this GPU'),
+    ('A100-80GB', {'4c.7g.80gb': 2}, 'at most 1 of 7g.80gb 4c fit on this GPU'),
+)
+
+
+def plan_all(folder, model, devices):
+    node = Simulated(folder, {'driverVersion': '580.126.20', 'gpus': [{'model': model}]})
+    (folder / 'one.yaml').write_text(yaml.safe_dump({'version': 'v1', 'mig-configs': {
+        'one': [{'devices': 'all', 'mig-enabled': True, 'mig-devices': devices}]}}, sort_keys=False))
+    return node.mig('plan', '--file', 'one.yaml', '--config', 'one', '--output', 'json')
+
+
+@pytest.mark.parametrize('model, devices', FITTING)
+def test_what_fits_a_gpu_is_planned_in_whatever_order_it_is_written(model, devices, tmp_path):
+    done = plan_all(tmp_path, model, devices)
+    assert done.returncode == 0, done.stderr
+    gpu, = json.loads(done.stdout)['gpus']
+    assert gpu['made'], gpu
+
+
+@pytest.mark.parametrize('model, devices, reason', NOT_FITTING)
+def test_what_does_not_fit_a_gpu_is_refused_with_what_would(model, devices, reason, tmp_path):
+    done = plan_all(tmp_path, model, devices)
+    assert done.returncode != 0 and reason in done.stdout + done.stderr
 
 
 def test_h100s_are_cut_into_seven_and_a30s_into_four(tmp_path):

@@ -142,6 +142,17 @@ def test_what_can_stay_keeps_its_uuid(h100):
     assert (done.returncode, json.loads(done.stdout)) == (0, {'config': 'mixed', 'result': 'unchanged'})
 
 
+def test_devices_that_are_made_again_may_have_the_uuids_of_those_before(h100):
+    h100.write(keepMigUuids=True)
+    assert h100.apply_config('mixed').returncode == 0
+    before = h100.devices()[0]
+    assert h100.apply_config('off').returncode == 0 and h100.devices() == [[]]
+    assert h100.apply_config('mixed').returncode == 0
+    assert {device[1:] for device in h100.devices()[0]} == {device[1:] for device in before}
+    assert {device[0] for device in h100.devices()[0]} & {device[0] for device in before}
+    assert h100.has('mixed') and h100.is_settled()
+
+
 def test_a_change_is_held_to_the_gpus_that_it_was_planned_for(h100):
     before = h100.devices()
     done = h100.apply_config('mixed', '--only', 'GPU-other')

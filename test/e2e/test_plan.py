@@ -199,7 +199,7 @@ def test_the_examples_of_the_help_work(tmp_path):
 
 @pytest.mark.parametrize('arguments, text', [
     (('--modle', 'T4'), "unknown flag '--modle'; did you mean '--model'?"),
-    (('--model', 'H20'), "model: 'H20' is not known, did you mean 'H200'?; --help lists all"),
+    (('--model', 'H2'), "model: 'H2' is not known, did you mean 'H200'?; --help lists all"),
     (('--model', 'H100'), "model: 'H100' is not known, did you mean 'H100-80GB'?; --help lists all"),
     (('--model', 'a100'), "model: 'a100' is not known, did you mean 'A100-40GB'?; --help lists all"),
     (('--model', 'V100'), "model: 'V100' is not known, did you mean 'V100-32GB'?; --help lists all"),
@@ -245,7 +245,7 @@ def test_with_dra_the_table_has_a_row_for_each_device(config):
     assert '\nDRA driver gpu.warpshare.dev: 6 devices\n' in done.stdout
     rows = dict(re.findall(r'^  (gpu-\S+)  +(.*)$', done.stdout, re.M))
     assert list(rows) == ['gpu-0-shared', 'gpu-1-shared', 'gpu-0-timeslice', 'gpu-1-timeslice', 'gpu-1', 'gpu-0']
-    assert re.fullmatch(r'shared +40384 MiB \(4096\) +100 % \(20\) +48 \(2\) +- +gpu-0-timeslice, gpu-0', rows['gpu-0-shared'])
+    assert re.fullmatch(r'shared +40320 MiB \(4096\) +100 % \(20\) +48 \(2\) +- +gpu-0-timeslice, gpu-0', rows['gpu-0-shared'])
     assert re.fullmatch(r'timeslice +- +- +- +8 \(1\) +gpu-1-shared, gpu-1', rows['gpu-1-timeslice'])
     assert re.fullmatch(r'whole +40960 MiB +- +- +- +gpu-1-shared, gpu-1-timeslice', rows['gpu-1'])
 
@@ -341,3 +341,16 @@ def test_time_slicing_has_no_use_for_the_memory_of_a_gpu(config):
     content['sharing']['timeSlicing']['resources'][0]['memory'] = '64Gi'
     done = simulate(config(content), '--model', 'T4')
     assert done.returncode != 0 and 'only in sharing.mps: time-slicing limits no memory' in done.stderr
+
+
+def test_mig_devices_are_advertised_where_the_memory_of_their_gpu_may_not_be_read(tmp_path):
+    """A container that is not privileged, with CDI: NVML refuses the memory of a GPU in MIG mode."""
+    scenario = tmp_path / 'node.yaml'
+    scenario.write_text('driverVersion: "580.126.20"\n'
+                        'gpus:\n'
+                        '- model: A100-40GB\n'
+                        '  mig: {devices: [{profile: 3g.20gb}, {profile: 1g.5gb, count: 4}]}\n'
+                        '  errors: {nvmlDeviceGetMemoryInfo: NO_PERMISSION}\n')
+    done = simulate('--mig-strategy', 'mixed', '--scenario', str(scenario))
+    assert done.returncode == 0 and not done.stderr
+    assert '\nnvidia.com/mig-1g.5gb: 4\n' in done.stdout and '\nnvidia.com/mig-3g.20gb: 1\n' in done.stdout

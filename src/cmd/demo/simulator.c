@@ -31,8 +31,9 @@ static const char *const demo_places[] = {
 };
 
 /* The models of sim/hardware/models.c, which is in the library; a test compares the two. */
-const char *const simulator_models[] = {
-        "V100-32GB", "T4", "A30", "A100-40GB", "A100-80GB", "L40S", "H100-80GB", "H200", "GB200", "RTX-PRO-6000", NULL};
+const char *const simulator_models[] = {"V100-32GB", "T4", "A30", "A100-40GB", "A100-80GB", "L40S", "H100-80GB", "H200",
+        "GB200", "RTX-PRO-6000", "V100-16GB", "A2", "A10", "A10G", "A16", "A40", "A6000", "A800-80GB", "L4", "L40",
+        "RTX-4090", "H100-NVL", "H20", "GH200", "B200", "B300", "GB300", "RTX-5090", NULL};
 
 /* The first of |places| that exists, relative to the folder of this program. */
 static char *demo_simulator_find(const char *const *places, size_t n_places, const char *what, struct error *err)
@@ -89,10 +90,14 @@ void simulator_set_scenario(const char *path)
 }
 
 /* The file has no name, and vanishes with the process. */
-int simulator_set_node(const char *model, unsigned int gpus, const char *driver_version, struct error *err)
+int simulator_set_node(const struct simulator_node *node, struct error *err)
 {
-        _free_ char *text =
-                xasprintf("driverVersion: \"%s\"\ngpus:\n- {model: %s, count: %u}\n", driver_version, model, gpus);
+        _free_ char *name = node->name ? xasprintf(", name: \"%s\"", node->name) : xstrdup("");
+        _free_ char *memory =
+                node->memory_mib ? xasprintf(", memory: %lluMiB", (unsigned long long)node->memory_mib) : xstrdup("");
+        _free_ char *sms = node->sms ? xasprintf(", sms: %llu", (unsigned long long)node->sms) : xstrdup("");
+        _free_ char *text = xasprintf("driverVersion: \"%s\"\ngpus:\n- {model: %s, count: %u%s%s%s}\n",
+                node->driver_version, node->model, node->gpus, name, memory, sms);
         _free_ char *path = NULL;
         int fd = memfd_create("scenario", MFD_CLOEXEC);
 

@@ -1,6 +1,8 @@
 /* The simulator that comes with the program, for use without a GPU: where its files are, and which models it has. */
 #pragma once
 
+#include <stdint.h>
+
 #include "base/error.h"
 
 /*
@@ -17,8 +19,18 @@ char *simulator_find_demo(struct error *err);
 /* The names of its models, NULL-terminated. */
 extern const char *const simulator_models[];
 
-/* Sets the number of GPUs and the driver of the simulated library, before this process loads it. */
-int simulator_set_node(const char *model, unsigned int gpus, const char *driver_version, struct error *err) MUST_USE;
+/* The GPUs of a simulated node: all alike. */
+struct simulator_node {
+        const char *model; /* of simulator_models */
+        const char *name;  /* product name; NULL: the model's */
+        unsigned int gpus;
+        uint64_t memory_mib; /* 0: the model's */
+        uint64_t sms;        /* the same */
+        const char *driver_version;
+};
+
+/* Sets the node of the simulated library, before this process loads it. */
+int simulator_set_node(const struct simulator_node *node, struct error *err) MUST_USE;
 
 /* The same with a scenario file. */
 void simulator_set_scenario(const char *path);

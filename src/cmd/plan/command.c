@@ -19,16 +19,30 @@
 
 #define MAX_GPUS 64U
 
-enum { MODEL, GPUS, DRIVER, SCENARIO, KUBERNETES, REPLICAS, OUTPUT };
+/* A GPU that only its sizes describe: recent, without MIG. */
+#define UNNAMED_MODEL "L40S"
+#define UNNAMED_PRODUCT "GPU"
+
+enum { MODEL, MEMORY, SMS, GPUS, DRIVER, SCENARIO, KUBERNETES, REPLICAS, OUTPUT };
 
 static const struct option own[] = {
         [MODEL] = {.flag = "model",
                 .type = OPTION_STRING,
-                .choices = simulator_models, /* for completion; check_model() also accepts a prefix */
+                .choices = simulator_models, /* for completion; case does not matter */
                 .fallback = "",
                 .argument = "NAME",
-                .help = "plan for a simulated node with GPUs of this model: V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, "
-                        "H100-80GB, H200, GB200 or RTX-PRO-6000; without it, for this node"},
+                .help = "plan for a simulated node with GPUs of this model, in any case: V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, H100-80GB, H200, GB200, RTX-PRO-6000, V100-16GB, A2, A10, A10G, A16, A40, A6000, A800-80GB, L4, L40, RTX-4090, H100-NVL, H20, GH200, B200, B300, GB300 or RTX-5090; without it, for this node"},
+        [MEMORY] = {.flag = "memory",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "MIB",
+                .help = "the memory of a simulated GPU in MiB, as nvidia-smi prints it: with --sms for a model that has no "
+                        "name here, or instead of the model's"},
+        [SMS] = {.flag = "sms",
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "N",
+                .help = "the SMs of a simulated GPU, 1 to 1024, as --memory"},
         [GPUS] = {.flag = "gpus",
                 .type = OPTION_STRING,
                 .fallback = "1",
@@ -131,7 +145,7 @@ static bool is_set(const char *const *values, size_t position)
 static bool is_word(const char *text, const char *const *words)
 {
         for (; *words; words++)
-                if (strcmp(*words, text) == 0)
+                if (strcasecmp(*words, text) == 0)
                         return true;
         return false;
 }
@@ -165,16 +179,42 @@ static int check_model(const char *model, struct error *err)
                 nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
+/* What --memory and --sms can be: more than any GPU has. */
+#define MAX_MEMORY_MIB (UINT64_C(16) << 20)
+#define MAX_SMS UINT64_C(1024)
+
+static int check_sizes(const char *const *values, struct error *err)
+{
+        uint64_t number;
+
+        if (!*values[MODEL] && !*values[MEMORY] != !*values[SMS])
+                return error_set(err, ERROR_INVALID, "--memory and --sms: without --model both are needed");
+        if (*values[MEMORY] && (!text_to_uint(values[MEMORY], MAX_MEMORY_MIB, &number) || number == 0))
+                return error_set(err, ERROR_INVALID, "memory: '%.40s' is not a number of MiB from 1 to %llu",
+                        values[MEMORY], (unsigned long long)MAX_MEMORY_MIB);
+        if (*values[SMS] && (!text_to_uint(values[SMS], MAX_SMS, &number) || number == 0))
+                return error_set(err, ERROR_INVALID, "sms: '%.40s' is not a number from 1 to %llu", values[SMS],
+                        (unsigned long long)MAX_SMS);
+        return 0;
+}
+
+/* GPUs are to be simulated that the command line describes. */
+static bool has_simulated_gpus(const char *const *values)
+{
+        return *values[MODEL] || *values[MEMORY] || *values[SMS];
+}
+
 /* Checks the command line, before anything is opened. */
 static int check_values(const char *const *values, struct error *err)
 {
         uint64_t gpus;
 
-        if (*values[MODEL] && *values[SCENARIO])
-                return error_set(err, ERROR_INVALID, "--model and --scenario: only one of them");
-        if (!*values[MODEL] && (is_set(values, GPUS) || is_set(values, DRIVER)))
+        if (has_simulated_gpus(values) && *values[SCENARIO])
+                return error_set(err, ERROR_INVALID, "%s and --scenario: only one of them",
+                        *values[MODEL] ? "--model" : "--memory, --sms");
+        if (!has_simulated_gpus(values) && (is_set(values, GPUS) || is_set(values, DRIVER)))
                 return error_set(err, ERROR_INVALID, "--gpus and --driver are of a simulated node: they need --model");
-        if (*values[MODEL] && check_model(values[MODEL], err) < 0)
+        if ((*values[MODEL] && check_model(values[MODEL], err) < 0) || check_sizes(values, err) < 0)
                 return -1;
         if (!text_to_uint(values[GPUS], MAX_GPUS, &gpus) || gpus == 0)
                 return error_set(
@@ -192,7 +232,7 @@ static int simulate(struct option_set *set, const char *const *values, struct pl
         const char **library = &set->values[option_find("nvml-library")];
         _free_ char *found = NULL;
 
-        if (!*values[MODEL] && !*values[SCENARIO])
+        if (!has_simulated_gpus(values) && !*values[SCENARIO])
                 return 0;
         if (!*library || !**library) {
                 found = simulator_find(err);
@@ -200,10 +240,18 @@ static int simulate(struct option_set *set, const char *const *values, struct pl
                         return -1;
                 *library = arena_strdup(arena, found);
         }
-        view->simulated = *values[MODEL] ? values[MODEL] : values[SCENARIO];
-        if (*values[MODEL])
-                return simulator_set_node(
-                        values[MODEL], (unsigned int)strtoul(values[GPUS], NULL, 10), values[DRIVER], err);
+        if (has_simulated_gpus(values)) {
+                const struct simulator_node node = {.model = *values[MODEL] ? values[MODEL] : UNNAMED_MODEL,
+                        .name = *values[MODEL] ? NULL : UNNAMED_PRODUCT,
+                        .gpus = (unsigned int)strtoul(values[GPUS], NULL, 10),
+                        .memory_mib = strtoull(values[MEMORY], NULL, 10),
+                        .sms = strtoull(values[SMS], NULL, 10),
+                        .driver_version = values[DRIVER]};
+
+                view->simulated = *values[MODEL] ? values[MODEL] : UNNAMED_PRODUCT;
+                return simulator_set_node(&node, err);
+        }
+        view->simulated = values[SCENARIO];
         if (access(values[SCENARIO], R_OK) < 0)
                 return error_set(err, ERROR_NOT_FOUND, "scenario '%s' cannot be read", values[SCENARIO]);
         simulator_set_scenario(values[SCENARIO]);

@@ -163,24 +163,82 @@ static void test_a_mig_device_is_called_by_its_profile(void **state UNUSED)
         }
 }
 
-static void test_a_profile_that_nvml_does_not_report_is_no_failure(void **state UNUSED)
+static void assert_text(const char *text, const char *expected)
+{
+        if (expected) {
+                assert_non_null(text);
+                assert_string_equal(text, expected);
+        } else {
+                assert_null(text);
+        }
+}
+
+static void assert_one_mig_device(const char *scenario, const char *profile, const char *failure)
+{
+        _cleanup_(inventory_freep) struct inventory *inventory = read_scenario(scenario);
+        const struct gpu *gpu = inventory->gpus;
+
+        assert_null(gpu->failure);
+        assert_int_equal(gpu->n_mig_devices, 1);
+        assert_null(gpu->mig_devices->failure);
+        assert_text(gpu->mig_devices->profile, profile);
+        assert_text(gpu->mig_devices->profile_failure, failure);
+        assert_int_equal(gpu->mig_devices->attributes.memory_mib, 5952);
+}
+
+static void test_a_profile_that_the_instances_do_not_tell_is_that_of_the_devices_name(void **state UNUSED)
 {
         static const char *const calls[] = {"nvmlDeviceGetGpuInstanceById", "nvmlGpuInstanceGetInfo",
                 "nvmlGpuInstanceGetComputeInstanceById", "nvmlComputeInstanceGetInfo_v2",
                 "nvmlGpuInstanceGetComputeInstanceProfileInfo"};
 
         for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-                _free_ char *text = xasprintf("gpus: [{model: A30, mig: {devices: [{profile: 1g.6gb}]}, "
+                _free_ char *text = xasprintf("gpus: [{model: A30, mig: {devices: [{profile: 1g.6gb+me}]}, "
                                               "errors: {%s: NO_PERMISSION}}]\n",
                         calls[i]);
+
+                assert_one_mig_device(text, "1g.6gb+me", NULL);
+        }
+}
+
+static void test_a_profile_that_nothing_tells_is_no_failure_and_says_what_nvml_said(void **state UNUSED)
+{
+        assert_one_mig_device(
+                "gpus:\n"
+                "- model: A30\n"
+                "  mig: {devices: [{profile: 1g.6gb}]}\n"
+                "  errors: {nvmlDeviceGetGpuInstanceById: NO_PERMISSION, nvmlDeviceGetName: {error: NO_PERMISSION, after: 1}}\n",
+                NULL, "nvmlDeviceGetGpuInstanceById: Insufficient Permissions (NO_PERMISSION)");
+}
+
+/* A container that is not privileged may be refused the memory of a GPU in MIG mode, but not its MIG devices. */
+static void test_the_gpus_memory_is_not_needed_to_name_its_profiles(void **state UNUSED)
+{
+        static const char *const more[] = {"", ", nvmlDeviceGetGpuInstanceProfileInfoV: FUNCTION_NOT_FOUND"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(more); i++) { /* the driver has names of profiles, or is older than R535 */
+                _free_ char *text = xasprintf("gpus:\n"
+                                              "- model: A30\n"
+                                              "  mig: {devices: [{profile: 1c.2g.12gb}, {profile: 1g.6gb+me}]}\n"
+                                              "  errors: {nvmlDeviceGetMemoryInfo: NO_PERMISSION%s}\n",
+                        more[i]);
                 _cleanup_(inventory_freep) struct inventory *inventory = read_scenario(text);
                 const struct gpu *gpu = inventory->gpus;
 
                 assert_null(gpu->failure);
-                assert_int_equal(gpu->n_mig_devices, 1);
-                assert_null(gpu->mig_devices->profile);
-                assert_null(gpu->mig_devices->failure);
-                assert_int_equal(gpu->mig_devices->attributes.memory_mib, 5952);
+                assert_int_equal(gpu->n_mig_devices, 2);
+                assert_text(gpu->mig_devices[0].profile, "1c.2g.12gb");
+                assert_text(gpu->mig_devices[1].profile, "1g.6gb+me");
+                assert_int_equal(gpu->mig_devices[0].memory, UINT64_C(12032) << 20);
+                if (i == 0) {
+                        assert_int_equal(gpu->n_mig_profiles, 5);
+                        assert_int_equal(gpu->n_mig_instance_profiles, 5);
+                        assert_null(gpu->mig_geometry_failure);
+                } else {
+                        assert_non_null(gpu->mig_geometry_failure);
+                        assert_non_null(
+                                strstr(gpu->mig_geometry_failure, "nvmlDeviceGetMemoryInfo: Insufficient Permissions"));
+                }
         }
 }
 
@@ -347,7 +405,9 @@ int main(void)
                 cmocka_unit_test(test_a_geometry_that_may_not_be_read_leaves_the_mig_devices),
                 cmocka_unit_test(test_a_mig_device_has_the_attributes_of_its_instance),
                 cmocka_unit_test(test_a_mig_device_is_called_by_its_profile),
-                cmocka_unit_test(test_a_profile_that_nvml_does_not_report_is_no_failure),
+                cmocka_unit_test(test_a_profile_that_the_instances_do_not_tell_is_that_of_the_devices_name),
+                cmocka_unit_test(test_a_profile_that_nothing_tells_is_no_failure_and_says_what_nvml_said),
+                cmocka_unit_test(test_the_gpus_memory_is_not_needed_to_name_its_profiles),
                 cmocka_unit_test(test_what_could_be_made_is_known_before_it_is_made),
                 cmocka_unit_test(test_an_old_driver_reports_profiles_only_while_mig_is_on),
                 cmocka_unit_test(test_a_mig_device_that_fails_leaves_the_others_alone),

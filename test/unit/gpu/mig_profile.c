@@ -84,6 +84,33 @@ static void test_compute_profiles_have_their_slices(void **state UNUSED)
                 assert_int_equal(mig_profile_compute_slices(i), slices[i]);
 }
 
+static void test_a_profile_is_read_out_of_what_the_driver_calls_it(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                const char *profile; /* NULL: none */
+        } table[] = {
+                {"MIG 1g.5gb", "1g.5gb"},
+                {"MIG 1g.0gb+me", "1g.0gb+me"},
+                {"NVIDIA A30 MIG 1c.2g.12gb", "1c.2g.12gb"},
+                {"NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb+me.all", "1g.24gb+me.all"},
+                {"1g.24gb-me", "1g.24gb-me"},
+                {"NVIDIA A30", NULL},
+                {"MIG ", NULL},
+                {"", NULL},
+                {"MIG 1g.5", NULL},
+                {"MIG 1g.5gb/../x", NULL},
+                {"MIG 1g.5gb+aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", NULL},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                char name[MIG_PROFILE_SIZE] = "";
+
+                assert_int_equal(mig_profile_read(name, table[i].text), table[i].profile != NULL);
+                assert_string_equal(name, table[i].profile ? table[i].profile : "");
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -91,6 +118,7 @@ int main(void)
                 cmocka_unit_test(test_what_makes_no_sense_has_no_name),
                 cmocka_unit_test(test_sizes_beyond_reason_do_no_harm),
                 cmocka_unit_test(test_compute_profiles_have_their_slices),
+                cmocka_unit_test(test_a_profile_is_read_out_of_what_the_driver_calls_it),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "gpu/platform.h"
 #include "labels/label_set.h"
@@ -273,6 +274,91 @@ static void test_labels_compare_by_key_and_value(void **state UNUSED)
         assert_false(labels_are_same(&a, &c));
 }
 
+/* ---- what real nodes have ---- */
+
+static void read_recorded(const char *name, struct strbuf *text)
+{
+        _free_ char *path = xasprintf(RECORDED "/%s", name);
+        struct error err;
+
+        assert_ok(file_read(path, 1 << 20, text, &err), &err);
+        strbuf_putc(text, '\0');
+}
+
+/* A node with one T4, as NVIDIA's gpu-feature-discovery 0.20 labels it. */
+static void test_a_t4_has_the_labels_that_were_recorded(void **state UNUSED)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _cleanup_(bench_done) struct bench bench;
+        size_t compared = 0;
+        char *rest;
+        char *line;
+
+        bench_init(&bench, 1);
+        bench.inventory.driver_version = "615.71.09";
+        bench.inventory.cuda_major = 13;
+        bench.inventory.cuda_minor = 4;
+        bench.gpus[0].name = "Tesla T4";
+        bench.gpus[0].compute_major = 7;
+        bench.gpus[0].compute_minor = 5;
+        bench.gpus[0].memory = UINT64_C(15360) << 20;
+        bench.gpus[0].pci_class = 0x030200;
+        bench.gpus[0].architecture = GPU_ARCHITECTURE_TURING;
+        bench.input.machine = "Google Compute Engine\n";
+        bench.input.vgpu.state = VGPU_ABSENT;
+        bench.input.timestamp = 1789112881;
+        read_recorded("gpu/labels-t4-615-gfd-0.20.txt", &text);
+        rest = text.data;
+        while ((line = strsep(&rest, "\n")) && *line) {
+                const char *key = strsep(&line, "=");
+
+                assert_non_null(line);
+                if (strcmp(get(&bench, key), line) != 0)
+                        fail_msg("%s is '%s', recorded '%s'", key, get(&bench, key), line);
+                compared++;
+        }
+        assert_int_equal(compared, 26);
+}
+
+/* Products and machines as they are recorded are what cleaning leaves as it is; driver branches too. */
+static void test_recorded_values_of_vgpus_and_machines_are_kept(void **state UNUSED)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _cleanup_(bench_done) struct bench bench;
+        static const char *const table[][2] = {
+                {"GRID A100-40C", "GRID-A100-40C"},
+                {"GRID A100-8C", "GRID-A100-8C"},
+                {"NVIDIA A16-4Q", "NVIDIA-A16-4Q"},
+        };
+        static const char *const machines[][2] = {
+                {"AS -4124GS-TNR", "AS--4124GS-TNR"},
+                {"SYS-1019GP-TT-02-NC24B", "SYS-1019GP-TT-02-NC24B"},
+                {"Google Compute Engine", "Google-Compute-Engine"},
+                {"VCG", "VCG"},
+        };
+
+        bench_init(&bench, 1);
+        read_recorded("gpu/labels-vgpu-and-fabric.txt", &text);
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                bench.gpus[0].name = table[i][0];
+                assert_string_equal(get(&bench, "nvidia.com/gpu.product"), table[i][1]);
+                assert_non_null(strstr(text.data, table[i][1]));
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
+                bench.input.machine = machines[i][0];
+                assert_string_equal(get(&bench, "nvidia.com/gpu.machine"), machines[i][1]);
+                assert_non_null(strstr(text.data, machines[i][1]));
+        }
+        bench.input.vgpu = (struct vgpu){.state = VGPU_PRESENT};
+        strcpy(bench.input.vgpu.host_driver_version, "580.126.08");
+        strcpy(bench.input.vgpu.host_driver_branch, "r582_12");
+        assert_string_equal(get(&bench, "nvidia.com/vgpu.present"), "true");
+        assert_string_equal(get(&bench, "nvidia.com/vgpu.host-driver-version"), "580.126.08");
+        assert_string_equal(get(&bench, "nvidia.com/vgpu.host-driver-branch"), "r582_12");
+        assert_non_null(strstr(text.data, "r582_12"));
+        assert_non_null(strstr(text.data, "580.126.08"));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -287,6 +373,8 @@ int main(void)
                 cmocka_unit_test(test_a_gpu_without_a_known_name_has_no_labels),
                 cmocka_unit_test(test_a_key_that_is_too_long_is_left_out),
                 cmocka_unit_test(test_labels_compare_by_key_and_value),
+                cmocka_unit_test(test_a_t4_has_the_labels_that_were_recorded),
+                cmocka_unit_test(test_recorded_values_of_vgpus_and_machines_are_kept),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,8 @@ static void test_units_follow_the_mig_strategy(void **state UNUSED)
                         "MIG device 0:0 (MIG-0-0) of profile '1c.3g.20gb' is left out: it has not all compute slices of "
                         "its GPU instance" A_PATTERN},
                 {MIXED, {"? 1g.5gb"}, "nvidia.com/mig-1g.5gb none: MIG-0-1",
-                        "MIG device 0:0 (MIG-0-0) of profile '' is left out: its profile is unknown" A_PATTERN},
+                        "MIG device 0:0 (MIG-0-0) is left out: its profile is unknown; run the agent privileged if NVML refuses "
+                        "it the permission" A_PATTERN},
                 {MIXED, {"1G.5gb 1g.5gb"}, "nvidia.com/mig-1g.5gb none: MIG-0-1",
                         "MIG device 0:0 (MIG-0-0) of profile '1G.5gb' is left out: 'nvidia.com/mig-1G.5gb' is not a "
                         "resource name: use lower-case letters, digits, '-' and '.', a letter or digit first and "

@@ -18,23 +18,21 @@ static void test_models_answer_as_the_hardware_does(void **state)
                 int minor;
                 unsigned int memory_mib;
                 unsigned int pci;
-                unsigned int mig_max;
         } table[] = {
-                {"gpus: [{model: V100-32GB}]", "Tesla V100-SXM2-32GB", NVML_DEVICE_ARCH_VOLTA, 7, 0, 32605, 0x1db510de,
-                        0},
-                {"gpus: [{model: T4}]", "Tesla T4", NVML_DEVICE_ARCH_TURING, 7, 5, 15360, 0x1eb810de, 0},
-                {"gpus: [{model: A30}]", "NVIDIA A30", NVML_DEVICE_ARCH_AMPERE, 8, 0, 24576, 0x20b710de, 4},
+                {"gpus: [{model: V100-32GB}]", "Tesla V100-SXM2-32GB", NVML_DEVICE_ARCH_VOLTA, 7, 0, 32605, 0x1db510de},
+                {"gpus: [{model: T4}]", "Tesla T4", NVML_DEVICE_ARCH_TURING, 7, 5, 15360, 0x1eb810de},
+                {"gpus: [{model: A30}]", "NVIDIA A30", NVML_DEVICE_ARCH_AMPERE, 8, 0, 24576, 0x20b710de},
                 {"gpus: [{model: A100-40GB}]", "NVIDIA A100-SXM4-40GB", NVML_DEVICE_ARCH_AMPERE, 8, 0, 40960,
-                        0x20b010de, 7},
+                        0x20b010de},
                 {"gpus: [{model: A100-80GB}]", "NVIDIA A100-SXM4-80GB", NVML_DEVICE_ARCH_AMPERE, 8, 0, 81920,
-                        0x20b210de, 7},
-                {"gpus: [{model: L40S}]", "NVIDIA L40S", NVML_DEVICE_ARCH_ADA, 8, 9, 46068, 0x26b910de, 0},
+                        0x20b210de},
+                {"gpus: [{model: L40S}]", "NVIDIA L40S", NVML_DEVICE_ARCH_ADA, 8, 9, 46068, 0x26b910de},
                 {"gpus: [{model: H100-80GB}]", "NVIDIA H100 80GB HBM3", NVML_DEVICE_ARCH_HOPPER, 9, 0, 81559,
-                        0x233010de, 7},
-                {"gpus: [{model: H200}]", "NVIDIA H200", NVML_DEVICE_ARCH_HOPPER, 9, 0, 143771, 0x233510de, 7},
+                        0x233010de},
+                {"gpus: [{model: H200}]", "NVIDIA H200", NVML_DEVICE_ARCH_HOPPER, 9, 0, 143771, 0x233510de},
                 {"gpus: [{model: RTX-PRO-6000}]", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
-                        NVML_DEVICE_ARCH_BLACKWELL, 12, 0, 97887, 0x2bb510de, 4},
-                {"gpus: [{model: GB200}]", "NVIDIA GB200", NVML_DEVICE_ARCH_BLACKWELL, 10, 0, 189471, 0x294110de, 7},
+                        NVML_DEVICE_ARCH_BLACKWELL, 12, 0, 97887, 0x2bb510de},
+                {"gpus: [{model: GB200}]", "NVIDIA GB200", NVML_DEVICE_ARCH_BLACKWELL, 10, 0, 189471, 0x294110de},
         };
         struct sim *sim = *state;
 
@@ -60,8 +58,6 @@ static void test_models_answer_as_the_hardware_does(void **state)
                 assert_int_equal(memory.total, MIB(table[i].memory_mib));
                 assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetPciInfo_v3(gpu, &pci));
                 assert_int_equal(pci.pciDeviceId, table[i].pci);
-                assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetMaxMigDeviceCount(gpu, &number));
-                assert_int_equal(number, table[i].mig_max);
         }
 }
 

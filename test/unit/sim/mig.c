@@ -166,7 +166,7 @@ static void test_profiles_end_and_have_gaps(void **state)
                 sim->nvmlDeviceGetGpuInstanceProfileInfoV(gpu, NVML_GPU_INSTANCE_PROFILE_3_SLICE, argument));
         assert_string_equal(third.name, "MIG 3g.40gb");
         assert_int_equal(third.multiprocessorCount, 60);
-        assert_int_equal(third.memorySizeMB, 40320);
+        assert_int_equal(third.memorySizeMB, 40448); /* test/fixtures/recorded/mig/sizes.csv */
         assert_nvml(NVML_ERROR_NOT_SUPPORTED,
                 sim->nvmlDeviceGetGpuInstanceProfileInfoV(gpu, NVML_GPU_INSTANCE_PROFILE_8_SLICE, &second));
         assert_nvml(NVML_ERROR_INVALID_ARGUMENT,
@@ -295,6 +295,30 @@ static void test_ampere_needs_a_reset_for_mig_and_hopper_none(void **state)
         assert_nvml(NVML_ERROR_NOT_SUPPORTED, sim->nvmlDeviceGetMigMode(sim_gpu(sim, 2), &current, &pending));
 }
 
+/* "Returns zero if MIG is not supported or enabled" (nvml.h). */
+static void test_a_gpu_with_mig_off_has_no_mig_devices_at_most(void **state)
+{
+        static const struct {
+                const char *scenario;
+                unsigned int most;
+        } table[] = {
+                {"gpus: [{model: T4}]", 0},
+                {"gpus: [{model: A100-40GB}]", 0},
+                {"gpus: [{model: A100-40GB, mig: {enabled: false, pending: true}}]", 0},
+                {"gpus: [{model: A100-40GB, mig: {enabled: true}}]", 7},
+                {"gpus: [{model: A30, mig: {enabled: true}}]", 4},
+        };
+        struct sim *sim = *state;
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                unsigned int most;
+
+                sim_start(sim, table[i].scenario);
+                assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetMaxMigDeviceCount(sim_gpu(sim, 0), &most));
+                assert_int_equal(most, table[i].most);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -308,6 +332,7 @@ int main(void)
                 SIM_TEST(test_an_old_driver_reports_profiles_only_while_mig_is_on),
                 SIM_TEST(test_all_media_engines_in_one_instance_leave_none_for_others),
                 SIM_TEST(test_the_profile_with_twice_the_memory_has_a_compute_profile_of_its_own),
+                SIM_TEST(test_a_gpu_with_mig_off_has_no_mig_devices_at_most),
                 SIM_TEST(test_mode_and_layout_follow_the_file),
                 SIM_TEST(test_ampere_needs_a_reset_for_mig_and_hopper_none),
         };
