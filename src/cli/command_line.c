@@ -156,6 +156,29 @@ static int take_own(struct arguments *arguments, const struct option *option, co
         return 0;
 }
 
+/*
+ * Of "-mf FILE" the options m and f: each letter is an option, all but the last are booleans, and the last may take the
+ * next argument. 0: the word is none of that.
+ */
+static int take_joined(const struct command_line *line, struct arguments *arguments, const char *letters,
+        const char *inline_value, const char **values, struct arena *arena, struct error *err)
+{
+        for (const char *letter = letters; *letter; letter++) {
+                const struct option *option = find_own(line, (const char[]){*letter, '\0'});
+
+                if (!option || (letter[1] && option->type != OPTION_BOOL))
+                        return 0;
+        }
+        for (; *letters; letters++) {
+                const struct option *option = find_own(line, (const char[]){*letters, '\0'});
+                const char *value = letters[1] ? NULL : inline_value;
+
+                if (take_own(arguments, option, value, &values[option - line->own], arena, err) < 0)
+                        return -1;
+        }
+        return 1;
+}
+
 /* Those that the command line has not set. */
 static int settle_own(const struct command_line *line, const char **values, struct arena *arena,
         char *const *environment, struct error *err)
@@ -169,54 +192,122 @@ static int settle_own(const struct command_line *line, const char **values, stru
         return 0;
 }
 
+enum word_use { WORD_FLAG, WORD_TAKEN, WORD_PASSED, WORD_LAST, WORD_WRONG };
+
+/*
+ * What |word|, at |position|, is for. NVIDIA's programs run whatever word stands on their command line; for those of
+ * k8s-device-plugin it is the last that is read, as Go's flag package has it. The agent's first word, which may be a
+ * command with a slip, starts no agent.
+ */
+static enum word_use use_word(const struct command_line *line, const char *word, int position, size_t n_words)
+{
+        const size_t dashes = strspn(word, "-");
+        const bool is_first = position == 1;
+
+        if (dashes > 0 && dashes <= 2 && word[dashes])
+                return WORD_FLAG;
+        if (dashes == 0 && n_words < line->most_words)
+                return WORD_TAKEN;
+        if (!line->is_drop_in || dashes > 2 || (line->is_agent && is_first && dashes == 0))
+                return WORD_WRONG;
+        return line->passes_words && strcmp(word, "--") != 0 ? WORD_PASSED : WORD_LAST;
+}
+
+bool command_line_asks_for_help(const struct command_line *line, const char *word)
+{
+        return line->is_drop_in && (strcmp(word, "help") == 0 || strcmp(word, "h") == 0);
+}
+
+/* A command line while it is read. */
+struct reading {
+        const struct command_line *line;
+        const char **values; /* of line->own */
+        struct arena *arena;
+        struct arguments arguments;
+        const char **words; /* line->most_words */
+        size_t n_words;
+        const char *passed_word;
+        char **rest; /* the program's name, and what the option table is to parse */
+        int n_rest;
+};
+
+/* |word| begins with one or two dashes, and something follows them. */
+static int read_flag(struct reading *reading, char *word, struct error *err)
+{
+        const struct command_line *line = reading->line;
+        struct arguments *arguments = &reading->arguments;
+        const char *name = word + strspn(word, "-");
+        const char *equals = strchr(name, '=');
+        const char *value = equals ? equals + 1 : NULL;
+        const bool has_one_dash = name == word + 1;
+        const struct option *option;
+        int rc = 0;
+
+        name = arena_strndup(reading->arena, name, equals ? (size_t)(equals - name) : strlen(name));
+        option = find_own(line, name);
+        if (!option && line->takes_letters && has_one_dash)
+                option = find_letter(line, word + 1, &value);
+        if (option)
+                return take_own(arguments, option, value, &reading->values[option - line->own], reading->arena, err);
+        if (line->takes_joined && has_one_dash && !is_switch(line, name))
+                rc = take_joined(line, arguments, name, value, reading->values, reading->arena, err);
+        if (rc)
+                return MIN(rc, 0);
+        option = find_shared(line, name);
+        if (!option && !is_switch(line, name))
+                return unknown_flag(line, name, err);
+        reading->rest[reading->n_rest++] = word;
+        if (!equals && option && option->type != OPTION_BOOL && arguments->position + 1 < arguments->argc)
+                reading->rest[reading->n_rest++] = arguments->argv[++arguments->position];
+        return 0;
+}
+
+/* 1: nothing after it is read. */
+static int read_word(struct reading *reading, char *word, struct error *err)
+{
+        const enum word_use use = use_word(reading->line, word, reading->arguments.position, reading->n_words);
+
+        if (use == WORD_FLAG)
+                return read_flag(reading, word, err);
+        if (use == WORD_TAKEN) {
+                reading->words[reading->n_words++] = word;
+                return 0;
+        }
+        if (!reading->passed_word && command_line_asks_for_help(reading->line, word)) {
+                reading->rest[reading->n_rest++] = arena_strdup(reading->arena, "--help");
+                return 1;
+        }
+        if (use == WORD_WRONG)
+                return error_set(err, ERROR_INVALID, "unexpected argument '%.100s'; --help lists the flags", word);
+        if (!reading->passed_word)
+                reading->passed_word = word;
+        return use == WORD_LAST;
+}
+
 int command_line_parse(const struct command_line *line, struct option_set *set, const char **values,
         struct arena *arena, int argc, char *const *argv, char *const *environment, struct error *err)
 {
-        const char **words = ARENA_ARRAY(arena, const char *, line->most_words);
-        struct arguments arguments = {argc, argv, 0};
-        char **rest = ARENA_ARRAY(arena, char *, (size_t)argc + 2);
-        size_t n_words = 0;
-        int n_rest = 0;
+        struct reading reading = {
+                .line = line,
+                .values = values,
+                .arena = arena,
+                .arguments = {argc, argv, 0},
+                .words = ARENA_ARRAY(arena, const char *, line->most_words),
+                .rest = ARENA_ARRAY(arena, char *, (size_t)argc + 2),
+        };
+        int rc = 0;
 
-        rest[n_rest++] = arena_strdup(arena, argc > 0 ? argv[0] : "");
+        reading.rest[reading.n_rest++] = arena_strdup(arena, argc > 0 ? argv[0] : "");
         for (size_t i = 0; i < line->n_own; i++)
                 values[i] = NULL;
-        for (arguments.position = 1; arguments.position < argc; arguments.position++) {
-                char *word = argv[arguments.position];
-                const char *name = word + strspn(word, "-");
-                const char *equals = strchr(name, '=');
-                const struct option *option;
-                const bool has_one_dash = name == word + 1;
-                const char *value;
-
-                if (name == word && n_words < line->most_words) {
-                        words[n_words++] = word;
-                        continue;
-                }
-                if (name == word || name > word + 2 || !*name)
-                        return error_set(
-                                err, ERROR_INVALID, "unexpected argument '%.100s'; --help lists the flags", word);
-                name = arena_strndup(arena, name, equals ? (size_t)(equals - name) : strlen(name));
-                value = equals ? equals + 1 : NULL;
-                option = find_own(line, name);
-                if (!option && line->takes_letters && has_one_dash)
-                        option = find_letter(line, word + 1, &value);
-                if (option) {
-                        if (take_own(&arguments, option, value, &values[option - line->own], arena, err) < 0)
-                                return -1;
-                        continue;
-                }
-                option = find_shared(line, name);
-                if (!option && !is_switch(line, name))
-                        return unknown_flag(line, name, err);
-                rest[n_rest++] = word;
-                if (!equals && option && option->type != OPTION_BOOL && arguments.position + 1 < argc)
-                        rest[n_rest++] = argv[++arguments.position];
-        }
-        if (option_set_parse(set, arena, n_rest, rest, pick_environment(line, arena, environment), err) < 0)
+        for (reading.arguments.position = 1; rc == 0 && reading.arguments.position < argc; reading.arguments.position++)
+                rc = read_word(&reading, argv[reading.arguments.position], err);
+        if (rc < 0 || option_set_parse(set, arena, reading.n_rest, reading.rest,
+                              pick_environment(line, arena, environment), err) < 0)
                 return -1;
-        set->words = words;
-        set->n_words = n_words;
+        set->words = reading.words;
+        set->n_words = reading.n_words;
+        set->passed_word = reading.passed_word;
         if (set->help || set->version)
                 return 0; /* to be answered even where the environment is broken */
         return settle_own(line, values, arena, environment, err);
@@ -305,6 +396,10 @@ bool command_line_read(const struct command_line *line, struct option_set *set, 
                 *ret_status = puts(line->version ? line->version : "warpshare " WARPSHARE_VERSION) < 0;
                 return false;
         }
+        if (set->passed_word && strcmp(set->passed_word, "--") != 0)
+                fprintf(stderr,
+                        "%s: warning: '%.100s'%s ignored, as by NVIDIA's program; a boolean is written --flag=false\n",
+                        line->program, set->passed_word, line->passes_words ? " is" : " and all after it are");
         set->drop_in = line->is_drop_in;
         return true;
 }

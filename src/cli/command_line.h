@@ -1,6 +1,6 @@
 /*
  * The command line of a command that has some of the agent's options, with their names in the environment, and some of
- * its own. All else on the command line is an error; all else in the environment is for other commands.
+ * its own. All else on the command line of ours is an error; all else in the environment is for other commands.
  *
  * It is data: --help, manual page and shell completion are made of it.
  */
@@ -23,9 +23,15 @@ struct command_line {
         const char *version;     /* what --version says; NULL: "warpshare " and the number */
         unsigned int most_words; /* how many arguments that are no flags it takes; they are in option_set.words */
         bool takes_letters;      /* a value may follow the letter of an own option at once, as in "-nteam-a" */
+        bool takes_joined;       /* letters of own options may stand together, as in "-mf FILE" */
+        bool passes_words;       /* of a drop-in: flags go on after a word that it ignores; else that word ends them */
         bool lists_own_only;     /* --help leaves the shared options to the agent's */
         bool is_agent;           /* it has --check and --print-schema */
-        bool is_drop_in;         /* wrong usage is answered as NVIDIA's programs do: all of --help first, status 1 */
+        /*
+         * Wrong usage is answered as NVIDIA's programs do: all of --help first, status 1. The words "help" and "h" show
+         * the help; other words are ignored with a warning, except the first one of the agent.
+         */
+        bool is_drop_in;
 };
 
 /* |shared| of a command that shares none. */
@@ -64,6 +70,9 @@ int command_line_parse(const struct command_line *line, struct option_set *set, 
         struct arena *arena, int argc, char *const *argv, char *const *environment, struct error *err) MUST_USE;
 
 void command_line_print_help(const struct command_line *line, struct strbuf *text);
+
+/* |word| is one by which a drop-in shows its help. */
+bool command_line_asks_for_help(const struct command_line *line, const char *word) MUST_USE;
 
 /* Each option that counts, in the order of --help, then the shared ones that it leaves out; NULL after the last. */
 const struct option *command_line_option(const struct command_line *line, size_t position);

@@ -184,6 +184,7 @@ struct sharing_section {
         enum sharing_strategy strategy;
         bool rename_by_default;
         bool fail_requests_greater_than_one; /* default: only under MPS with uniform shares */
+        bool says_fail_requests;             /* it is in the file */
         enum sharing_scope scope;
         enum provisioning provisioning; /* mps, and all that follows */
         enum daemon_scope daemon_scope;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "config/config.h"
 #include "config/word.h"
 
@@ -98,10 +99,15 @@ static json_t *print_resources(const struct config *config)
         }
         if (!has_rest)
                 put_pattern(gpus, "*", "nvidia.com/gpu");
-        for (size_t i = 0; i < config->n_mig_patterns; i++)
+        has_rest = false;
+        for (size_t i = 0; i < config->n_mig_patterns; i++) {
                 put_pattern(mig, config->mig_patterns[i].pattern, config->mig_patterns[i].name);
+                has_rest = has_rest || strcmp(config->mig_patterns[i].pattern, "*") == 0;
+        }
+        if (!has_rest && config->mig_strategy == MIG_STRATEGY_SINGLE)
+                put_pattern(mig, "*", "nvidia.com/gpu");
         json_object_set_new(resources, "gpus", gpus);
-        if (config->n_mig_patterns > 0)
+        if (json_array_size(mig) > 0)
                 json_object_set(resources, "mig", mig);
         json_decref(mig);
         return resources;
@@ -122,7 +128,7 @@ static json_t *print_devices(const struct device_selector *devices)
                 const struct device_ref *ref = &devices->refs[i];
 
                 json_array_append_new(list, ref->uuid      ? text(ref->uuid)
-                                            : ref->mig < 0 ? json_integer(ref->gpu)
+                                            : ref->mig < 0 ? json_sprintf("%u", ref->gpu)
                                                            : json_sprintf("%u:%d", ref->gpu, ref->mig));
         }
         return list;
@@ -172,8 +178,10 @@ static json_t *print_section(const struct sharing_section *sharing)
 
         if (sharing->rename_by_default) /* NVIDIA leaves it out where it is false */
                 json_object_set_new(section, "renameByDefault", json_true());
-        json_object_set_new(
-                section, "failRequestsGreaterThanOne", json_boolean(sharing->fail_requests_greater_than_one));
+        if (sharing->strategy == SHARING_MPS ||
+                sharing->says_fail_requests) /* NVIDIA prints its default for MPS only */
+                json_object_set_new(
+                        section, "failRequestsGreaterThanOne", json_boolean(sharing->fail_requests_greater_than_one));
         json_object_set_new(section, "scope", text(sharing_scope_name(sharing->scope)));
         if (sharing->max_per_request)
                 json_object_set_new(section, "maxPerRequest", json_integer(sharing->max_per_request));
@@ -305,10 +313,23 @@ static json_t *print_process(const struct config *config)
         return process;
 }
 
+/* Go's encoder escapes what HTML gives a meaning; outside of strings, JSON has none of it. */
+static char *escape_html(const char *json)
+{
+        struct strbuf escaped = STRBUF_INIT;
+
+        for (; *json; json++)
+                if (strchr("<>&", *json))
+                        strbuf_printf(&escaped, "\\u%04x", (unsigned int)*json);
+                else
+                        strbuf_putc(&escaped, *json);
+        return strbuf_take(&escaped);
+}
+
 char *config_print(const struct config *config)
 {
         json_t *json = json_object();
-        char *printed;
+        _free_ char *printed = NULL;
 
         json_object_set_new(json, "version", text("v1"));
         json_object_set_new(json, "flags", print_flags(config));
@@ -322,5 +343,5 @@ char *config_print(const struct config *config)
         printed = json_dumps(json, JSON_INDENT(2));
         json_decref(json);
         /* Everything was checked while it was added, so only memory can be short. */
-        return printed ? printed : xstrdup("{}");
+        return printed ? escape_html(printed) : xstrdup("{}");
 }

@@ -85,10 +85,10 @@ static int build_section(const struct tree *tree, const struct file_section *fil
          * MPS with equal shares they would not even give more memory. Under the other provisionings they give just what
          * is asked for.
          */
+        section->says_fail_requests = tree_has(tree, &file->node, "failRequestsGreaterThanOne");
         section->fail_requests_greater_than_one =
-                tree_has(tree, &file->node, "failRequestsGreaterThanOne")
-                        ? file->fail_requests_greater_than_one
-                        : strategy == SHARING_MPS && section->provisioning == PROVISIONING_UNIFORM;
+                section->says_fail_requests ? file->fail_requests_greater_than_one
+                                            : strategy == SHARING_MPS && section->provisioning == PROVISIONING_UNIFORM;
         section->resources = ret->resources;
         section->n_resources = file->resources.count;
         for (size_t i = 0; i < section->n_resources; i++) {

@@ -68,6 +68,7 @@ struct option_set {
         bool print_schema; /* only print config_schema() */
         const char *const *words; /* what command_line_parse() found that is no flag, and a command takes */
         size_t n_words;
+        const char *passed_word; /* the first one that a drop-in ignores; NULL: none */
         /* started by a name of NVIDIA's: where the file is silent, MPS is laid out as its components do */
         bool drop_in;
 };

@@ -11,19 +11,39 @@
 
 /* ---- devices ---- */
 
-/* 8-4-4-4-12 hexadecimal digits; what follows them, or NULL. */
-static const char *skip_uuid(const char *text)
+#define UUID_LENGTH ((size_t)36)
+
+/* In the driver's spelling: lower case, 8-4-4-4-12 digits. Returns what follows |text|'s 32 digits, or NULL. */
+static const char *take_digits(const char *text, bool has_dashes, char *ret)
 {
         static const size_t groups[] = {8, 4, 4, 4, 12};
 
         for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
-                if (i > 0 && *text++ != '-')
+                if (i > 0)
+                        *ret++ = '-';
+                if (i > 0 && has_dashes && *text++ != '-')
                         return NULL;
                 if (strspn(text, "0123456789abcdefABCDEF") < groups[i])
                         return NULL;
-                text += groups[i];
+                for (size_t k = 0; k < groups[i]; k++, text++)
+                        *ret++ = (char)(*text >= 'A' && *text <= 'F' ? *text - 'A' + 'a' : *text);
         }
+        *ret = '\0';
         return text;
+}
+
+/* The forms that NVIDIA's plugin reads: with and without dashes, in braces, after "urn:uuid:". NULL: none of them. */
+static const char *take_uuid(const char *text, char *ret)
+{
+        const bool has_braces = *text == '{';
+        const char *rest;
+
+        if (strncasecmp(text, "urn:uuid:", strlen("urn:uuid:")) == 0)
+                return take_digits(text + strlen("urn:uuid:"), true, ret);
+        rest = take_digits(text + has_braces, true, ret);
+        if (has_braces)
+                return rest && *rest == '}' ? rest + 1 : NULL;
+        return rest ? rest : take_digits(text, false, ret);
 }
 
 static bool take_index(const char *text, size_t length, unsigned int *ret)
@@ -51,30 +71,24 @@ static bool is_instance_pair(const char *text)
                take_index(text + length + 1, strlen(text + length + 1), &id);
 }
 
-/* "GPU-<uuid>", "MIG-<uuid>", or "MIG-GPU-<uuid>/<gi>/<ci>", as drivers before 470 name MIG devices. */
-static bool is_uuid(const char *text)
-{
-        const char *rest;
-
-        if (text_starts_with(text, "MIG-GPU-")) {
-                rest = skip_uuid(text + strlen("MIG-GPU-"));
-                return rest && *rest == '/' && is_instance_pair(rest + 1);
-        }
-        if (!text_starts_with(text, "GPU-") && !text_starts_with(text, "MIG-"))
-                return false;
-        rest = skip_uuid(text + strlen("GPU-"));
-        return rest && !*rest;
-}
-
-/* The driver writes UUIDs in lower case; a file may not. */
+/*
+ * "GPU-<uuid>", "MIG-<uuid>", or "MIG-GPU-<uuid>/<gi>/<ci>", as drivers before 470 name MIG devices; with the UUID in the
+ * driver's spelling. NULL: none of them.
+ */
 static const char *spell_uuid(const struct tree *tree, const char *text)
 {
-        char *uuid = arena_strdup(tree->arena, text);
+        static const char *const prefixes[] = {"MIG-GPU-", "GPU-", "MIG-"};
+        char uuid[UUID_LENGTH + 1];
+        size_t i = 0;
 
-        for (char *c = uuid + strlen("GPU-"); *c; c++)
-                if (*c >= 'A' && *c <= 'F')
-                        *c = (char)(*c - 'A' + 'a');
-        return uuid;
+        while (i < ARRAY_SIZE(prefixes) && !text_starts_with(text, prefixes[i]))
+                i++;
+        if (i == ARRAY_SIZE(prefixes))
+                return NULL;
+        text = take_uuid(text + strlen(prefixes[i]), uuid);
+        if (!text || (i == 0 ? *text != '/' || !is_instance_pair(text + 1) : *text))
+                return NULL;
+        return arena_printf(tree->arena, "%s%s%s", prefixes[i], uuid, text);
 }
 
 static bool parse_ref(const struct tree *tree, const char *text, struct device_ref *ret)
@@ -82,10 +96,9 @@ static bool parse_ref(const struct tree *tree, const char *text, struct device_r
         size_t length = strcspn(text, ":");
         unsigned int mig;
 
-        if (is_uuid(text)) {
-                ret->uuid = spell_uuid(tree, text);
+        ret->uuid = spell_uuid(tree, text);
+        if (ret->uuid)
                 return true;
-        }
         if (!take_index(text, length, &ret->gpu))
                 return false;
         if (!text[length])

@@ -165,6 +165,14 @@ def test_a_node_without_a_label_that_leads_anywhere_falls_back(bench, label, env
     assert ('falling back' in log) == (label is not None)
 
 
+def test_a_fallback_that_is_not_known_is_ignored_with_a_warning(bench):
+    bench.label(None)
+    log = bench.run(DEFAULT_CONFIG='big', FALLBACK_STRATEGIES='bogus')
+    assert bench.has('big')
+    assert "\"fallback strategy ignored\" error=\"'bogus' is not a known value, use named, single or empty\"" in log
+    assert bench.run(FALLBACK_STRATEGIES='bogus,named') and bench.has('default')
+
+
 def test_a_node_that_is_not_there_has_no_label(bench):
     bench.run(NODE_NAME='n3', DEFAULT_CONFIG='big')
     assert bench.has('big')
@@ -354,8 +362,6 @@ def test_a_hang_up_makes_it_look_again(bench):
     ({'CONFIG_FILE_DST': ''}, 'config-file-dst: is needed, use --config-file-dst or CONFIG_FILE_DST'),
     ({'NODE_LABEL': ''}, 'node-label: is needed, use --node-label or NODE_LABEL'),
     ({'SIGNAL': '65'}, "signal: '65' is not a number from 1 to 64"),
-    ({'FALLBACK_STRATEGIES': 'named,any'},
-     "fallback-strategies (environment variable FALLBACK_STRATEGIES): 'any' is not a known value, use named, single or empty"),
 ])
 def test_a_wrong_environment_shows_the_usage_and_has_status_1(bench, environment, text):
     log = bench.run(expected_status=1, **environment)

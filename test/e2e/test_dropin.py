@@ -192,6 +192,24 @@ def test_a_word_that_is_a_command_of_ours_is_that_command():
     assert done.returncode == 1 and done.stderr.endswith("\nnvidia-device-plugin: unexpected argument 'plam'; --help lists the flags\n")
 
 
+def test_words_on_the_command_line_are_ignored_as_nvidias_program_ignores_them():
+    for words in (['--check', '--pass-device-specs', 'true', '--frobnicate'], ['--check', '--', 'rest'], ['--check', '-']):
+        done = subprocess.run([LINK, *words], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+    done = subprocess.run([LINK, '--check', '--fail-on-init-error', 'false'], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.startswith("nvidia-device-plugin: warning: 'false' and all after it are ignored, as by NVIDIA's program; "
+                                  "a boolean is written --flag=false\n")
+
+
+@pytest.mark.parametrize('program', ['nvidia-device-plugin', 'mps-control-daemon', 'gpu-feature-discovery', 'config-manager',
+                                     'nvidia-mig-manager', 'nvidia-mig-parted'])
+def test_the_word_help_shows_the_usage_with_status_0(program):
+    for word in ('help', 'h'):
+        done = subprocess.run([node_module.WARPSHARE, program, word], capture_output=True, text=True, timeout=60, check=True,
+                              env={**os.environ, 'MIG_STRATEGY': 'answered before this is read'})
+        assert done.stdout.startswith('usage: %s ' % program) and not done.stderr
+
+
 @pytest.mark.parametrize('command', [[LINK, '--version'], [node_module.WARPSHARE, 'nvidia-device-plugin', '--version']])
 def test_the_version_is_in_nvidias_form(command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -287,6 +287,19 @@ def test_the_drop_in_answers_wrong_usage_as_nvidia_s_does(mixed):
         assert (done.returncode, done.stdout) == (1, '') and done.stderr.endswith(words + '\n'), done.stderr
 
 
+def test_the_drop_in_takes_the_forms_of_options_that_nvidia_s_does(mixed, tmp_path):
+    path = tmp_path / 'current.yaml'
+    path.write_text(mixed.parted('export').stdout)
+    checkpoint = str(tmp_path / 'checkpoint.json')
+    for arguments in (('export', '-d'), ('generate-config', '-d'), ('checkpoint', '-df', checkpoint), ('-d', 'export'),
+                      ('assert', '-mf', str(path), '-c', 'current'), ('assert', '-dmf', str(path), 'word', '-c', 'current'),
+                      ('assert', '-f', str(path), '-d', '--', '--frobnicate')):
+        assert mixed.parted(*arguments).returncode == 0, arguments
+    for arguments in (('assert', '-mx'), ('assert', '-fm', str(path))):
+        done = mixed.parted(*arguments)
+        assert done.returncode == 1 and "unknown flag '--%s'" % arguments[1][1:] in done.stderr
+
+
 def test_mig_alone_names_its_commands(mixed):
     done = mixed.mig('--help')
     assert (done.returncode, done.stderr) == (0, '')

@@ -71,12 +71,11 @@ static const struct option own[OWN_COUNT] = {
                         "configuration"},
         [FALLBACKS] = {.flag = "fallback-strategies",
                 .environment = {"FALLBACK_STRATEGIES"},
-                .type = OPTION_LIST,
-                .choices = config_fallback_words,
+                .type = OPTION_WORDS, /* not of config_fallback_words: NVIDIA's reads a word only when it is its turn */
                 .fallback = "",
                 .argument = "LIST",
                 .help = "what is used without a default, the first that applies: named (the one called default), "
-                        "single (the only one), empty (none at all)"},
+                        "single (the only one), empty (none at all); other words are ignored with a warning"},
         [SEND_SIGNAL] = {.flag = "send-signal",
                 .environment = {"SEND_SIGNAL"},
                 .type = OPTION_BOOL,
@@ -394,6 +393,20 @@ static void prepare_check(struct manager *manager, struct arena *arena)
         manager->check.drop_in = true;
 }
 
+static void warn_of_fallbacks(const char *list)
+{
+        while (*list) {
+                const size_t length = strcspn(list, ",");
+                struct error err;
+                size_t position;
+
+                if (length > 0 && word_check(list, length, config_fallback_words, NULL, &position, &err) < 0)
+                        log_warn("fallback strategy ignored", LOG_ERR(&err));
+                list += length;
+                list += *list == ',';
+        }
+}
+
 static int run_manager(const struct option_set *set, const char *const *values, int number, struct arena *arena)
 {
         struct manager manager = {
@@ -405,6 +418,7 @@ static int run_manager(const struct option_set *set, const char *const *values, 
         struct error err;
 
         command_line_setup_log(set, "klog");
+        warn_of_fallbacks(values[FALLBACKS]);
         prepare_check(&manager, arena);
         loop_init(&manager.loop);
         uv_timer_init(&manager.loop, &manager.retry);

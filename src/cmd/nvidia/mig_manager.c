@@ -571,6 +571,7 @@ const struct command_line command_nvidia_mig_manager_line = {
         .program = PROGRAM,
         .help = help,
         .version = PROGRAM " version " WARPSHARE_VERSION " (Warpshare)\ncommit: " WARPSHARE_COMMIT,
+        .passes_words = true,
         .is_drop_in = true,
 };
 

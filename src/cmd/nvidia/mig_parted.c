@@ -17,7 +17,8 @@
 #define PARTED_LINE(command, text)                                                                                     \
         {                                                                                                              \
                 .shared = mig_command_shared, .own = command##_own, .n_own = ARRAY_SIZE(command##_own),                \
-                .program = PROGRAM " " text, .help = command##_help, .version = VERSION, .is_drop_in = true            \
+                .program = PROGRAM " " text, .help = command##_help, .version = VERSION, .is_drop_in = true,           \
+                .takes_joined = true, .passes_words = true                                                             \
         }
 
 #define PARTED_CONFIG_FILE                                                                                             \
@@ -54,6 +55,12 @@
                 .flag = "debug", .aliases = {"d"}, .environment = {"MIG_PARTED_DEBUG"}, .type = OPTION_BOOL,           \
                 .fallback = "false", .help = "also show each step, and what hooks print" more                          \
         }
+/* NVIDIA's is an option of the program and of each command. */
+#define PARTED_DEBUG_ALONE                                                                                             \
+        {                                                                                                              \
+                .flag = "debug", .aliases = {"d"}, .environment = {"MIG_PARTED_DEBUG"}, .type = OPTION_BOOL,           \
+                .fallback = "false", .help = "changes nothing here: there are no steps to show"                        \
+        }
 #define PARTED_STATE                                                                                                   \
         {                                                                                                              \
                 .flag = "state-directory", .environment = {"WARPSHARE_MIG_STATE_DIRECTORY"}, .type = OPTION_STRING,    \
@@ -81,7 +88,7 @@ static bool is_true(const char *value)
 
 /* ---- assert ---- */
 
-enum { ASSERT_FILE, ASSERT_SELECTED, ASSERT_MODE_ONLY, ASSERT_VALID, ASSERT_COUNT };
+enum { ASSERT_FILE, ASSERT_SELECTED, ASSERT_MODE_ONLY, ASSERT_VALID, ASSERT_DEBUG, ASSERT_COUNT };
 
 static const struct option assert_own[ASSERT_COUNT] = {
         [ASSERT_FILE] = PARTED_CONFIG_FILE,
@@ -93,6 +100,7 @@ static const struct option assert_own[ASSERT_COUNT] = {
                 .type = OPTION_BOOL,
                 .fallback = "false",
                 .help = "only whether the file can be read and has the configuration"},
+        [ASSERT_DEBUG] = PARTED_DEBUG_ALONE,
 };
 
 static const char assert_help[] =
@@ -121,7 +129,7 @@ static int run_assert(int argc, char **argv)
 
 /* ---- export ---- */
 
-enum { EXPORT_FORMAT, EXPORT_LABEL, EXPORT_COUNT };
+enum { EXPORT_FORMAT, EXPORT_LABEL, EXPORT_DEBUG, EXPORT_COUNT };
 
 static const struct option export_own[EXPORT_COUNT] = {
         [EXPORT_FORMAT] = PARTED_FORMAT,
@@ -132,6 +140,7 @@ static const struct option export_own[EXPORT_COUNT] = {
                 .fallback = "current",
                 .argument = "NAME",
                 .help = "what the configuration is called"},
+        [EXPORT_DEBUG] = PARTED_DEBUG_ALONE,
 };
 
 static const char export_help[] =
@@ -156,7 +165,7 @@ static int run_export(int argc, char **argv)
 
 /* ---- generate-config ---- */
 
-enum { GENERATE_FILE, GENERATE_FORMAT, GENERATE_COUNT };
+enum { GENERATE_FILE, GENERATE_FORMAT, GENERATE_DEBUG, GENERATE_COUNT };
 
 static const struct option generate_own[GENERATE_COUNT] = {
         [GENERATE_FILE] = {.flag = "output-file",
@@ -167,6 +176,7 @@ static const struct option generate_own[GENERATE_COUNT] = {
                 .argument = "PATH",
                 .help = "file to write; empty: standard output"},
         [GENERATE_FORMAT] = PARTED_FORMAT,
+        [GENERATE_DEBUG] = PARTED_DEBUG_ALONE,
 };
 
 static const char generate_help[] =
@@ -192,7 +202,7 @@ static int run_generate(int argc, char **argv)
 
 /* ---- checkpoint ---- */
 
-static const struct option checkpoint_own[] = {PARTED_CHECKPOINT_FILE};
+static const struct option checkpoint_own[] = {PARTED_CHECKPOINT_FILE, PARTED_DEBUG_ALONE};
 
 static const char checkpoint_help[] =
         "usage: " PROGRAM " checkpoint [OPTION...]\n"
@@ -271,6 +281,8 @@ static const struct command_line apply_line = {.shared = change_shared,
         .program = PROGRAM " apply",
         .help = apply_help,
         .version = VERSION,
+        .takes_joined = true,
+        .passes_words = true,
         .is_drop_in = true};
 
 static int run_apply(int argc, char **argv)
@@ -319,6 +331,8 @@ static const struct command_line restore_line = {.shared = change_shared,
         .program = PROGRAM " restore",
         .help = restore_help,
         .version = VERSION,
+        .takes_joined = true,
+        .passes_words = true,
         .is_drop_in = true};
 
 static int run_restore(int argc, char **argv)
@@ -368,6 +382,7 @@ const struct command_line command_nvidia_mig_parted_line = {
         .program = PROGRAM,
         .help = help,
         .version = VERSION,
+        .takes_joined = true,
         .is_drop_in = true,
 };
 
@@ -411,7 +426,7 @@ int command_nvidia_mig_parted(int argc, char **argv)
                 setenv("MIG_PARTED_DEBUG", "true", 1); /* for the command, which has the option as well */
         if (command)
                 return command->run(argc - position, argv + position);
-        if (position < argc) {
+        if (position < argc && !command_line_asks_for_help(&command_nvidia_mig_parted_line, argv[position])) {
                 error_raise(&err, ERROR_INVALID, "'%.100s' is not a command", argv[position]);
                 return command_line_refuse(&command_nvidia_mig_parted_line, &err);
         }

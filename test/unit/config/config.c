@@ -386,6 +386,64 @@ static void test_a_file_that_is_not_there_or_too_large_is_an_error(void **state 
                 "config: 'FILE' is larger than the limit of 1048576 bytes");
 }
 
+/* NVIDIA's plugin takes these as errors. */
+static void test_what_means_nothing_is_no_error(void **state UNUSED)
+{
+        static const char *const table[][2] = {
+                {"sharing: {timeSlicing: null}", ""},
+                {"sharing: {timeSlicing: {resources: [{name: 1, replicas: 2}]}}", ""},
+                {"~: 1", "~: unknown key, ignored\n"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+                assert_ok(build(&fixture, table[i][0], NULL), &fixture.err);
+                assert_true(strlen(fixture.warnings.data) >= strlen(table[i][1]));
+                assert_string_equal(
+                        fixture.warnings.data + strlen(fixture.warnings.data) - strlen(table[i][1]), table[i][1]);
+        }
+}
+
+/* NVIDIA's plugin reads these: it takes null for 0, ignores `devices`, and all that follows the first document. */
+static void test_what_is_doubtful_is_refused_where_nvidias_program_reads_it(void **state UNUSED)
+{
+#define DEVICES(list) "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 2, devices: " list "}]}}"
+        static const char *const table[][2] = {
+                {"imex: {channelIDs: [null]}", "imex.channelIDs[0]: null, must be a whole number"},
+                {DEVICES("[null]"), "devices[0]: null is not a device"},
+                {DEVICES("[600]"), "devices[0]: 600, must be from 0 to 511"},
+                {DEVICES("[0]}, {name: gpu, replicas: 4, devices: [0]"),
+                        "device 0 of 'nvidia.com/gpu' is listed at line 1 already"},
+                {"flags: {mpsRoot: !!binary L3g=}", "'L3g=' cannot be read as 'tag:yaml.org,2002:binary'"},
+                {"{version: v1}\n{version: v1}", "line 2: did not find expected <document start>"},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+                assert_int_equal(build(&fixture, table[i][0], NULL), -1);
+                assert_non_null(strstr(fixture.err.text, table[i][1]));
+        }
+}
+
+/*
+ * As Go reads the keys of an object in their order: that of the struct comes after those with capitals. NVIDIA's plugin
+ * refuses the last one, since there a number is no text.
+ */
+static void test_of_two_spellings_of_a_flag_that_of_the_schema_counts(void **state UNUSED)
+{
+        static const char *const table[] = {"flags: {MIGSTRATEGY: mixed, migStrategy: single}",
+                "flags: {migStrategy: single, MigStrategy: mixed}", "flags: {migStrategy: single, MIGSTRATEGY: 5}"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+
+                assert_ok(build(&fixture, table[i], NULL), &fixture.err);
+                assert_int_equal(fixture.config->mig_strategy, MIG_STRATEGY_SINGLE);
+        }
+}
+
 static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
 {
         static const char expected[] =
@@ -522,9 +580,10 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
 static void test_rename_by_default_is_printed_where_it_is_set(void **state UNUSED)
 {
         static const char *const table[][2] = {
-                {"true",
-                        "\"timeSlicing\": {\n      \"renameByDefault\": true,\n      \"failRequestsGreaterThanOne\": false,"},
-                {"false", "\"timeSlicing\": {\n      \"failRequestsGreaterThanOne\": false,"},
+                {"true", "\"timeSlicing\": {\n      \"renameByDefault\": true,\n      \"scope\""},
+                {"false", "\"timeSlicing\": {\n      \"scope\""},
+                {"false, failRequestsGreaterThanOne: false",
+                        "\"timeSlicing\": {\n      \"failRequestsGreaterThanOne\": false,"},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -535,6 +594,26 @@ static void test_rename_by_default_is_printed_where_it_is_set(void **state UNUSE
                 _free_ char *printed = NULL;
 
                 assert_ok(build(&fixture, text, NULL), &fixture.err);
+                printed = config_print(fixture.config);
+                assert_non_null(strstr(printed, table[i][1]));
+        }
+}
+
+static void test_the_config_is_printed_in_the_words_of_nvidias_program(void **state UNUSED)
+{
+        static const char *const table[][2] = {
+                {"flags: {migStrategy: single}",
+                        "    \"mig\": [\n      {\n        \"pattern\": \"*\",\n        \"name\": \"nvidia.com/gpu\"\n"},
+                {"sharing: {timeSlicing: {resources: [{name: gpu, replicas: 2, devices: [0]}]}}",
+                        "\"devices\": [\n            \"0\"\n"},
+                {"flags: {nvidiaDriverRoot: '/<a>&b'}", "\"nvidiaDriverRoot\": \"/\\u003ca\\u003e\\u0026b\""},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = fixture_new();
+                _free_ char *printed = NULL;
+
+                assert_ok(build(&fixture, table[i][0], NULL), &fixture.err);
                 printed = config_print(fixture.config);
                 assert_non_null(strstr(printed, table[i][1]));
         }
@@ -624,8 +703,12 @@ int main(void)
                 cmocka_unit_test(test_what_is_ignored_is_warned_about),
                 cmocka_unit_test(test_marks_of_the_node_are_checked_at_the_start),
                 cmocka_unit_test(test_a_file_that_is_not_there_or_too_large_is_an_error),
+                cmocka_unit_test(test_what_means_nothing_is_no_error),
+                cmocka_unit_test(test_what_is_doubtful_is_refused_where_nvidias_program_reads_it),
+                cmocka_unit_test(test_of_two_spellings_of_a_flag_that_of_the_schema_counts),
                 cmocka_unit_test(test_the_effective_config_is_printed_as_json),
                 cmocka_unit_test(test_rename_by_default_is_printed_where_it_is_set),
+                cmocka_unit_test(test_the_config_is_printed_in_the_words_of_nvidias_program),
                 cmocka_unit_test(test_the_printed_config_is_a_config_again),
         };
 

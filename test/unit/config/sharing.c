@@ -75,6 +75,9 @@ static void test_devices_are_all_a_number_or_a_list(void **state UNUSED)
                 {"[GPU-" UUID ", MIG-" OTHER_UUID "]", "GPU-" UUID "@1 MIG-" OTHER_UUID "@1"},
                 {"[\"MIG-GPU-" UUID "/10/0\"]", "MIG-GPU-" UUID "/10/0@1"},
                 {"[GPU-4CF8DB2D-06C0-7D70-1A51-E59B25B2C16C]", "GPU-" UUID "@1"},
+                {"['GPU-{4cf8db2d-06c0-7d70-1a51-e59b25b2c16c}']", "GPU-" UUID "@1"},
+                {"[GPU-4cf8db2d06c07d701a51e59b25b2c16c]", "GPU-" UUID "@1"},
+                {"['MIG-urn:uuid:4cf8db2d-06c0-7d70-1a51-e59b25b2c16c']", "MIG-" UUID "@1"},
                 {"[\n1,\n0:0]", "1@2 0:0@3"}, /* no sexagesimal number of YAML 1.1, as with go-yaml */
         };
 
