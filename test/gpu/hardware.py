@@ -186,7 +186,7 @@ def hardware(tmp_path_factory):
         sms=first.json['multiprocessors']['reported'], memory_mib=first.json['memory']['totalMib'],
         simulated='yes' if SIMULATED else 'no')
     note(gpu=device['name'], driver='simulated' if SIMULATED else driver(), capability=device['computeCapability'])
-    seen(21, 'compiled by the driver for compute capability %s' % device['computeCapability'])
+    seen(30, 'compiled by the driver for compute capability %s' % device['computeCapability'])
     return made
 
 

@@ -23,8 +23,8 @@ def total_sms(hardware):
 def test_without_mps_a_program_has_the_whole_gpu(hardware):
     sms = hardware.facts['multiprocessors']
     say('without MPS', **sms)
-    seen(2, 'NVML %s, CUDA %s' % (sms['unit'] or 'does not tell', sms['reported']))
-    seen(3, '%d of %d' % (sms['atOnce'], sms['reported']))
+    seen(27, 'NVML %s, CUDA %s' % (sms['unit'] or 'does not tell', sms['reported']))
+    seen(12, '%d of %d' % (sms['atOnce'], sms['reported']))
     assert hardware.facts['mps'] is not True
     assert sms['atOnce'] <= sms['reported'], sms
     if sms['unit'] is None:
@@ -36,7 +36,7 @@ def test_a_client_sees_that_mps_is_in_use(hardware, daemon):
     done = hardware.probe('--no-memory', daemon=daemon)
     say('client of MPS', attribute=done.json.get('mps'), **done.json.get('multiprocessors', {}))
     words = {True: '1', False: '0', None: 'unknown to the driver'}
-    seen(4, 'client %s, without MPS %s' % (words[done.json.get('mps')], words[hardware.facts['mps']]))
+    seen(28, 'client %s, without MPS %s' % (words[done.json.get('mps')], words[hardware.facts['mps']]))
     assert done.status == 0, '%s\n%s' % (done, daemon.log())
     assert done.json['mps'] is not False
     assert daemon.ask('get_server_list'), 'no server was started:\n' + daemon.log()
@@ -49,8 +49,8 @@ def test_memory_is_refused_at_the_limit(hardware, daemon, part):
     memory = done.json.get('memory', {})
     say('memory limit', limit=limit, **memory)
     if memory.get('refused'):
-        seen(5, 'limit %d MiB: %d MiB, then refused' % (limit, memory['allocatedMib']))
-        seen(6, '%d MiB' % (limit - memory['allocatedMib']))
+        seen(19, 'limit %d MiB: %d MiB, then refused' % (limit, memory['allocatedMib']))
+        seen(15, '%d MiB' % (limit - memory['allocatedMib']))
     assert done.status == 0, '%s\n%s' % (done, daemon.log())
     assert memory['refused'] and limit - CONTEXT_MIB <= memory['allocatedMib'] <= limit, memory
 
@@ -71,10 +71,10 @@ def test_sms_are_those_of_the_percentage(hardware, daemon, percentage):
     sms = done.json.get('multiprocessors', {})
     say('SMs of %d %%' % percentage, expected=granted, **sms)
     if sms:
-        seen(7, '%d %% → %d of %d' % (percentage, sms['reported'], total_sms(hardware)))
-        seen(8, '%d %%: told %d, affinity %s' % (percentage, sms['reported'], sms['affinity']))
-        seen(9, '%d %%: %d' % (percentage, sms['atOnce']))
-        seen(10, '%d %%: %d' % (percentage, sms['seen']))
+        seen(16, '%d %% → %d of %d' % (percentage, sms['reported'], total_sms(hardware)))
+        seen(20, '%d %%: told %d, affinity %s' % (percentage, sms['reported'], sms['affinity']))
+        seen(11, '%d %%: %d' % (percentage, sms['atOnce']))
+        seen(13, '%d %%: %d' % (percentage, sms['seen']))
     assert done.status in (0, 1), '%s\n%s' % (done, daemon.log())
     assert abs(sms['reported'] - granted) <= SM_TOLERANCE, 'CUDA says %s' % sms
     assert sms['atOnce'] <= granted + SM_TOLERANCE, 'measured %s' % sms
@@ -88,7 +88,7 @@ def test_the_daemons_defaults_hold_for_a_client_without_variables(hardware, daem
     say('defaults', limit=limit, read_back=daemon.ask('get_default_device_pinned_mem_limit 0'),
         percentage=daemon.ask('get_default_active_thread_percentage'), allocated=done.json['memory']['allocatedMib'],
         sms=done.json['multiprocessors']['reported'])
-    seen(11, '20 %% and %d MiB: %d SMs, %d MiB' % (
+    seen(18, '20 %% and %d MiB: %d SMs, %d MiB' % (
         limit, done.json['multiprocessors']['reported'], done.json['memory']['allocatedMib']))
     assert limit - CONTEXT_MIB <= done.json['memory']['allocatedMib'] <= limit, done
     assert abs(done.json['multiprocessors']['reported'] - total_sms(hardware) // 5) <= SM_TOLERANCE, done
@@ -101,7 +101,7 @@ def test_a_client_cannot_raise_what_the_daemon_allows(hardware, daemon):
     done = hardware.probe('--memory', str(limit + 64), daemon=daemon, **share(90, limit * 4))
     say('a client that asks for more', limit=limit, allocated=done.json['memory']['allocatedMib'],
         sms=done.json['multiprocessors']['reported'])
-    seen(12, 'asked for 90 %% and %d MiB of 20 %% and %d: %d SMs, %d MiB' % (
+    seen(17, 'asked for 90 %% and %d MiB of 20 %% and %d: %d SMs, %d MiB' % (
         limit * 4, limit, done.json['multiprocessors']['reported'], done.json['memory']['allocatedMib']))
     assert done.json['memory']['allocatedMib'] <= limit, done
     assert done.json['multiprocessors']['reported'] <= total_sms(hardware) // 5 + SM_TOLERANCE, done
@@ -112,7 +112,7 @@ def test_shares_of_30_and_70_percent_work_30_to_70(hardware, daemon):
                                   {'daemon': daemon, 'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE': '70'})
     part = 100 * small / (small + large)
     say('30 and 70 %', gflops_of_30='%.0f' % small, gflops_of_70='%.0f' % large, part='%.2f %%' % part)
-    seen(13, '%.2f : %.2f' % (part, 100 - part))
+    seen(21, '%.2f : %.2f' % (part, 100 - part))
     assert part == pytest.approx(30, abs=3), 'the share of 30 %% did %.2f %% of the work' % part
 
 
@@ -132,7 +132,7 @@ def test_k_replicas_are_worth_k_times_one(hardware, daemon):
         assert rate == pytest.approx(each, rel=0.1), '%d replicas: %.1f GFLOP/s an SM, one: %.1f' % (k, rate, each)
         grown = found[k]['memory']['allocatedMib'] - found[1]['memory']['allocatedMib']
         assert grown == pytest.approx((k - 1) * memory, abs=64), '%d replicas: %d MiB more' % (k, grown)
-        seen(14, 'k = %d: %.3f of the rate an SM, %d MiB more' % (k, rate / each, grown))
+        seen(22, 'k = %d: %.3f of the rate an SM, %d MiB more' % (k, rate / each, grown))
 
 
 def wait_for_work(hardware, daemon, deadline):
@@ -162,7 +162,7 @@ def test_a_fault_ends_the_neighbours_and_the_unit_recovers(hardware, daemon):
     culprit = hardware.probe('--fault', daemon=daemon)
     done = Result(victim)
     say('fault', culprit=culprit.json.get('fault', culprit.err)[:80], victim=done.json.get('error', {}).get('name'))
-    seen(15, 'the neighbour ended with status %d' % done.status)
+    seen(23, 'the neighbour ended with status %d' % done.status)
     assert culprit.status == 0, culprit
     assert done.status == 3, 'the neighbour was not hit: %s' % done
     began = time.monotonic()
@@ -170,7 +170,7 @@ def test_a_fault_ends_the_neighbours_and_the_unit_recovers(hardware, daemon):
     took = time.monotonic() - began
     say('after the fault', status=again.status, seconds='%.1f' % took)
     error = done.json.get('error', {})
-    seen(16, 'error %s, %s; a client works again after %.1f s' % (error.get('code'), error.get('name'), took))
+    seen(14, 'error %s, %s; a client works again after %.1f s' % (error.get('code'), error.get('name'), took))
     assert again.status == 0, '%s\n%s' % (again, daemon.log())
 
 
@@ -182,7 +182,7 @@ def test_a_client_is_ended_politely_and_its_neighbour_goes_on(hardware, daemon):
     answer = daemon.ask('terminate_client %s %s' % (daemon.ask('get_server_list').split()[0], victim))
     ended, went_on = Result(goes), Result(stays)
     say('terminate_client', answer=answer, error=ended.json.get('error', {}).get('name'), neighbour=went_on.status)
-    seen(17, 'error %s; the neighbour ended with status %d' % (ended.json.get('error', {}).get('code'), went_on.status))
+    seen(24, 'error %s; the neighbour ended with status %d' % (ended.json.get('error', {}).get('code'), went_on.status))
     assert answer.split()[-1:] == ['0'], answer
     assert ended.status == 3 and ended.json['error']['code'] in (810, 806), ended
     assert went_on.status == 0, went_on
@@ -207,7 +207,7 @@ def test_a_fault_stays_with_the_daemon_of_its_gpu(hardware, make_daemon):
     assert culprit.status == 0, culprit
     done = Result(bystander)
     say('fault on another GPU', bystander=done.status)
-    seen(18, 'the other GPU\'s client ended with status %d' % done.status)
+    seen(25, 'the other GPU\'s client ended with status %d' % done.status)
     assert done.status == 0, done
 
 
@@ -224,7 +224,7 @@ def test_mps_against_time_slicing(hardware, daemon):
     say('four programs by time-slicing', gflops=' '.join('%.0f' % rate for rate in sliced))
     say('MPS against time-slicing', at_25_percent='%.3f' % (sum(quarters) / sum(sliced)),
         without_limits='%.3f' % (sum(free) / sum(sliced)))
-    seen(19, '%.3f with 25 %% each, %.3f without limits' % (sum(quarters) / sum(sliced), sum(free) / sum(sliced)))
+    seen(31, '%.3f with 25 %% each, %.3f without limits' % (sum(quarters) / sum(sliced), sum(free) / sum(sliced)))
     assert sum(quarters) > 0.5 * sum(sliced), 'MPS halves the throughput'
 
 
@@ -257,5 +257,5 @@ def test_one_client_too_many_gets_an_error(hardware, daemon):
                 pass
     say('clients until refusal', clients=len(clients) - (refused is not None),
         error=refused.json['error']['name'] if refused else 'none')
-    seen(20, '%d, then %s' % (len(clients) - (refused is not None), refused.json['error']['name'] if refused else 'not refused yet'))
+    seen(26, '%d, then %s' % (len(clients) - (refused is not None), refused.json['error']['name'] if refused else 'not refused yet'))
     assert refused is None or refused.json['error']['code'] in (808, 809, 2), refused

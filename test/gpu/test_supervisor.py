@@ -86,12 +86,12 @@ def test_a_namespace_limits_its_clients(hardware, supervisor):
                             CUDA_MPS_PIPE_DIRECTORY=os.path.join(supervisor.folder, answer['granted']['pipe']))
     say('in a namespace', limit=limit, allocated=inside.json['memory']['allocatedMib'],
         sms=inside.json['multiprocessors']['reported'])
-    seen(23, '20 %% and %d MiB: %d SMs, %d MiB' % (
+    seen(5, '20 %% and %d MiB: %d SMs, %d MiB' % (
         limit, inside.json['multiprocessors']['reported'], inside.json['memory']['allocatedMib']))
     beside = hardware.probe('--memory', str(limit * 6 + 64), daemon=supervisor)
     say('beside it', limit=limit * 6, allocated=beside.json['memory']['allocatedMib'],
         sms=beside.json['multiprocessors']['reported'])
-    seen(24, '%d SMs, %d MiB of %d' % (
+    seen(4, '%d SMs, %d MiB of %d' % (
         beside.json['multiprocessors']['reported'], beside.json['memory']['allocatedMib'], limit * 6))
     sms = hardware.facts['multiprocessors']['reported']
     assert limit - CONTEXT_MIB <= inside.json['memory']['allocatedMib'] <= limit, inside
@@ -141,8 +141,8 @@ def test_a_cgroup_limits_its_processes_together(hardware):
         second = hardware.probe('--memory', str(limit * 2 // 3), cgroup=folder)
         assert Result(first).status == 0
         say('two programs in it', total_told=second.json['memory']['totalMib'], second=second.json['memory']['allocatedMib'])
-        seen(25, 'limit %d MiB: reads back %d, CUDA tells %d' % (limit, found.hard >> 20, second.json['memory']['totalMib']))
-        seen(26, 'beside %d MiB of another program, %d MiB could be had' % (limit * 2 // 3, second.json['memory']['allocatedMib']))
+        seen(2, 'limit %d MiB: reads back %d, CUDA tells %d' % (limit, found.hard >> 20, second.json['memory']['totalMib']))
+        seen(3, 'beside %d MiB of another program, %d MiB could be had' % (limit * 2 // 3, second.json['memory']['allocatedMib']))
         assert second.json['memory']['allocatedMib'] <= limit // 3, second
         assert second.json['memory']['totalMib'] <= limit, second
         none = Limits(folder.encode(), 0, NO_LIMIT)

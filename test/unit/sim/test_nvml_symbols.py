@@ -3,7 +3,7 @@ import os
 import re
 
 SOURCE = os.environ['WARPSHARE_SOURCE']
-RELEASES = ('590.48.01', '610.57.04')
+RELEASES = ('nvml-symbols-590.48.01.txt', 'nvml-symbols-610.57.04.txt')
 FUNCTION = re.compile(r'\bnvml[A-Z]\w*')
 
 # Newer than both recorded libraries: they came with driver 615.
@@ -16,7 +16,7 @@ def read(*names):
 
 
 def recorded(release):
-    return set(read('test', 'fixtures', 'recorded', 'gpu', 'nvml-symbols-%s.txt' % release).split())
+    return set(read('test', 'fixtures', 'recorded', 'gpu', release).split())
 
 
 def missing(names, release):
