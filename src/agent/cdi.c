@@ -18,16 +18,24 @@
 
 /* ---- what is not there yet ---- */
 
-static void on_cdi_retry(uv_timer_t *timer)
+/* Writes the specifications that the plan in force lacks; returns whether they are there now. */
+static bool write_lacking(struct agent *agent)
 {
-        struct agent *agent = timer->data;
-        struct error ignored; /* told when the plan came in force */
+        struct error ignored; /* reported when the plan came in force */
 
         if (!plugins_is_serving(agent->plugins) ||
                 generation_publish_again(agent->current, agent->cdi_files, &ignored) < 0)
+                return false;
+        gpu_monitor_rescan(agent->monitor); /* a plan that counts on them */
+        return true;
+}
+
+static void on_cdi_retry(uv_timer_t *timer)
+{
+        struct agent *agent = timer->data;
+
+        if (!write_lacking(agent))
                 agent_check_cdi(agent);
-        else
-                gpu_monitor_rescan(agent->monitor); /* a plan that counts on them */
 }
 
 static bool uses_cdi(const struct plan *plan)
@@ -99,8 +107,8 @@ void agent_repair_cdi(void *data)
         struct agent *agent = data;
 
         repair_cdi(agent, false);
-        if (!agent->stopping && agent->current && agent->current->plan->lacks_cdi)
-                uv_timer_start(&agent->cdi_retry, on_cdi_retry, 0, 0); /* what was missing may be there now */
+        if (!agent->stopping && agent->current && agent->current->plan->lacks_cdi && write_lacking(agent))
+                agent_check_cdi(agent); /* no further try is needed */
 }
 
 static void watch_cdi(struct agent *agent, const char *root)

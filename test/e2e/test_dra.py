@@ -274,7 +274,7 @@ def test_files_that_another_program_removes_or_changes_come_back_at_once(node, d
     node.wait(lambda: os.path.isdir(node.cdi_folder) and specifications(node) == before, 'the files are as they were')
     again = node.container_of(pod.cdi_ids)
     assert again.envs['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT'] == pod.variables['CUDA_MPS_PINNED_DEVICE_MEM_LIMIT']
-    assert 'it was written again' in node.agent.log()
+    node.agent.wait_log('it was written again')
 
 
 def test_files_that_vanish_while_no_agent_runs_are_there_when_it_has_begun(node):

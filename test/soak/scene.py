@@ -27,7 +27,7 @@ from node import GPU, REPORT
 from pods import MIG, ClaimPod, DevicePod, PluginPod
 from resourceslices import quantity
 from steps import DRA_GPUS, GEOMETRIES, GPUS, MIG_GPU, PLUGIN_GPUS, REPLICAS
-from test_device_lists import machine, make_device_nodes, make_driver
+from test_device_lists import CONTROL_NODES, machine, make_device_nodes, make_driver
 
 LIFETIME = 7 * 86400  # seconds, of simulated daemons
 DYING = 30.0  # seconds that programs may live on after that
@@ -109,7 +109,7 @@ class Scene(Faults, Hits):
         for folder in self._disks:
             subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=%dm' % DISK, 'tmpfs', folder], check=True)
             subprocess.run(['mount', '--make-shared', folder], check=True)
-        make_device_nodes(node, *('/dev/nvidia%d' % i for i in (*GPUS, MIG_GPU)))
+        make_device_nodes(node, *CONTROL_NODES, *('/dev/nvidia%d' % i for i in (*GPUS, MIG_GPU)))
         make_driver(node)
         self._write_gpus()
         self.write_config()
