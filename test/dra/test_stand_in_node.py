@@ -18,6 +18,8 @@ from dra_kubelet import SLICES
 from mps_node import H100, uuid_of
 from scheduler import place
 
+NODES = {'/dev/nvidiactl', '/dev/nvidia-uvm', '/dev/nvidia0'}
+
 
 class Backend:
     """What the driver does for a claim: a CDI device with what the scheduler has counted. It runs until its driver ends."""
@@ -50,7 +52,7 @@ class Backend:
         consumed = result.get('consumedCapacity', {})
         edits = {'env': [f'NVIDIA_VISIBLE_DEVICES={daemon}', 'CUDA_MPS_PIPE_DIRECTORY=/mps/pipe',
                          f'CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={consumed.get("threadPercentage")}'],
-                 'deviceNodes': [{'path': '/dev/nvidia0'}],
+                 'deviceNodes': [{'path': path} for path in sorted(NODES)],
                  'mounts': [{'hostPath': self.node.programs.path(daemon, 'pipe'), 'containerPath': '/mps/pipe'},
                             {'hostPath': self.node.programs.path(daemon, 'shm'), 'containerPath': '/dev/shm'}]}
         spec = {'cdiVersion': '0.5.0', 'kind': f'{DRIVER}/claim', 'devices': [{'name': uid, 'containerEdits': edits}]}
@@ -152,7 +154,7 @@ def test_a_pod_runs_with_what_its_claim_was_given_and_frees_it_at_its_end(node, 
     assert backend.heard == ['registered', f'prepare default {uid} train']
     assert pod.cdi_ids == node.cdi_devices() == [f'{DRIVER}/claim={uid}']
     assert pod.variables['CUDA_MPS_ACTIVE_THREAD_PERCENTAGE'] == '30'
-    assert pod.container.nodes == {'/dev/nvidia0'}
+    assert pod.container.nodes == NODES
     node.programs.start()
     peer = node.programs.connect().watch()
     peer.apply(mps_module.daemon(0, threadsPermille=1000))

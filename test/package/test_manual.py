@@ -138,7 +138,7 @@ def test_pages_are_correct():
     (['warpshare', 'plan', '--mo'], ['--model', '--mofed-enabled']),
     (['warpshare', 'plan', '--output', ''], ['table', 'json']),
     (['warpshare', 'mps', 'status', '--output', ''], ['table', 'json', 'metrics']),
-    (['warpshare', 'plan', '--model', '=', 'H'], ['H100-80GB', 'H200']),  # '=' parts words in bash
+    (['warpshare', 'plan', '--model', '=', 'H'], ['H100-80GB', 'H200', 'H100-NVL', 'H20']),  # '=' parts words in bash
     (['warpshare', 'plan', '--output', '='], ['table', 'json']),
     (['warpshare', 'plan', '--output=j'], ['--output=json']),  # or does not, as the user has set it
     (['warpshare', 'agent', '-device-list-strategy', 'envvar,vol'], ['envvar,volume-mounts']),
@@ -158,7 +158,7 @@ def test_bash_completes_commands_and_values(words, expected):
     ('warpshare pl', ['plan']),
     ('warpshare mps un', ['uninstall']),
     ('warpshare plan --output ', ['json', 'table']),
-    ('warpshare plan --model=H', ['--model=H100-80GB', '--model=H200']),
+    ('warpshare plan --model=H', ['--model=H100-80GB', '--model=H100-NVL', '--model=H20', '--model=H200']),
     ('warpshare mps status --outp', ['--output']),
     ('warpshare agent --config-file /etc/passw', ['/etc/passwd'])])
 def test_fish_completes_commands_options_and_values(line, expected, tmp_path):
