@@ -83,7 +83,9 @@ def words(functions, program, linked):
 def profile(node, environment):
     """What callgrind writes of an agent whose files have their symbols."""
     under = ('env', 'VALGRIND_LIB=' + VALGRIND, 'valgrind.bin', '--tool=callgrind', '--callgrind-out-file=/mps/profile')
-    image_memory.measure(node, environment, under, {
+    # /proc/self/exe, which starts `warpshare mig` otherwise, is valgrind here.
+    node_environment = environment and {**environment, 'WARPSHARE_MIG_PROGRAM': '/usr/bin/warpshare'}
+    image_memory.measure(node, node_environment, under, {
         VALGRIND: VALGRIND, '/usr/bin/valgrind.bin': '/usr/bin/valgrind.bin',
         **{inside: os.path.join(BUILT, built) for _, inside, built, _, _ in LISTS}}, SETTLED)
     with open(node.at('mps') + '/profile', encoding='utf-8', errors='replace') as file:

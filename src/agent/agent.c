@@ -391,6 +391,7 @@ static int give_up(struct agent *agent, const char *what, const struct error *er
         uv_walk(&agent->loop, close_handle, NULL);
         uv_run(&agent->loop, UV_RUN_DEFAULT);
         uv_loop_close(&agent->loop);
+        cdi_files_free(agent->cdi_files);
         return EXIT_FAILED;
 }
 
