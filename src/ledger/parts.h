@@ -66,6 +66,9 @@ struct ledger {
         struct holders *holders;         /* of its newest answer; NULL: none yet */
         bool has_record;                 /* |holders| have kubelet's record in them */
         bool knows_claims;               /* of DRA: which there are */
+        bool list_is_new;                /* in on_held(): |holders| is the answer to the newest question to kubelet */
+        bool is_refused;                 /* kubelet's list: the newest question had no answer */
+        bool is_left;                    /* ledger_leave_gpus() */
         int64_t listed_at;    /* the question whose answer |holders| are, with the record; NEVER: there was none */
         int64_t allocated_at; /* the newest answer to a request; NEVER */
         struct file_identity kubelet; /* its socket */
@@ -76,10 +79,8 @@ struct ledger {
         uint64_t retry_ms;     /* until kubelet is asked again that did not answer */
         struct recent *recent; /* the oldest first */
         size_t n_recent;
-        bool is_refused;       /* kubelet's list: the newest question had no answer */
         int64_t refused_since; /* the first such question */
         uint64_t n_questions;  /* to kubelet, by ledger_ask() */
-        bool list_is_new;      /* in on_held(): |holders| is the answer to the newest of them */
         struct arena over_arena;
         struct map
                 /* what the record has and the list at that time had not: "<pod UID>\n<container>\n<resource>\n<id>" */
@@ -115,7 +116,6 @@ struct ledger {
         uv_timer_t claims_timer;  /* runs while a claim waits */
         struct list binds;        /* requests that wait */
         struct list reports;      /* events whose pods are being asked for */
-        bool is_left;             /* ledger_leave_gpus() */
         struct mps_wanted wanted; /* of the daemons */
         struct arena wanted_arena;
         uint64_t generation; /* of |wanted|: no earlier agent counted that far */

@@ -25,8 +25,10 @@ struct mps_run {
         struct mps_machine machine;
         struct arena wanted_arena;
         struct mps_daemon_wanted wanted;
-        bool has_wanted;  /* |wanted| is set */
-        bool has_own_shm; /* folder.shm is /dev/shm of this process, or of the next one */
+        bool has_wanted;          /* |wanted| is set */
+        bool has_own_shm;         /* folder.shm is /dev/shm of this process, or of the next one */
+        bool has_noted_unread;    /* run_note_unread() has logged, */
+        bool has_noted_unchecked; /* and so has a check of its settings */
         struct mps_shm_watch shm;
 
         struct arena started_arena;
@@ -44,7 +46,6 @@ struct mps_run {
         struct prepare *prepare;   /* asking NVML before a start */
         struct mps_poll *poll;     /* the poll in progress */
         struct settings *settings; /* the configuration or the check in progress */
-        unsigned int repairs;      /* settings that were restored, in total */
         char *drift;               /* the last one that was restored, while it is reported */
         unsigned int drift_polls;  /* for how many more polls it is reported */
         pid_t unresponsive_server; /* the server whose settings are not checked, since it does not take them */
@@ -52,8 +53,6 @@ struct mps_run {
         struct mps_journal *journal;
         unsigned int polls;
         unsigned int misses;       /* questions in a row without an answer */
-        bool has_noted_unread;     /* run_note_unread() has logged, */
-        bool has_noted_unchecked;  /* and so has a check of its settings */
         uv_timer_t peers;          /* the next search for a connection that blocks the daemon */
         struct peer_wait peer;     /* result of the last search */
         unsigned int closed_peers; /* connections closed since the last search ended */
@@ -67,6 +66,7 @@ struct mps_run {
         unsigned int threads_permille; /* as read back */
         uint64_t limit_mib;
         unsigned int restarts;
+        unsigned int repairs; /* settings that were restored, in total */
         int64_t since;
         char *reason;
         char *notice;

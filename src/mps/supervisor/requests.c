@@ -152,6 +152,7 @@ static void on_polled(struct mps_observation *seen, const struct error *err, voi
         struct request *request = data;
         const struct mps_client *client = seen ? find_client(seen, request->client) : NULL;
         struct mps_control *control = request->run ? mps_run_control(request->run) : NULL;
+        bool is_unread = seen && seen->unread.count;
         struct error problem;
         char command[64];
 
@@ -159,9 +160,9 @@ static void on_polled(struct mps_observation *seen, const struct error *err, voi
         if (err) {
                 request_end(request, err);
         } else if (!client) {
-                error_raise(&problem, seen->unread.count ? ERROR_UNAVAILABLE : ERROR_NOT_FOUND,
+                error_raise(&problem, is_unread ? ERROR_UNAVAILABLE : ERROR_NOT_FOUND,
                         "no MPS client has the PID %d now%s", (int)request->client,
-                        seen->unread.count ? ", but not every line of the daemon's lists could be read" : "");
+                        is_unread ? ", but not every line of the daemon's lists could be read" : "");
                 request_end(request, &problem);
         } else if (!is_same_container(client->container_id, request->container_id)) {
                 error_raise(&problem, ERROR_DENIED,

@@ -161,10 +161,8 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
                 {PROVISIONING_HALF, 1, "GPU-0::0", "GPU-0",
                         LIMITS("100", "0=23808M") FACTS("1/1", "1", MEMORY("23808"), "100.0", "verified")},
                 /* The second GPU allocations half of what the first does, and one percentage counts for both. */
-                {PROVISIONING_WEIGHTED, 4, "GPU-0::3 GPU-1::0 GPU-0::1", "GPU-0,GPU-1",
-                        LIMITS("25", "5952M")},
-                {PROVISIONING_WEIGHTED, 4, "GPU-1::0 GPU-0::3 GPU-0::1", "GPU-1,GPU-0",
-                        LIMITS("25", "5952M")},
+                {PROVISIONING_WEIGHTED, 4, "GPU-0::3 GPU-1::0 GPU-0::1", "GPU-0,GPU-1", LIMITS("25", "5952M")},
+                {PROVISIONING_WEIGHTED, 4, "GPU-1::0 GPU-0::3 GPU-0::1", "GPU-1,GPU-0", LIMITS("25", "5952M")},
                 /* GPU-2 does not tell its memory: what is known of the others counts. */
                 {PROVISIONING_WEIGHTED, 4, "GPU-2::0 GPU-2::1 GPU-1::0 GPU-1::1", "GPU-2,GPU-1",
                         LIMITS("50", "11904M")},
