@@ -321,8 +321,8 @@ static void sm_partition_add(struct request *request)
 }
 
 /*
- * The id is what stands behind the UUID in what sm_partition add printed; nobody has recorded that a whole one is taken.
- * NVIDIA's program does not fill in the "%s".
+ * The id is what stands behind the UUID in what sm_partition add printed; nobody has recorded that a whole one is
+ * taken. NVIDIA's program does not fill in the "%s".
  */
 static void sm_partition_remove(struct request *request)
 {

@@ -216,8 +216,8 @@ static bool is_visible(const struct server *server, const struct client *client,
 }
 
 /*
- * With one entry for a GPU that the client does not see it has no limit of memory at all, not even that of its server or
- * its namespace; threads stay limited. Recorded on 615.71.09.
+ * With one entry for a GPU that the client does not see it has no limit of memory at all, not even that of its server
+ * or its namespace; threads stay limited. Recorded on 615.71.09.
  */
 static bool lifts_limits(const struct server *server, const struct client *client, const char *list)
 {

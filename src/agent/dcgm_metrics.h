@@ -5,8 +5,8 @@
  * It is what NVML gives without a time between two readings: no DCGM_FI_PROF_*, and no
  * DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL, which is a rate. There is one series for each GPU, also if several containers
  * share it: dcgm-exporter repeats the GPU's value for each of them, and sums over these are wrong. The labels of a pod
- * are there if one pod alone has the GPU. Memory is that of the MIG devices where a GPU has some, not of the GPU as well:
- * so dcgm-exporter has it by default (flex), and sums count it once.
+ * are there if one pod alone has the GPU. Memory is that of the MIG devices where a GPU has some, not of the GPU as
+ * well: so dcgm-exporter has it by default (flex), and sums count it once.
  */
 #pragma once
 

@@ -7,9 +7,9 @@
  * They are withdrawn meanwhile, but for what somebody holds: that stays as it is. Not for longer than UNDECIDED_MS. As
  * long as the API server is away for all, no scheduler binds a pod to the node, and nothing is lost by waiting; if it
  * is away for the agent only (credentials, a network policy, a pod network that never comes up), the geometry will not
- * be changed, and the GPUs are of more use as they are. The bound is the time after which Kubernetes itself gives a node
- * up, by its default toleration of unreachable nodes: what is to be back by itself is back by then, a restart of the
- * control plane included.
+ * be changed, and the GPUs are of more use as they are. The bound is the time after which Kubernetes itself gives a
+ * node up, by its default toleration of unreachable nodes: what is to be back by itself is back by then, a restart of
+ * the control plane included.
  *
  * It knows neither the label nor who holds what.
  */

@@ -5,9 +5,9 @@
  *   group ──► version ──► probe ──► known
  *
  * Group: of v1, v1beta2 and v1beta1 the newest that the server has. Version: of the server itself, because 1.35 wants
- * counters and devices in different slices, and schedulers of some patch releases forget shares. Probe: a dry run with a slice that has a field of each feature; fields that
- * the server returns are features that are on. A server that refuses the probe has none of them, even if it knows the
- * fields.
+ * counters and devices in different slices, and schedulers of some patch releases forget shares. Probe: a dry run with
+ * a slice that has a field of each feature; fields that the server returns are features that are on. A server that
+ * refuses the probe has none of them, even if it knows the fields.
  */
 #pragma once
 

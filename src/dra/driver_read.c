@@ -2,7 +2,8 @@
  * A claim that is being prepared, until it can be allocated: the driver reads it from the API server, waits for the
  * layout, and reads its pods where they decide: of a claim with several shares by MPS, which containers use them
  * together; and where a pod uses another claim by MPS, whether the same container does, which would get only one of the
- * two. Then it waits for room (dra/room.h), and for a device that is not offered at the moment, as while its GPU changes.
+ * two. Then it waits for room (dra/room.h), and for a device that is not offered at the moment, as while its GPU
+ * changes.
  *
  *   claim ──► layout ──► pods ──► look ──┬─────────────────────────────────────► dra_prepare_read()
  *                                  ▲     ├── ask: read a claim in the way ──┐
@@ -223,7 +224,10 @@ static const json_t *find_next_pod(struct read *read)
                 user = dra_pod_with_others(read->object, read->uid, states, count, &read->n_pods);
         if (user || read->n_allocated == driver->n_allocated)
                 return user;
-        /* While pods were read, or it waited for room, claims were allocated that pods may use which were checked before. */
+        /*
+         * While pods were read, or it waited for room, claims were allocated that pods may use which were checked
+         * before.
+         */
         read->is_again = true;
         read->n_pods = 0;
         read->n_allocated = driver->n_allocated;

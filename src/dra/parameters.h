@@ -20,10 +20,10 @@
  *       defaultPerDevicePinnedMemoryLimit: {GPU-…: 2Gi, "1": 1Gi}     by UUID, or by position among the claim's devices here
  *       multiUser: false, or true from driver 580 on, where the daemons of this node are so (false changes nothing)
  *
- * A null means that the field is absent. Decoding is strict: an unknown version, kind, field or value is an error that lists the known ones. If several
- * configurations of one version apply to a device, the last one is used, with all its fields; those of classes come
- * before those of the claim. A configuration that names requests applies only to these; one that names none applies to
- * all devices of its kind.
+ * A null means that the field is absent. Decoding is strict: an unknown version, kind, field or value is an error that
+ * lists the known ones. If several configurations of one version apply to a device, the last one is used, with all its
+ * fields; those of classes come before those of the claim. A configuration that names requests applies only to these;
+ * one that names none applies to all devices of its kind.
  */
 #pragma once
 

@@ -51,8 +51,8 @@ struct dra_taint {
 
 /*
  * The name of a node's pool: "n1/gpu.warpshare.dev", since schedulers before 1.36.3 mix up the counters of two drivers
- * whose pools have one name, and others call theirs as the node. Where that is too long, it is the node's name, as before
- * this had a name of its own. For the caller to free.
+ * whose pools have one name, and others call theirs as the node. Where that is too long, it is the node's name, as
+ * before this had a name of its own. For the caller to free.
  */
 char *dra_pool_name(const char *driver, const char *node);
 

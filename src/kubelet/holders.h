@@ -46,7 +46,10 @@ struct holders *holders_new(
         const struct pod_list *list, const struct checkpoint *checkpoint, const struct holders *before, bool is_whole);
 struct holders *holders_free(struct holders *holders); /* accepts NULL, returns NULL */
 
-/* The present holder of the device, or NULL. If there are two, the one in the list; of two there, the first by namespace and name. */
+/*
+ * The present holder of the device, or NULL. If there are two, the one in the list; of two there, the first by
+ * namespace and name.
+ */
 const struct holder *holders_find(const struct holders *holders, const char *resource, const char *device);
 
 struct holders_twice {

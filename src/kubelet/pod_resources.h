@@ -2,8 +2,8 @@
  * Asks kubelet which container holds which devices, over its pod-resources socket (v1.PodResourcesLister/List).
  *
  * kubelet limits calls to 100 a second for all callers together, creates the socket again at each start, and answers
- * without pod UIDs. It frees the devices of ended pods before it answers, so an id is in one pod only: two pods with one
- * id are a fault, which is told to whoever asks (kubelet/holders.h). Of two containers of one pod the later counts.
+ * without pod UIDs. It frees the devices of ended pods before it answers, so an id is in one pod only: two pods with
+ * one id are a fault, which is told to whoever asks (kubelet/holders.h). Of two containers of one pod the later counts.
  */
 #pragma once
 

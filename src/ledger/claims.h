@@ -77,8 +77,8 @@ typedef void ledger_claimed_fn(const struct error *err, const struct ledger_clai
 void ledger_claim(struct ledger *ledger, const struct ledger_claim *claim, ledger_claimed_fn *done, void *data);
 
 /*
- * Whether |claim| fits beside all others, but for those of which |is_over| is true (NULL: of none). ERROR_EXHAUSTED says
- * what is in its way.
+ * Whether |claim| fits beside all others, but for those of which |is_over| is true (NULL: of none). ERROR_EXHAUSTED
+ * says what is in its way.
  */
 typedef bool ledger_claim_over_fn(const char *uid, void *data);
 int ledger_claim_fits(const struct ledger *ledger, const struct ledger_claim *claim, ledger_claim_over_fn *is_over,

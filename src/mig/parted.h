@@ -12,10 +12,10 @@
  *             mig-enabled: true
  *             mig-devices: {1g.10gb: 2, 2g.20gb: 1, 3g.40gb: 1}
  *
- * Read as strictly as NVIDIA's parser reads it: a field that it does not know is an error, of the configuration that has
- * it: the others of the file can be chosen. The last entry that is for a GPU counts for it, and a GPU without one is left
- * alone; entries of which one enables MIG and another disables it are an error: NVIDIA's program, which looks at each,
- * never has them fulfilled. A configuration that is for none of the node's
+ * Read as strictly as NVIDIA's parser reads it: a field that it does not know is an error, of the configuration that
+ * has it: the others of the file can be chosen. The last entry that is for a GPU counts for it, and a GPU without one
+ * is left alone; entries of which one enables MIG and another disables it are an error: NVIDIA's program, which looks
+ * at each, never has them fulfilled. A configuration that is for none of the node's
  * GPUs is an error: nobody who asks for it wants nothing. |devices| counts NVML's indices, whatever the filter says; an
  * index that the node does not have is for no GPU. The same structs are what is generated (mig/generate.h) and written.
  *
@@ -93,9 +93,9 @@ int mig_parted_choose(const struct mig_parted_config **ret, const struct mig_par
         struct error *err) MUST_USE;
 
 /*
- * What |config|, which can be used, wants of each GPU of |node|, in its order. A GPU that has no MIG is not named, unless
- * an entry counts its index and wants MIG of it: that is an error. One that could not be read is named by each entry
- * that may be for it. Profiles have the names that the GPU's geometry has; where the driver lists none (MIG is
+ * What |config|, which can be used, wants of each GPU of |node|, in its order. A GPU that has no MIG is not named,
+ * unless an entry counts its index and wants MIG of it: that is an error. One that could not be read is named by each
+ * entry that may be for it. Profiles have the names that the GPU's geometry has; where the driver lists none (MIG is
  * disabled), those of the file. |is_mode_only|: only whether MIG is enabled is wanted, and profiles may be unknown.
  * Whether it fits is not looked at.
  */

@@ -9,8 +9,8 @@
  *                                            the driver is about to be replaced, and they leave. Where the label is, it
  *                                            alone counts: the operator may go through that state and keep the driver
  *
- * It only reads. Before the API server's first answer they may be here; while it is away, its last answer counts, and so
- * does a node that was deleted.
+ * It only reads. Before the API server's first answer they may be here; while it is away, its last answer counts, and
+ * so does a node that was deleted.
  */
 #pragma once
 

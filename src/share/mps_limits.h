@@ -23,8 +23,8 @@
  * With 5 of each both limits are equal, and the value has no ordinals: "40448M". An entry for a GPU that the process does
  * not see lifts every limit of the process (recorded, 615.71.09: test/fixtures/recorded/mps/615-v3.txt), and launchers
  * narrow CUDA_VISIBLE_DEVICES for each rank. Whether the form without ordinals keeps the limit is inferred
- * (docs/hardware-notes.md); unequal limits need the list, and a narrowed process is then limited by nothing but the limit
- * monitor.
+ * (docs/hardware-notes.md); unequal limits need the list, and a narrowed process is then limited by nothing but the
+ * limit monitor.
  */
 #pragma once
 

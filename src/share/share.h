@@ -25,8 +25,8 @@ struct share {
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
 /*
- * Bytes of memory of a unit under |entry|: what NVML says, else what the entry says; 0: unknown. Of a unit that cannot be
- * read now the entry says nothing, since it is no such GPU for sure. |mig| NULL: the whole GPU.
+ * Bytes of memory of a unit under |entry|: what NVML says, else what the entry says; 0: unknown. Of a unit that cannot
+ * be read now the entry says nothing, since it is no such GPU for sure. |mig| NULL: the whole GPU.
  */
 uint64_t share_memory_of(const struct shared_resource *entry, const struct gpu *gpu, const struct mig_device *mig);
 

@@ -4,8 +4,8 @@
  * started with "-p 3" and knows that option.
  *
  * The source is NVIDIA's MPS manual (r615, "MPS v3 Interface"), and for the forms of "client list" and "namespace list"
- * a recording of 615.71.09 (test/fixtures/recorded/mps/615-v3.txt), which contradicts the manual. Lists are requested as
- * "csv,noheader", and are read as mps/control/dialogue.h reads lists: a line that cannot be read fails no other.
+ * a recording of 615.71.09 (test/fixtures/recorded/mps/615-v3.txt), which contradicts the manual. Lists are requested
+ * as "csv,noheader", and are read as mps/control/dialogue.h reads lists: a line that cannot be read fails no other.
  */
 #pragma once
 

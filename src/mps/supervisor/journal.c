@@ -103,7 +103,9 @@ static void on_journal_connected(struct mps_journal *journal, const struct serve
         known->limits = *event->limits;
 }
 
-/* The first sign of a client where no line says that it connected; where one does, the limits are those of that time. */
+/*
+ * The first sign of a client where no line says that it connected; where one does, the limits are those of that time.
+ */
 static void on_journal_active(struct mps_journal *journal, const struct server_log_event *event)
 {
         const struct known *known = journal_find(journal, event->pid);

@@ -3,8 +3,8 @@
  * Pure, except for a small reader of files at the end.
  *
  * Lines look like "[2026-11-20 10:06:00.123 Server 4711] Active Threads Percentage set to 33.0", in local time. The
- * texts are those of 460 to 580 (recorded: test/fixtures/recorded/mps) and of newer ones (posts of users); unknown lines
- * are skipped. Before 535 a server calls itself "Other" in all its lines, and none of them names a client.
+ * texts are those of 460 to 580 (recorded: test/fixtures/recorded/mps) and of newer ones (posts of users); unknown
+ * lines are skipped. Before 535 a server calls itself "Other" in all its lines, and none of them names a client.
  *
  * Trust: the daemon writes each command that it gets on its control socket into control.log as "Cmd:…", and may not
  * remove line breaks, so a tenant can forge lines. Events only explain; they are never a reason to end a process.

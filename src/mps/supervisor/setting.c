@@ -146,8 +146,8 @@ static const struct dialogue_v3_namespace *namespace_find(
 }
 
 /*
- * One that is missing was released meanwhile, if all lines of the list could be read. It is not known whether v3 shows limits exactly or rounded as older
- * daemons do: see dialogue_v3_check_limit().
+ * One that is missing was released meanwhile, if all lines of the list could be read. It is not known whether v3 shows
+ * limits exactly or rounded as older daemons do: see dialogue_v3_check_limit().
  */
 static enum mps_setting_verdict judge_namespace(
         const struct mps_setting *setting, const char *answer, struct error *err)

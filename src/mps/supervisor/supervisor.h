@@ -17,7 +17,8 @@
  *
  * Each daemon is independent: mps/supervisor/daemon.h. A change of the wanted daemons affects only those that differ
  * (mps_daemon_serves()). A daemon that is no longer wanted drains: it takes no new clients, and ends with the last
- * one, or after a grace with its clients, where that is wanted (mps_wanted.ends_clients). A unit that was away when its daemon started is taken in when that has no clients.
+ * one, or after a grace with its clients, where that is wanted (mps_wanted.ends_clients). A unit that was away when its
+ * daemon started is taken in when that has no clients.
  *
  * Compute mode (mps/supervisor/compute_mode.h) is EXCLUSIVE_PROCESS while a daemon has the unit; afterwards the
  * previous mode is restored.

@@ -1,7 +1,7 @@
 /*
- * Any sequence of calls, of calls that kubelet gives up, late answers, failures, kills and reboots over a few claims. What kubelet believes to be
- * prepared is allocated and has its CDI file at any time; and when all is quiet, ledger, CDI files and record are
- * exactly that, and what the next agent's ledger is told is what is on record.
+ * Any sequence of calls, of calls that kubelet gives up, late answers, failures, kills and reboots over a few claims.
+ * What kubelet believes to be prepared is allocated and has its CDI file at any time; and when all is quiet, ledger,
+ * CDI files and record are exactly that, and what the next agent's ledger is told is what is on record.
  *
  * The seeds are fixed: a failure says which, and WARPSHARE_SEED=n runs that one alone.
  */

@@ -87,7 +87,9 @@ static void test_every_entry_is_found_and_has_a_name_that_fits_a_reason(void **s
         assert_null(xid_find(1000));
 }
 
-/* The lines of the kernel's log say what the number does not: one number is fatal in one line and nothing in another. */
+/*
+ * The lines of the kernel's log say what the number does not: one number is fatal in one line and nothing in another.
+ */
 static void test_a_recorded_xid_that_is_fatal_only_at_times_is_left_to_the_driver(void **state UNUSED)
 {
         FILE *file = fopen(RECORDED "/gpu/xid-nvlink5.txt", "re");
