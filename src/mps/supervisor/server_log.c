@@ -27,8 +27,8 @@ enum field {
 #define MAX_FIELDS 3U
 
 /*
- * In a pattern '%' is a number, '$' a hexadecimal number, '~' a number with one decimal, stored times ten. Misspelt words
- * are NVIDIA's.
+ * In a pattern '%' is a number, '$' a hexadecimal number, '~' a number with one decimal, stored times ten.
+ * Misspelt words are NVIDIA's.
  */
 static const struct pattern {
         const char *text; /* how the line's text begins */
