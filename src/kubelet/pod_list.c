@@ -1,6 +1,6 @@
 /*
  * kubelet's answer is a tree: pods, containers, and an entry per device and NUMA node. It is flattened and sorted by
- * id, so that duplicates stand together; the rest is then counted per container and distributed.
+ * id, then pod, so that duplicates stand together; the rest is then counted per container and distributed.
  */
 #include <string.h>
 
@@ -14,7 +14,8 @@
 
 struct entry {
         struct held_device device;
-        size_t container; /* position among all devices */
+        const V1__PodResources *pod;
+        size_t container; /* its position among all containers */
 };
 
 struct flat {
@@ -25,7 +26,8 @@ struct flat {
 };
 
 /* The first pass counts, the second fills in. */
-static void add_entries(struct flat *flat, const char *prefix, const V1__ContainerResources *container)
+static void add_entries(
+        struct flat *flat, const char *prefix, const V1__PodResources *pod, const V1__ContainerResources *container)
 {
         for (size_t i = 0; i < container->n_devices; i++) {
                 const V1__ContainerDevices *devices = container->devices[i];
@@ -35,6 +37,7 @@ static void add_entries(struct flat *flat, const char *prefix, const V1__Contain
                 for (size_t j = 0; flat->entries && j < devices->n_device_ids; j++)
                         flat->entries[flat->n_entries + j] = (struct entry){
                                 .device = {.resource = devices->resource_name, .id = devices->device_ids[j]},
+                                .pod = pod,
                                 .container = flat->n_containers,
                         };
                 flat->n_entries += devices->n_device_ids;
@@ -48,7 +51,7 @@ static void lay_flat(struct flat *flat, const char *prefix, const V1__ListPodRes
                 const V1__PodResources *pod = response->pod_resources[i];
 
                 for (size_t j = 0; j < pod->n_containers; j++) {
-                        add_entries(flat, prefix, pod->containers[j]);
+                        add_entries(flat, prefix, pod, pod->containers[j]);
                         if (flat->containers)
                                 flat->containers[flat->n_containers] = (struct pod_container){
                                         .pod_namespace = pod->namespace_,
@@ -60,29 +63,25 @@ static void lay_flat(struct flat *flat, const char *prefix, const V1__ListPodRes
         }
 }
 
-static int compare_devices(const struct entry *a, const struct entry *b)
+/* By device, then pod. */
+static int compare_holdings(const struct entry *a, const struct entry *b)
 {
         int order = strcmp(a->device.resource, b->device.resource);
 
-        return order ? order : strcmp(a->device.id, b->device.id);
+        if (!order)
+                order = strcmp(a->device.id, b->device.id);
+        if (!order)
+                order = strcmp(a->pod->namespace_, b->pod->namespace_);
+        return order ? order : strcmp(a->pod->name, b->pod->name);
 }
 
 static int compare_entries(const void *left, const void *right)
 {
         const struct entry *a = left;
         const struct entry *b = right;
-        int order = compare_devices(a, b);
+        int order = compare_holdings(a, b);
 
         return order ? order : (a->container > b->container) - (a->container < b->container);
-}
-
-static bool is_repeated(const struct flat *flat, const struct entry *a, const struct entry *b)
-{
-        const struct pod_container *first = &flat->containers[a->container];
-        const struct pod_container *second = &flat->containers[b->container];
-
-        return compare_devices(a, b) == 0 && strcmp(first->pod_namespace, second->pod_namespace) == 0 &&
-               strcmp(first->pod, second->pod) == 0;
 }
 
 /*
@@ -96,7 +95,7 @@ static void drop_repeated(struct flat *flat)
         if (flat->n_entries)
                 qsort(flat->entries, flat->n_entries, sizeof(*flat->entries), compare_entries);
         for (size_t i = 0; i < flat->n_entries; i++)
-                if (i + 1 == flat->n_entries || !is_repeated(flat, &flat->entries[i], &flat->entries[i + 1]))
+                if (i + 1 == flat->n_entries || compare_holdings(&flat->entries[i], &flat->entries[i + 1]) != 0)
                         flat->entries[kept++] = flat->entries[i];
         flat->n_entries = kept;
 }

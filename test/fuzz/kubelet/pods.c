@@ -1,6 +1,6 @@
 /*
  * kubelet's answer to List. What is read from it must hold what the header promises: each container has a device, each
- * device is there once, and begins as was asked for.
+ * device is there once in a pod, and begins as was asked for.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -22,9 +22,10 @@ static void check(const struct pod_list *list, struct arena *arena)
                 assert(container->n_devices > 0);
                 for (size_t j = 0; j < container->n_devices; j++) {
                         const struct held_device *device = &container->devices[j];
-                        /* Neither can have a byte 0; whatever else they have, the lengths tell one from the other. */
-                        char *key = arena_printf(
-                                arena, "%zu %s %s", strlen(device->resource), device->resource, device->id);
+                        /* None can have a byte 0; whatever else they have, the lengths tell one from the other. */
+                        char *key = arena_printf(arena, "%zu %zu %zu %s %s %s %s", strlen(container->pod_namespace),
+                                strlen(container->pod), strlen(device->resource), container->pod_namespace,
+                                container->pod, device->resource, device->id);
 
                         assert(strncmp(device->resource, PREFIX, strlen(PREFIX)) == 0);
                         assert(map_add(&seen, key, key));

@@ -150,13 +150,17 @@ static void test_a_device_in_two_containers_of_a_pod_is_with_the_later_and_two_p
                 {"one", "first", {"nvidia.com/gpu=GPU-0"}},
                 {"one", "main", {"nvidia.com/gpu=GPU-0"}},
                 {"other", "main", {"nvidia.com/gpu.small=GPU-0", "nvidia.com/gpu=GPU-1"}},
-                {"two", "main", {"nvidia.com/gpu=GPU-0"}},
+                {"two", "main", {"nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-2"}},
+                {"one", "main", {"nvidia.com/gpu=GPU-2"}},
+                {"two", "last", {"nvidia.com/gpu=GPU-2"}},
         };
 
         assert_read(held, ARRAY_SIZE(held), "",
                 "default/one/main: nvidia.com/gpu=GPU-0\n"
                 "default/other/main: nvidia.com/gpu=GPU-1 nvidia.com/gpu.small=GPU-0\n"
-                "default/two/main: nvidia.com/gpu=GPU-0\n");
+                "default/two/main: nvidia.com/gpu=GPU-0\n"
+                "default/one/main: nvidia.com/gpu=GPU-2\n"
+                "default/two/last: nvidia.com/gpu=GPU-2\n");
 }
 
 static void test_an_answer_that_is_cut_is_refused_or_read_but_never_beyond(void **state UNUSED)
