@@ -17,10 +17,10 @@
 
 /* All of this belongs to the loop. */
 struct gpu_monitor {
-        struct worker *worker; /* the current worker; NULL: it has ended, or was left behind */
-        struct gpu_hang hung;  /* the call that it is in, if |is_hung| */
+        struct monitor_worker *worker; /* the current worker; NULL: it has ended, or was left behind */
+        struct gpu_hang hung;          /* the call that it is in, if |is_hung| */
         bool is_hung;
-        struct worker *dismissed[HANGS_MAX];
+        struct monitor_worker *dismissed[HANGS_MAX];
         struct call_info calls[HANGS_MAX]; /* the calls that the dismissed threads are in */
         size_t n_dismissed;
         struct hang_history history;
@@ -80,7 +80,7 @@ static void on_monitor_handle_closed(uv_handle_t *handle)
 static void close_handles(struct gpu_monitor *monitor)
 {
         for (size_t i = 0; i < monitor->n_dismissed; i++)
-                worker_leave(monitor->dismissed[i]);
+                monitor_worker_leave(monitor->dismissed[i]);
         monitor->n_dismissed = 0;
         uv_close((uv_handle_t *)&monitor->poll, on_monitor_handle_closed);
         uv_close((uv_handle_t *)&monitor->async, on_monitor_handle_closed);
@@ -89,7 +89,7 @@ static void close_handles(struct gpu_monitor *monitor)
 
 static void leave_worker(struct gpu_monitor *monitor)
 {
-        worker_leave(TAKE_PTR(monitor->worker));
+        monitor_worker_leave(TAKE_PTR(monitor->worker));
         close_handles(monitor);
 }
 
@@ -185,7 +185,7 @@ static void report_hang(struct gpu_monitor *monitor, const struct gpu_hang *hang
 
 /* ---- calls that hang ---- */
 
-static int new_worker(struct gpu_monitor *monitor, struct worker **ret, struct error *err)
+static int new_worker(struct gpu_monitor *monitor, struct monitor_worker **ret, struct error *err)
 {
         const struct gpu_monitor_options *options = &monitor->options;
         const struct watch_options watch = {
@@ -201,7 +201,7 @@ static int new_worker(struct gpu_monitor *monitor, struct worker **ret, struct e
                 .sample_ms = options->sample_ms,
                 .policy = &monitor->policy,
         };
-        const struct worker_options worker = {
+        const struct monitor_worker_options worker = {
                 .watch = &watch,
                 .retry_ms = options->retry_ms ? options->retry_ms : RETRY_MS,
                 .hang_ms = options->hang_ms,
@@ -209,7 +209,7 @@ static int new_worker(struct gpu_monitor *monitor, struct worker **ret, struct e
                 .async = &monitor->async,
         };
 
-        return worker_new(ret, &worker, err);
+        return monitor_worker_new(ret, &worker, err);
 }
 
 /*
@@ -233,9 +233,9 @@ static void remember_skipped(struct gpu_monitor *monitor, const struct skips *sk
 }
 
 /* Both the newly skipped GPUs and those that are skipped no longer. */
-static struct worker_requests ask_skips(const struct gpu_monitor *monitor)
+static struct monitor_worker_requests ask_skips(const struct gpu_monitor *monitor)
 {
-        struct worker_requests requests = {.has_policy = true,
+        struct monitor_worker_requests requests = {.has_policy = true,
                 .policy = monitor->policy,
                 .has_skips = true,
                 .has_pause = true,
@@ -250,14 +250,14 @@ static struct worker_requests ask_skips(const struct gpu_monitor *monitor)
 
 static bool replace_worker(struct gpu_monitor *monitor, const struct call_info *call)
 {
-        struct worker_requests requests;
-        struct worker *heir;
+        struct monitor_worker_requests requests;
+        struct monitor_worker *heir;
         struct error ignored;
 
         if (new_worker(monitor, &heir, &ignored) < 0)
                 return false;
-        if (!worker_dismiss(monitor->worker, heir, !hang_has_events(call))) {
-                worker_leave(heir);
+        if (!monitor_worker_dismiss(monitor->worker, heir, !hang_has_events(call))) {
+                monitor_worker_leave(heir);
                 return false;
         }
         monitor->dismissed[monitor->n_dismissed] = monitor->worker;
@@ -265,8 +265,8 @@ static bool replace_worker(struct gpu_monitor *monitor, const struct call_info *
         monitor->worker = heir;
         requests = ask_skips(monitor);
         remember_skipped(monitor, &requests.skips);
-        worker_ask(heir, &requests);
-        worker_start(heir);
+        monitor_worker_ask(heir, &requests);
+        monitor_worker_start(heir);
         return true;
 }
 
@@ -274,7 +274,7 @@ static void consider_call(struct gpu_monitor *monitor)
 {
         struct gpu_hang hang = {0};
 
-        if (!worker_is_over(monitor->worker, &hang.call))
+        if (!monitor_worker_is_over(monitor->worker, &hang.call))
                 return;
         if (monitor->is_closing) {
                 leave_worker(monitor);
@@ -311,10 +311,10 @@ static void end_hang(struct gpu_monitor *monitor)
 
 static void ask_anew(struct gpu_monitor *monitor)
 {
-        struct worker_requests requests = ask_skips(monitor);
+        struct monitor_worker_requests requests = ask_skips(monitor);
 
         if (monitor->worker)
-                worker_ask(monitor->worker, &requests);
+                monitor_worker_ask(monitor->worker, &requests);
 }
 
 static void on_hold(uv_timer_t *timer);
@@ -368,14 +368,14 @@ static void monitor_reap(struct gpu_monitor *monitor)
 
         for (size_t i = 0; i < monitor->n_dismissed;) {
                 struct gpu_hang hang = {.call = monitor->calls[i]};
-                struct worker_news news = worker_take(monitor->dismissed[i]);
+                struct monitor_worker_news news = monitor_worker_take(monitor->dismissed[i]);
 
                 mail_done(&news.mail);
                 if (!news.has_ended) {
                         i++;
                         continue;
                 }
-                worker_join(monitor->dismissed[i]);
+                monitor_worker_join(monitor->dismissed[i]);
                 monitor->n_dismissed--;
                 monitor->dismissed[i] = monitor->dismissed[monitor->n_dismissed];
                 monitor->calls[i] = monitor->calls[monitor->n_dismissed];
@@ -394,23 +394,23 @@ static void monitor_reap(struct gpu_monitor *monitor)
 static void on_async(uv_async_t *async)
 {
         struct gpu_monitor *monitor = async->data;
-        struct worker_news news;
+        struct monitor_worker_news news;
 
         if (!monitor->worker)
                 return;
-        news = worker_take(monitor->worker);
+        news = monitor_worker_take(monitor->worker);
         monitor->is_paused = news.is_paused && monitor->wants_pause;
         monitor_deliver(monitor, &news.mail);
         mail_done(&news.mail);
         if (news.has_returned)
                 end_hang(monitor);
         for (size_t i = 0; news.has_opened && i < monitor->n_dismissed; i++)
-                worker_let_close(monitor->dismissed[i]);
+                monitor_worker_let_close(monitor->dismissed[i]);
         monitor_reap(monitor);
         if (monitor->is_hung)
                 answer_from_memory(monitor);
         if (news.has_ended && monitor->worker) {
-                worker_join(TAKE_PTR(monitor->worker));
+                monitor_worker_join(TAKE_PTR(monitor->worker));
                 close_handles(monitor);
         }
 }
@@ -473,22 +473,22 @@ int gpu_monitor_new(
                 uv_close((uv_handle_t *)&monitor->hold, on_monitor_handle_closed);
                 return -1;
         }
-        worker_start(monitor->worker);
+        monitor_worker_start(monitor->worker);
         if (uevent_watch_new(&monitor->uevents, loop, on_uevent, monitor, &ignored) < 0)
                 monitor->uevents = NULL; /* not allowed here: each refresh compares instead */
         *ret = monitor;
         return 0;
 }
 
-static void monitor_ask(struct gpu_monitor *monitor, const struct worker_requests *requests)
+static void monitor_ask(struct gpu_monitor *monitor, const struct monitor_worker_requests *requests)
 {
         if (monitor->worker)
-                worker_ask(monitor->worker, requests);
+                monitor_worker_ask(monitor->worker, requests);
 }
 
 void gpu_monitor_rescan(struct gpu_monitor *monitor)
 {
-        const struct worker_requests requests = {.rescan = true};
+        const struct monitor_worker_requests requests = {.rescan = true};
 
         monitor->owes_answer = true;
         monitor_ask(monitor, &requests);
@@ -498,14 +498,14 @@ void gpu_monitor_rescan(struct gpu_monitor *monitor)
 
 void gpu_monitor_poll(struct gpu_monitor *monitor)
 {
-        const struct worker_requests requests = {.poll = true};
+        const struct monitor_worker_requests requests = {.poll = true};
 
         monitor_ask(monitor, &requests);
 }
 
 static void ask_pause(struct gpu_monitor *monitor, bool pause)
 {
-        const struct worker_requests requests = {.has_pause = true, .pause = pause};
+        const struct monitor_worker_requests requests = {.has_pause = true, .pause = pause};
 
         monitor->wants_pause = pause;
         monitor->is_paused = false;
@@ -531,7 +531,7 @@ void gpu_monitor_resume(struct gpu_monitor *monitor)
 
 void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy)
 {
-        const struct worker_requests requests = {.has_policy = true, .policy = *policy};
+        const struct monitor_worker_requests requests = {.has_policy = true, .policy = *policy};
 
         monitor->policy = *policy;
         monitor_ask(monitor, &requests);
@@ -539,7 +539,7 @@ void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_pol
 
 uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor)
 {
-        return monitor->worker ? worker_failed_waits(monitor->worker) : 0;
+        return monitor->worker ? monitor_worker_failed_waits(monitor->worker) : 0;
 }
 
 size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[GPU_MONITOR_MAX_HANGS])
@@ -555,7 +555,7 @@ size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[
 
 void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data)
 {
-        const struct worker_requests stop = {.stop = true};
+        const struct monitor_worker_requests stop = {.stop = true};
 
         assert(!monitor->is_closing);
         monitor->is_closing = true;
@@ -572,7 +572,7 @@ bool gpu_monitor_leave(struct gpu_monitor *monitor, void (*closed)(void *data), 
         bool waits;
 
         gpu_monitor_close(monitor, closed, data);
-        waits = monitor->worker && worker_waits(monitor->worker);
+        waits = monitor->worker && monitor_worker_waits(monitor->worker);
         if (waits)
                 leave_worker(monitor);
         return waits;

@@ -1,6 +1,6 @@
 /*
  * The lock protects the requests, the mail, the flags and |async|. |watch| and everything below it belong to the
- * thread; while the thread is stuck in a call, the loop reads them with the trace's lock (worker_dismiss()).
+ * thread; while the thread is stuck in a call, the loop reads them with the trace's lock (monitor_worker_dismiss()).
  */
 #include "gpu/monitor_worker.h"
 
@@ -15,12 +15,12 @@
 #define FIXED_MS (UINT64_C(24) * 3600 * 1000) /* between two checks of a machine where nothing is watched */
 #define STEADY_MS 30000U /* after a watch that lasted this long, the next search starts with the first back-off */
 
-struct worker {
+struct monitor_worker {
         _Atomic unsigned int references; /* references: the loop's and the thread's */
         uv_mutex_t lock;
         uv_cond_t wake;
-        struct worker_requests requests;
-        struct worker_news news;
+        struct monitor_worker_requests requests;
+        struct monitor_worker_news news;
         bool pause;
         bool may_begin;
         bool may_close;
@@ -40,7 +40,7 @@ struct worker {
         char *reported; /* the reason that was reported last; NULL: NVML works */
 };
 
-static void unref(struct worker *worker)
+static void unref(struct monitor_worker *worker)
 {
         if (atomic_fetch_sub(&worker->references, 1) > 1)
                 return;
@@ -56,7 +56,7 @@ static void unref(struct worker *worker)
 }
 
 /* Call it with the lock held. */
-static void report_loop(struct worker *worker)
+static void report_loop(struct monitor_worker *worker)
 {
         if (worker->async)
                 uv_async_send(worker->async);
@@ -64,7 +64,7 @@ static void report_loop(struct worker *worker)
 
 /* ---- the thread ---- */
 
-static void post(struct worker *worker, struct mail *mail)
+static void post(struct monitor_worker *worker, struct mail *mail)
 {
         if (mail_is_empty(mail))
                 return;
@@ -78,7 +78,7 @@ static void post(struct worker *worker, struct mail *mail)
         uv_mutex_unlock(&worker->lock);
 }
 
-static void raise_flag(struct worker *worker, bool *flag)
+static void raise_flag(struct monitor_worker *worker, bool *flag)
 {
         uv_mutex_lock(&worker->lock);
         if (!*flag)
@@ -89,23 +89,23 @@ static void raise_flag(struct worker *worker, bool *flag)
 
 static void on_monitor_worker_call_ended(void *data)
 {
-        struct worker *worker = data;
+        struct monitor_worker *worker = data;
 
         raise_flag(worker, &worker->news.has_returned);
 }
 
-static struct worker_requests take_requests(struct worker *worker)
+static struct monitor_worker_requests take_requests(struct monitor_worker *worker)
 {
-        struct worker_requests requests;
+        struct monitor_worker_requests requests;
 
         uv_mutex_lock(&worker->lock);
         requests = worker->requests;
-        worker->requests = (struct worker_requests){.stop = requests.stop};
+        worker->requests = (struct monitor_worker_requests){.stop = requests.stop};
         uv_mutex_unlock(&worker->lock);
         return requests;
 }
 
-static bool must_stop(struct worker *worker)
+static bool must_stop(struct monitor_worker *worker)
 {
         bool stop;
 
@@ -115,7 +115,7 @@ static bool must_stop(struct worker *worker)
         return stop || call_trace_is_dismissed(&worker->trace);
 }
 
-static bool must_pause(struct worker *worker)
+static bool must_pause(struct monitor_worker *worker)
 {
         bool pause;
 
@@ -126,10 +126,10 @@ static bool must_pause(struct worker *worker)
 }
 
 /* Sleeps until a request arrives or the time is over; true if there is a request. */
-static bool sleep_ms(struct worker *worker, uint64_t ms)
+static bool sleep_ms(struct monitor_worker *worker, uint64_t ms)
 {
         uint64_t end = uv_hrtime() + ms * 1000000;
-        const struct worker_requests *requests = &worker->requests;
+        const struct monitor_worker_requests *requests = &worker->requests;
         bool is_asked;
 
         uv_mutex_lock(&worker->lock);
@@ -146,7 +146,7 @@ static bool sleep_ms(struct worker *worker, uint64_t ms)
 }
 
 /* The driver is closed. */
-static void pause_watch(struct worker *worker)
+static void pause_watch(struct monitor_worker *worker)
 {
         raise_flag(worker, &worker->news.is_paused);
         uv_mutex_lock(&worker->lock);
@@ -156,7 +156,7 @@ static void pause_watch(struct worker *worker)
         uv_mutex_unlock(&worker->lock);
 }
 
-static void wait_for(struct worker *worker, const bool *flag)
+static void wait_for(struct monitor_worker *worker, const bool *flag)
 {
         uv_mutex_lock(&worker->lock);
         while (!*flag && worker->async)
@@ -164,7 +164,7 @@ static void wait_for(struct worker *worker, const bool *flag)
         uv_mutex_unlock(&worker->lock);
 }
 
-static void report_unavailable(struct worker *worker, const char *reason)
+static void report_unavailable(struct monitor_worker *worker, const char *reason)
 {
         struct mail mail = MAIL_INIT;
 
@@ -178,7 +178,7 @@ static void report_unavailable(struct worker *worker, const char *reason)
         mail_done(&mail);
 }
 
-static void note_unheard(struct worker *worker, struct mail *mail)
+static void note_unheard(struct monitor_worker *worker, struct mail *mail)
 {
         const struct watch *watch = &worker->watch;
         bool is_unheard = watch->unheard[0];
@@ -189,7 +189,8 @@ static void note_unheard(struct worker *worker, struct mail *mail)
         worker->has_unheard_report = is_unheard;
 }
 
-static int monitor_worker_step(struct worker *worker, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
+static int monitor_worker_step(
+        struct monitor_worker *worker, uint64_t *ret_sleep_ms, struct mail *mail, struct error *err)
 {
         if (watch_listen(&worker->watch, ret_sleep_ms, mail, err) < 0)
                 return -1;
@@ -201,7 +202,7 @@ static int monitor_worker_step(struct worker *worker, uint64_t *ret_sleep_ms, st
 }
 
 /* Handles all requests except a rescan, which the caller answers. */
-static void follow_requests(struct worker *worker, const struct worker_requests *requests)
+static void follow_requests(struct monitor_worker *worker, const struct monitor_worker_requests *requests)
 {
         struct mail mail = MAIL_INIT;
 
@@ -216,7 +217,7 @@ static void follow_requests(struct worker *worker, const struct worker_requests 
 }
 
 /* Watches until a request to stop, another driver, or no GPU left: 0; -1 with the reason of a failure. */
-static int keep_watch(struct worker *worker, struct error *err)
+static int keep_watch(struct monitor_worker *worker, struct error *err)
 {
         struct watch *watch = &worker->watch;
         struct mail mail = MAIL_INIT;
@@ -224,7 +225,7 @@ static int keep_watch(struct worker *worker, struct error *err)
 
         while (result == 0 && watch_has_gpus(watch) && !watch_is_fixed(watch) && !watch->is_outdated &&
                 !must_stop(worker) && !must_pause(worker)) {
-                struct worker_requests requests = take_requests(worker);
+                struct monitor_worker_requests requests = take_requests(worker);
                 uint64_t sleep = 0;
 
                 follow_requests(worker, &requests);
@@ -240,7 +241,7 @@ static int keep_watch(struct worker *worker, struct error *err)
         return result;
 }
 
-static void report_if_stale(struct worker *worker)
+static void report_if_stale(struct monitor_worker *worker)
 {
         struct mail mail = {.is_stale = true};
 
@@ -248,7 +249,7 @@ static void report_if_stale(struct worker *worker)
                 post(worker, &mail);
 }
 
-static int open_watch(struct worker *worker, bool report, struct error *err)
+static int open_watch(struct monitor_worker *worker, bool report, struct error *err)
 {
         struct watch *watch = &worker->watch;
         struct mail mail = MAIL_INIT;
@@ -268,9 +269,9 @@ static int open_watch(struct worker *worker, bool report, struct error *err)
 }
 
 /* Opens the library, watches and closes it. True if it must be opened again at once. */
-static bool search_and_watch(struct worker *worker)
+static bool search_and_watch(struct monitor_worker *worker)
 {
-        struct worker_requests requests = take_requests(worker);
+        struct monitor_worker_requests requests = take_requests(worker);
         struct watch *watch = &worker->watch;
         struct error err;
         int result;
@@ -288,7 +289,7 @@ static bool search_and_watch(struct worker *worker)
         return result == 0 && watch->is_outdated;
 }
 
-static void search(struct worker *worker)
+static void search(struct monitor_worker *worker)
 {
         uint64_t retry_ms = worker->retry_ms;
 
@@ -312,7 +313,7 @@ static void search(struct worker *worker)
 
 static void monitor_worker_run(void *argument)
 {
-        struct worker *worker = argument;
+        struct monitor_worker *worker = argument;
 
         wait_for(worker, &worker->may_begin);
         search(worker);
@@ -327,7 +328,7 @@ static void monitor_worker_run(void *argument)
 /* ---- the loop ---- */
 
 /* Signals are handled by the loop: they must not interrupt a thread inside a driver call. */
-static int start_thread(struct worker *worker)
+static int start_thread(struct monitor_worker *worker)
 {
         sigset_t all;
         sigset_t before;
@@ -340,7 +341,7 @@ static int start_thread(struct worker *worker)
         return result;
 }
 
-static void init_watch(struct worker *worker, const struct watch_options *options)
+static void init_watch(struct monitor_worker *worker, const struct watch_options *options)
 {
         worker->library = xstrdup(options->library ? options->library : "");
         worker->system_root = xstrdup(options->paths.system_root ? options->paths.system_root : "");
@@ -354,9 +355,9 @@ static void init_watch(struct worker *worker, const struct watch_options *option
         watch_init(&worker->watch, &worker->options);
 }
 
-int worker_new(struct worker **ret, const struct worker_options *options, struct error *err)
+int monitor_worker_new(struct monitor_worker **ret, const struct monitor_worker_options *options, struct error *err)
 {
-        struct worker *worker = xcalloc(1, sizeof(*worker));
+        struct monitor_worker *worker = xcalloc(1, sizeof(*worker));
         int result;
 
         if (uv_mutex_init(&worker->lock) < 0 || uv_cond_init(&worker->wake) < 0)
@@ -377,7 +378,7 @@ int worker_new(struct worker **ret, const struct worker_options *options, struct
         return 0;
 }
 
-static void permit(struct worker *worker, bool *flag)
+static void permit(struct monitor_worker *worker, bool *flag)
 {
         uv_mutex_lock(&worker->lock);
         *flag = true;
@@ -385,19 +386,19 @@ static void permit(struct worker *worker, bool *flag)
         uv_mutex_unlock(&worker->lock);
 }
 
-void worker_start(struct worker *worker)
+void monitor_worker_start(struct monitor_worker *worker)
 {
         permit(worker, &worker->may_begin);
 }
 
-void worker_let_close(struct worker *worker)
+void monitor_worker_let_close(struct monitor_worker *worker)
 {
         permit(worker, &worker->may_close);
 }
 
-void worker_ask(struct worker *worker, const struct worker_requests *requests)
+void monitor_worker_ask(struct monitor_worker *worker, const struct monitor_worker_requests *requests)
 {
-        struct worker_requests *to = &worker->requests;
+        struct monitor_worker_requests *to = &worker->requests;
 
         uv_mutex_lock(&worker->lock);
         to->stop = to->stop || requests->stop;
@@ -415,9 +416,9 @@ void worker_ask(struct worker *worker, const struct worker_requests *requests)
         uv_mutex_unlock(&worker->lock);
 }
 
-struct worker_news worker_take(struct worker *worker)
+struct monitor_worker_news monitor_worker_take(struct monitor_worker *worker)
 {
-        struct worker_news news;
+        struct monitor_worker_news news;
 
         uv_mutex_lock(&worker->lock);
         news = worker->news;
@@ -427,24 +428,24 @@ struct worker_news worker_take(struct worker *worker)
         return news;
 }
 
-uint64_t worker_failed_waits(const struct worker *worker)
+uint64_t monitor_worker_failed_waits(const struct monitor_worker *worker)
 {
         return atomic_load(&worker->failed_waits);
 }
 
-bool worker_is_over(struct worker *worker, struct call_info *ret)
+bool monitor_worker_is_over(struct monitor_worker *worker, struct call_info *ret)
 {
         return call_trace_over(&worker->trace, ret);
 }
 
-bool worker_waits(struct worker *worker)
+bool monitor_worker_waits(struct monitor_worker *worker)
 {
         return call_trace_waits(&worker->trace);
 }
 
 struct bequest {
-        struct worker *from;
-        struct worker *heir;
+        struct monitor_worker *from;
+        struct monitor_worker *heir;
         bool with_ears;
 };
 
@@ -457,19 +458,19 @@ static void inherit(void *data)
         atomic_store(&bequest->heir->failed_waits, atomic_load(&bequest->from->failed_waits));
 }
 
-bool worker_dismiss(struct worker *worker, struct worker *heir, bool with_ears)
+bool monitor_worker_dismiss(struct monitor_worker *worker, struct monitor_worker *heir, bool with_ears)
 {
         struct bequest bequest = {worker, heir, with_ears};
 
         return call_trace_dismiss(&worker->trace, inherit, &bequest);
 }
 
-void worker_leave(struct worker *worker)
+void monitor_worker_leave(struct monitor_worker *worker)
 {
-        const struct worker_requests stop = {.stop = true};
+        const struct monitor_worker_requests stop = {.stop = true};
 
         call_trace_forget_timer(&worker->trace);
-        worker_ask(worker, &stop);
+        monitor_worker_ask(worker, &stop);
         uv_mutex_lock(&worker->lock);
         worker->async = NULL;
         uv_cond_signal(&worker->wake);
@@ -478,7 +479,7 @@ void worker_leave(struct worker *worker)
         unref(worker);
 }
 
-void worker_join(struct worker *worker)
+void monitor_worker_join(struct monitor_worker *worker)
 {
         uv_thread_join(&worker->thread);
         unref(worker);

@@ -20,7 +20,7 @@
 #include "gpu/watch.h"
 
 /* Requests of the loop to the thread. Requests that are not taken yet add up. */
-struct worker_requests {
+struct monitor_worker_requests {
         bool stop; /* never withdrawn */
         bool rescan;
         bool poll;
@@ -32,50 +32,51 @@ struct worker_requests {
         struct skips skips;
 };
 
-struct worker_options {
+struct monitor_worker_options {
         const struct watch_options *watch; /* copied, with its texts; the worker has a trace of its own */
         uint64_t retry_ms;                 /* the first back-off of a search */
         uint64_t hang_ms;                  /* after which a call counts as hanging */
-        int timer;         /* for call_trace_init(); |timer| and |async| stay the caller's until worker_leave() or
-                            * worker_join() */
-        uv_async_t *async; /* sent when worker_take() has something to return */
+        int timer; /* for call_trace_init(); |timer| and |async| stay the caller's until monitor_worker_leave() or
+                            * monitor_worker_join() */
+        uv_async_t *async; /* sent when monitor_worker_take() has something to return */
 };
 
-struct worker;
+struct monitor_worker;
 
-/* Creates the thread, which waits for worker_start(). */
-int worker_new(struct worker **ret, const struct worker_options *options, struct error *err) MUST_USE;
-void worker_start(struct worker *worker);
+/* Creates the thread, which waits for monitor_worker_start(). */
+int monitor_worker_new(
+        struct monitor_worker **ret, const struct monitor_worker_options *options, struct error *err) MUST_USE;
+void monitor_worker_start(struct monitor_worker *worker);
 
-void worker_ask(struct worker *worker, const struct worker_requests *requests);
+void monitor_worker_ask(struct monitor_worker *worker, const struct monitor_worker_requests *requests);
 
-struct worker_news {
+struct monitor_worker_news {
         struct mail mail;
         bool has_opened;   /* its first attempt to open the driver is over */
-        bool has_returned; /* a call that worker_is_over() reported; set once */
+        bool has_returned; /* a call that monitor_worker_is_over() reported; set once */
         bool has_ended;
         bool is_paused; /* the driver is closed, since that is asked for */
 };
-struct worker_news worker_take(struct worker *worker);
+struct monitor_worker_news monitor_worker_take(struct monitor_worker *worker);
 
-uint64_t worker_failed_waits(const struct worker *worker);
+uint64_t monitor_worker_failed_waits(const struct monitor_worker *worker);
 
 /* A call takes too long; |ret| describes it. */
-bool worker_is_over(struct worker *worker, struct call_info *ret) MUST_USE;
+bool monitor_worker_is_over(struct monitor_worker *worker, struct call_info *ret) MUST_USE;
 
 /* It waits for events, in the driver's library. */
-bool worker_waits(struct worker *worker) MUST_USE;
+bool monitor_worker_waits(struct monitor_worker *worker) MUST_USE;
 
 /*
  * |heir|, which has not started, continues in place of the worker. False: the call has just returned; nothing was done.
  */
-bool worker_dismiss(struct worker *worker, struct worker *heir, bool with_ears) MUST_USE;
+bool monitor_worker_dismiss(struct monitor_worker *worker, struct monitor_worker *heir, bool with_ears) MUST_USE;
 
 /* For a dismissed thread: it may close the driver, since another thread has it open. */
-void worker_let_close(struct worker *worker);
+void monitor_worker_let_close(struct monitor_worker *worker);
 
 /* Releases a thread that may never end: it does not use anything of the caller any more. */
-void worker_leave(struct worker *worker);
+void monitor_worker_leave(struct monitor_worker *worker);
 
 /* After |has_ended|. */
-void worker_join(struct worker *worker);
+void monitor_worker_join(struct monitor_worker *worker);

@@ -218,6 +218,7 @@ static void run_poll(struct mps_run *run)
                 .known = run->seen,
                 .unit = run->started.n_units == 1 ? run->started.units[0].uuid : NULL,
                 .system_root = run->context->system_root,
+                .environments = run->context->environments,
                 .done = on_polled,
                 .data = run,
         };

@@ -31,7 +31,8 @@ struct mps_run_context {
         uint64_t poll_ms;    /* mps_run_pause() */
         uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
         struct nvml_queue *nvml;
-        unsigned int unknown_options; /* MPS_CAN_*: options with which the program ended at once */
+        struct environments *environments; /* mps/supervisor/environment.h */
+        unsigned int unknown_options;      /* MPS_CAN_*: options with which the program ended at once */
 
         /* The name of another daemon that still serves one of the units, or NULL. */
         const char *(*blocker)(const struct mps_run *run, void *data);

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,12 +168,31 @@ void identity_kill(int pidfd)
                 syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 }
 
+/*
+ * Its program has the name of |program|, which the kernel knows. About the file itself the kernel asks the file system,
+ * which may be one that a tenant or a network serves: that is for those of this name.
+ */
+static bool is_called(pid_t pid, const char *program)
+{
+        _free_ char *real = realpath(program, NULL);
+        char path[64];
+        char name[PATH_MAX];
+        ssize_t length;
+
+        snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+        length = readlink(path, name, sizeof(name) - 1);
+        if (!real || length <= 0)
+                return false;
+        name[length] = '\0';
+        return strcmp(file_base_name(name), file_base_name(real)) == 0;
+}
+
 static bool has_executable(pid_t pid, const char *program)
 {
         char path[64];
 
         snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-        return file_is_at_both(program, path);
+        return is_called(pid, program) && file_is_at_both(program, path);
 }
 
 /* It has CAP_SYS_ADMIN outside any user namespace of its own. */
@@ -266,8 +286,10 @@ void identity_find_daemons(const char *root, const char *program,
                 _free_ char *name = NULL;
                 _free_ char *units = NULL;
 
-                if (daemon.pid <= 0 || !has_executable(daemon.pid, program) || !is_started_as_daemon(daemon.pid) ||
-                        identity_judge_daemon(daemon.pid, program, &daemon.start_time, &err) != IDENTITY_DAEMON)
+                /* What it says of itself is read of a daemon of this node only: a tenant could let us wait. */
+                if (daemon.pid <= 0 || !is_called(daemon.pid, program) ||
+                        identity_judge_daemon(daemon.pid, program, &daemon.start_time, &err) != IDENTITY_DAEMON ||
+                        !is_started_as_daemon(daemon.pid))
                         continue;
                 pipe = identity_variable(daemon.pid, "CUDA_MPS_PIPE_DIRECTORY");
                 name = name_of_pipe(root, pipe);

@@ -84,6 +84,13 @@ void mps_observation_kill_server(const struct mps_observation *observation, size
 
 /* ---- one poll ---- */
 
+/* What is asked about the environment of a client. */
+struct about_client {
+        struct environment_question question;
+        struct mps_poll *poll;
+        size_t client; /* its position */
+};
+
 struct mps_poll {
         struct mps_poll_options options;
         struct mps_observation *seen;
@@ -100,11 +107,18 @@ struct mps_poll {
         struct dialogue_v3_client *listed;
         size_t n_listed;
         size_t n_confirmed; /* or dropped */
+
+        struct about_client *about; /* questions about the environments of clients */
+        size_t n_about;
+        size_t n_unread; /* of these, without an answer */
 };
 
 struct mps_poll *mps_poll_cancel(struct mps_poll *poll)
 {
         if (poll) {
+                for (size_t i = 0; poll->n_unread && i < poll->n_about; i++)
+                        environments_cancel(&poll->about[i].question);
+                free(poll->about);
                 mps_observation_free(poll->seen);
                 free(poll);
         }
@@ -180,9 +194,48 @@ static bool keep_facts(struct mps_poll *poll, struct mps_client *client, const s
         return true;
 }
 
-/* A client that has ended meanwhile gets no facts; the next poll does not list it. */
-static void read_client(struct mps_poll *poll, struct mps_client *client)
+static void observe_ask_for_units(struct mps_poll *poll);
+
+static void on_environment(struct environment_question *question, const struct environment *environment)
 {
+        const struct about_client *about = container_of(question, struct about_client, question);
+        struct mps_poll *poll = about->poll;
+        struct mps_client *client = &poll->seen->clients[about->client];
+
+        client->has_environment = environment->is_known;
+        client->asked_permille = environment->asked_permille;
+        client->allocation = *environment->allocation ? keep_text(poll, environment->allocation) : NULL;
+        if (--poll->n_unread == 0)
+                observe_ask_for_units(poll);
+}
+
+static void ask_for_environment(struct mps_poll *poll, size_t position)
+{
+        const struct mps_client *client = &poll->seen->clients[position];
+        struct about_client *about;
+
+        if (!poll->options.environments)
+                return;
+        if (!poll->about)
+                poll->about = xcalloc(poll->seen->n_clients, sizeof(*poll->about));
+        about = &poll->about[poll->n_about];
+        about->poll = poll;
+        about->client = position;
+        about->question = (struct environment_question){.pid = client->pid,
+                .start_time = client->start_time,
+                .pod_uid = client->pod_uid,
+                .uid = client->uid,
+                .done = on_environment};
+        if (!environments_ask(poll->options.environments, &about->question))
+                return;
+        poll->n_about++;
+        poll->n_unread++;
+}
+
+/* A client that has ended meanwhile gets no facts; the next poll does not list it. */
+static void read_client(struct mps_poll *poll, size_t position)
+{
+        struct mps_client *client = &poll->seen->clients[position];
         struct process process;
         struct error err;
 
@@ -194,9 +247,7 @@ static void read_client(struct mps_poll *poll, struct mps_client *client)
         client->pod_uid = process.pod_uid;
         client->container_id = process.container_id;
         client->cgroup = process.cgroup;
-        client->allocation = process.allocation;
-        client->has_environment = process.has_environment;
-        client->asked_permille = process.asked_permille;
+        ask_for_environment(poll, position);
 }
 
 static void read_processes(struct mps_poll *poll)
@@ -210,7 +261,7 @@ static void read_processes(struct mps_poll *poll)
                 struct mps_client *client = &seen->clients[i];
 
                 if (!keep_facts(poll, client, find_known(known, client->pid, i)))
-                        read_client(poll, client);
+                        read_client(poll, i);
         }
         for (size_t i = 0; i < seen->n_servers; i++)
                 if (process_read(&process, &seen->arena, poll->options.system_root, seen->servers[i].pid, &err) == 0)
@@ -280,6 +331,12 @@ static void observe_finish(struct mps_poll *poll)
 {
         keep_unlisted(poll);
         read_processes(poll);
+        if (poll->n_unread == 0)
+                observe_ask_for_units(poll);
+}
+
+static void observe_ask_for_units(struct mps_poll *poll)
+{
         if (poll->options.unit || poll->options.is_v3 || poll->seen->n_clients == 0)
                 observe_end(poll, NULL);
         else

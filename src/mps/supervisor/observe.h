@@ -1,7 +1,7 @@
 /*
  * Collects facts about a daemon. A poll asks the daemon for its servers and their clients, by one front end if the
- * servers are those of the last poll, then asks the kernel about each client's process: all of it once, later only
- * whether it is still the same process. This module judges nothing.
+ * servers are those of the last poll, then asks about each client's process: all of it once, later only whether it is
+ * still the same process. This module judges nothing.
  *
  * Lines of the daemon's lists that cannot be read are counted. What they would have said is unknown, not absent: known
  * clients and servers that the other lines do not have stay, as long as the kernel has their processes.
@@ -10,6 +10,7 @@
 
 #include "mps/control/control.h"
 #include "mps/control/dialogue.h"
+#include "mps/supervisor/environment.h"
 #include "mps/wire/status.h"
 
 #define MPS_OBSERVED_CLIENTS_MAX ((size_t)4096)
@@ -56,6 +57,7 @@ struct mps_poll_options {
         const struct mps_observation *known; /* the last poll, or NULL; v3: its clients are not asked about again */
         const char *unit;                    /* the unit of all clients; NULL: the daemon has several */
         const char *system_root;             /* mps/supervisor/process.h */
+        struct environments *environments;   /* NULL: the environments of clients stay unknown */
         mps_poll_fn *done;
         void *data;
 };

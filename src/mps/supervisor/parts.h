@@ -28,6 +28,7 @@ struct mps_supervisor {
         char *record_path;
 
         struct nvml_queue *nvml;
+        struct environments *environments;
         struct arena wanted_arena;
         struct arena holders_arena;
         const struct mps_holder *holders;

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +13,6 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "io/cgroup.h"
-#include "share/allocations.h"
 
 /* ---- /proc ---- */
 
@@ -115,39 +113,6 @@ static uint64_t read_namespace(int folder)
         return fstatat(folder, "ns/pid", &status, 0) == 0 ? (uint64_t)status.st_ino : 0;
 }
 
-/* "35" or "33.3", above 0 and at most 100, as CUDA takes it; 0: nothing of that kind. */
-static unsigned int read_percentage(const char *value)
-{
-        char *end;
-        const double percentage = strtod(value, &end);
-
-        if (end == value || *end || !(percentage > 0 && percentage <= 100))
-                return 0;
-        return MAX((unsigned int)(percentage * 10 + 0.5), 1U);
-}
-
-/* The first of several counts, as with getenv(). */
-static const char *find_variable(const struct strbuf *environment, const char *prefix)
-{
-        for (const char *at = environment->data; at < environment->data + environment->size; at += strlen(at) + 1)
-                if (text_starts_with(at, prefix))
-                        return at + strlen(prefix);
-        return NULL;
-}
-
-static void read_environment(int folder, struct arena *arena, struct process *process)
-{
-        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-        const char *value;
-
-        read_start(folder, "environ", PROCESS_ENVIRONMENT_MAX, &text);
-        process->has_environment = text.size > 0 && text.size < PROCESS_ENVIRONMENT_MAX;
-        value = find_variable(&text, PROCESS_ALLOCATION_VARIABLE "=");
-        process->allocation = value && allocations_is_id(value) ? arena_strdup(arena, value) : NULL;
-        value = find_variable(&text, PROCESS_THREADS_VARIABLE "=");
-        process->asked_permille = value ? read_percentage(value) : 0;
-}
-
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf cgroup = STRBUF_INIT;
@@ -164,9 +129,21 @@ int process_read(struct process *ret, struct arena *arena, const char *root, pid
         process.pod_uid = owner.pod_uid;
         process.container_id = owner.container_id;
         process.cgroup = owner.folder;
-        read_environment(folder, arena, &process);
         if (read_start_time(&process, folder, err) < 0) /* last: fails if the process ended meanwhile */
                 return -1;
         *ret = process;
         return 0;
+}
+
+void process_read_environment(struct strbuf *ret, const char *root, pid_t pid, uint64_t start_time)
+{
+        struct process process = {.pid = pid};
+        struct error err;
+        _close_ int folder = open_process(root, pid, &err);
+
+        if (folder < 0)
+                return;
+        read_start(folder, "environ", PROCESS_ENVIRONMENT_MAX, ret);
+        if (read_start_time(&process, folder, &err) < 0 || process.start_time != start_time)
+                strbuf_clear(ret);
 }

@@ -1,9 +1,6 @@
 /*
- * What the kernel knows about a process: which container it runs in, and the environment with which it started. Reads
- * <root>/proc/<pid>; |root| is "" or a folder that a test provides.
- *
- * The tenant controls the environment, so a value from it is only a claim. It is the environment with which the program
- * started: variables that the program itself sets or unsets later, before it uses CUDA, are not visible.
+ * What the kernel itself knows about a process, such as which container it runs in. Nothing here waits for the process,
+ * except where that is said. Reads <root>/proc/<pid>; |root| is "" or a folder that a test provides.
  */
 #pragma once
 
@@ -14,10 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 
 #define PROCESS_ENVIRONMENT_MAX ((size_t)1024 * 1024) /* a longer environment is cut here */
-#define PROCESS_ALLOCATION_VARIABLE "WARPSHARE_GRANT"
-#define PROCESS_THREADS_VARIABLE "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
 struct process {
         pid_t pid;
@@ -27,9 +23,6 @@ struct process {
         const char *pod_uid;    /* this and the next two as in io/cgroup.h */
         const char *container_id;
         const char *cgroup;
-        const char *allocation;      /* WARPSHARE_GRANT, if it has the right form; a claim of the tenant; or NULL */
-        bool has_environment;        /* the environment could be read: variables that are unknown were not set */
-        unsigned int asked_permille; /* CUDA_MPS_ACTIVE_THREAD_PERCENTAGE; 0: no value that CUDA accepts */
 };
 
 /*
@@ -39,8 +32,14 @@ struct process {
  */
 int process_read(struct process *ret, struct arena *arena, const char *root, pid_t pid, struct error *err) MUST_USE;
 
-/* Only that, of a file instead of five; 0: there is no such process, or it cannot be read. */
+/* Only that, of a file instead of four; 0: there is no such process, or it cannot be read. */
 uint64_t process_start_time(const char *root, pid_t pid);
+
+/*
+ * The environment with which its program started, cut at PROCESS_ENVIRONMENT_MAX; empty if it cannot be read. It lies in
+ * memory of the process, whose owner can let a reader wait for ever: only for a worker (io/worker.h).
+ */
+void process_read_environment(struct strbuf *ret, const char *root, pid_t pid, uint64_t start_time);
 
 /*
  * Parses the text of a stat file (proc(5)); false if it is malformed. The process name in it may contain any character,

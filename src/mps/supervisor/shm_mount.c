@@ -157,16 +157,6 @@ bool mps_shm_is_of(pid_t pid, const char *path)
         return file_is_at_both(theirs, path);
 }
 
-static bool has_as_shm(const char *mountinfo, dev_t device)
-{
-        struct mountinfo_line mount;
-
-        while (mountinfo_next(&mountinfo, &mount))
-                if (mount.device == device && mountinfo_is_at(&mount, "/dev/shm"))
-                        return true;
-        return false;
-}
-
 ino_t mps_shm_mounts_of(pid_t pid)
 {
         _free_ char *path = xasprintf("/proc/%d/ns/mnt", (int)pid);
@@ -175,34 +165,78 @@ ino_t mps_shm_mounts_of(pid_t pid)
         return stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
+/* Mount namespaces that need not be looked at, or have been. */
+struct namespaces {
+        ino_t *all;
+        size_t count;
+        size_t capacity;
+};
+
+/* False: it was added before. */
+static bool add_namespace(struct namespaces *seen, ino_t mounts)
+{
+        for (size_t i = 0; i < seen->count; i++)
+                if (seen->all[i] == mounts)
+                        return false;
+        if (seen->count == seen->capacity) {
+                seen->capacity = seen->capacity ? seen->capacity * 2 : 64;
+                seen->all = xrealloc(seen->all, seen->capacity * sizeof(*seen->all));
+        }
+        seen->all[seen->count++] = mounts;
+        return true;
+}
+
+static bool is_its_shm(const char *line, dev_t device)
+{
+        struct mountinfo_line mount;
+
+        return mountinfo_next(&line, &mount) && mount.device == device && mountinfo_is_at(&mount, "/dev/shm");
+}
+
+/*
+ * What cannot be read counts as in use, but for a process that has ended meanwhile. A tenant can have as many mounts as
+ * a mount namespace takes.
+ */
+static bool has_in_its_mounts(pid_t pid, dev_t device)
+{
+        _free_ char *path = xasprintf("/proc/%d/mountinfo", (int)pid);
+        FILE *file = fopen(path, "re");
+        char *line = NULL;
+        size_t capacity = 0;
+        bool has_it = false;
+        bool is_hidden = !file && (errno == EACCES || errno == EPERM);
+        bool has_failed = !file;
+
+        while (file && !has_it && getline(&line, &capacity, file) > 0)
+                has_it = is_its_shm(line, device);
+        has_failed = has_failed || ferror(file);
+        free(line);
+        if (file)
+                fclose(file);
+        return has_it || is_hidden || (has_failed && mps_shm_mounts_of(pid));
+}
+
 pid_t mps_shm_find_user(dev_t device, pid_t except)
 {
-        const ino_t ours = mps_shm_mounts_of(getpid());
-        const ino_t excepted = except ? mps_shm_mounts_of(except) : ours;
+        struct namespaces seen = {0};
         DIR *processes = opendir("/proc");
         const struct dirent *entry;
         pid_t user = 0;
 
         if (!processes)
                 return 0;
+        add_namespace(&seen, mps_shm_mounts_of(getpid()));
+        if (except)
+                add_namespace(&seen, mps_shm_mounts_of(except));
         while (!user && (entry = readdir(processes))) {
-                _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
-                _free_ char *path = NULL;
-                struct error err;
                 const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-                ino_t mounts;
+                const ino_t mounts = pid > 0 ? mps_shm_mounts_of(pid) : 0;
 
-                if (pid <= 0)
-                        continue;
-                mounts = mps_shm_mounts_of(pid);
-                if (mounts && (mounts == ours || mounts == excepted))
-                        continue;
-                path = xasprintf("/proc/%s/mountinfo", entry->d_name);
-                if (file_read(path, PROC_FILE_MAX, &text, &err) < 0 ? err.kind == ERROR_DENIED
-                                                                    : has_as_shm(text.data, device))
+                if (pid > 0 && (!mounts || add_namespace(&seen, mounts)) && has_in_its_mounts(pid, device))
                         user = pid;
         }
         closedir(processes);
+        free(seen.all);
         return user;
 }
 

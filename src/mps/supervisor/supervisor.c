@@ -383,6 +383,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         supervisor->driver_root = xstrdup(options->driver_root ? options->driver_root : "");
         supervisor->system_root = xstrdup(options->system_root ? options->system_root : "");
         supervisor->environment = copy_environment(options->environment);
+        supervisor->environments = environments_new(options->loop, supervisor->system_root);
         supervisor->record_path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
         supervisor->context = (struct mps_run_context){
                 .loop = options->loop,
@@ -397,6 +398,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .poll_ms = options->poll_ms ? options->poll_ms : POLL_MS,
                 .command_ms = options->command_ms,
                 .nvml = supervisor->nvml,
+                .environments = supervisor->environments,
                 .blocker = find_blocker,
                 .mode_before = supervisor_mode_before,
                 .shm_kib = supervisor_shm_kib,
@@ -469,6 +471,7 @@ static void on_nvml_closed(bool is_left, void *data)
         struct mps_supervisor *supervisor = data;
 
         supervisor->leaves_thread = is_left;
+        supervisor->environments = environments_close(supervisor->environments);
         uv_close((uv_handle_t *)&supervisor->soon, on_supervisor_handle_closed);
         uv_close((uv_handle_t *)&supervisor->again, on_supervisor_handle_closed);
         uv_close((uv_handle_t *)&supervisor->reconcile, on_supervisor_handle_closed);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "gpu/nvml_queue.h"
+#include "mps/supervisor/environment.h"
 #include "mps/supervisor/identity.h"
 #include "mps/supervisor/peer.h"
 #include "mps/supervisor/process.h"
@@ -107,6 +108,26 @@ int process_read(struct process *ret, struct arena *arena, const char *root UNUS
                 .pod_uid = "uid-train",
                 .container_id = arena_printf(arena, "c%d", (int)pid)};
         return 0;
+}
+
+/* NULL: the environments of clients stay unknown. */
+struct environments *environments_new(uv_loop_t *loop UNUSED, const char *root UNUSED)
+{
+        return NULL;
+}
+
+struct environments *environments_close(struct environments *environments UNUSED)
+{
+        return NULL;
+}
+
+bool environments_ask(struct environments *environments UNUSED, struct environment_question *question UNUSED)
+{
+        return false;
+}
+
+void environments_cancel(struct environment_question *question UNUSED)
+{
 }
 
 void peer_wait_done(struct peer_wait *wait UNUSED)

@@ -22,6 +22,7 @@ struct fixture {
         uv_loop_t loop;
         char root[64];
         struct mps_control *control;
+        struct environments *environments;
         struct mps_observation *seen; /* by the last poll that had no error */
         char *problem;                /* of the last poll, or NULL */
         unsigned int can;
@@ -97,6 +98,7 @@ static char *poll(struct fixture *f)
                 .known = f->seen,
                 .unit = UNIT,
                 .system_root = f->root,
+                .environments = f->environments,
                 .done = on_poll,
                 .data = f,
         };
@@ -380,6 +382,7 @@ static int set_up(void **state)
         options.timeout_ms = 60000;
         uv_loop_init(&f->loop);
         assert_ok(mps_control_new(&f->control, &options, &err), &err);
+        f->environments = environments_new(&f->loop, f->root);
         f->can = MPS_CAN_SERVER_STATUS;
         *state = f;
         return 0;
@@ -391,6 +394,7 @@ static int tear_down(void **state)
         _free_ char *command = xasprintf("rm -r %s", f->root);
 
         mps_control_close(f->control, NULL, NULL);
+        environments_close(f->environments);
         uv_run(&f->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&f->loop), 0);
         mps_observation_free(f->seen);

@@ -64,7 +64,6 @@ static void test_a_process_is_read_from_its_files(void **state)
         assert_int_equal(process.uid, 1001);
         assert_string_equal(process.pod_uid, POD);
         assert_string_equal(process.container_id, ID);
-        assert_string_equal(process.allocation, "g1a2b");
         assert_int_equal(stat(ns, &status), 0);
         assert_true(process.pid_namespace == status.st_ino);
 }
@@ -95,7 +94,6 @@ static void test_what_cannot_be_read_is_unknown(void **state)
         assert_int_equal(process.uid, (uid_t)-1);
         assert_null(process.pod_uid);
         assert_null(process.container_id);
-        assert_null(process.allocation);
 }
 
 static void test_a_process_that_is_not_there_is_not_found(void **state)
@@ -137,68 +135,28 @@ static void test_a_process_that_cannot_be_read_for_want_of_descriptors_has_not_e
         }
 }
 
-static void allocation_is(struct fixture *f, const char *content, size_t size, const char *expected)
+static void environment_is(const struct fixture *f, uint64_t start_time, const char *expected, size_t size)
 {
-        struct process process;
-        struct error err;
+        struct strbuf text = STRBUF_INIT;
 
-        make_file(f, "environ", content, size);
-        assert_ok(process_read(&process, &f->arena, f->root, 4711, &err), &err);
-        if (!text_is_same(process.allocation, expected))
-                fail_msg("grant %s, expected %s", process.allocation, expected);
+        process_read_environment(&text, f->root, 4711, start_time);
+        assert_int_equal(text.size, size);
+        assert_memory_equal(text.data, expected, size);
+        strbuf_done(&text);
 }
 
-static void threads_are(
-        struct fixture *f, const char *content, size_t size, bool has_environment, unsigned int expected)
-{
-        struct process process;
-        struct error err;
-
-        make_file(f, "environ", content, size);
-        assert_ok(process_read(&process, &f->arena, f->root, 4711, &err), &err);
-        assert_int_equal(process.has_environment, has_environment);
-        assert_int_equal(process.asked_permille, expected);
-}
-
-static void test_the_thread_variable_is_read_as_cuda_reads_it(void **state)
-{
-        struct fixture *f = *state;
-
-        make_process(f);
-        threads_are(f, "A=1\0CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=35\0", 41, true, 350);
-        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=33.3", 38, true, 333);
-        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=0.01", 38, true, 1);
-        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=20\0CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=90", 73, true, 200);
-        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=", 34, true, 0);
-        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=101", 37, true, 0);
-        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=-5", 36, true, 0);
-        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=nan", 37, true, 0);
-        threads_are(f, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=5 %", 37, true, 0);
-        threads_are(f, "PATH=/bin", 9, true, 0);
-        threads_are(f, "", 0, false, 0); /* not to be read is not the same as not there */
-}
-
-static void test_an_allocation_id_has_its_own_form_or_is_none(void **state)
+static void test_an_environment_is_that_of_the_process_which_was_meant(void **state)
 {
         struct fixture *f = *state;
         char *large = xcalloc(1, PROCESS_ENVIRONMENT_MAX + 64);
 
+        environment_is(f, 123456789, "", 0);
         make_process(f);
-        allocation_is(f, "WARPSHARE_GRANT=g1", 18, "g1"); /* without the last NUL */
-        allocation_is(f, "WARPSHARE_GRANT=", 16, NULL);
-        allocation_is(f, "WARPSHARE_GRANT=../x", 20, NULL);
-        allocation_is(f, "WARPSHARE_GRANT=g 1", 19, NULL);
-        allocation_is(f, "WARPSHARE_GRANT=\"\n", 18, NULL);
-        allocation_is(f, "XWARPSHARE_GRANT=g1", 19, NULL);
-        allocation_is(f, "WARPSHARE_GRANTS=g1", 19, NULL);
-        allocation_is(f, "WARPSHARE_GRANT=0123456789012345678901234567890123456789012345678901234567890123", 80,
-                "0123456789012345678901234567890123456789012345678901234567890123");
-        allocation_is(f, "WARPSHARE_GRANT=01234567890123456789012345678901234567890123456789012345678901234", 81, NULL);
-        allocation_is(f, "", 0, NULL);
-        /* The tenant's environment may be as large as he likes. */
-        memset(large, 'x', PROCESS_ENVIRONMENT_MAX + 16);
-        strcpy(large + PROCESS_ENVIRONMENT_MAX + 16 + 1, "WARPSHARE_GRANT=g1");
-        allocation_is(f, large, PROCESS_ENVIRONMENT_MAX + 64, NULL);
+        environment_is(f, 123456789, "PATH=/bin\0WARPSHARE_GRANT=g1a2b\0HOME=/\0", 39);
+        environment_is(f, 123456788, "", 0);
+        memset(large, 'x', PROCESS_ENVIRONMENT_MAX + 64);
+        make_file(f, "environ", large, PROCESS_ENVIRONMENT_MAX + 64);
+        environment_is(f, 123456789, large, PROCESS_ENVIRONMENT_MAX);
         free(large);
 }
 
@@ -255,8 +213,7 @@ int main(void)
                 TEST(test_what_cannot_be_read_is_unknown),
                 TEST(test_a_process_that_is_not_there_is_not_found),
                 TEST(test_a_process_that_cannot_be_read_for_want_of_descriptors_has_not_ended),
-                TEST(test_the_thread_variable_is_read_as_cuda_reads_it),
-                TEST(test_an_allocation_id_has_its_own_form_or_is_none),
+                TEST(test_an_environment_is_that_of_the_process_which_was_meant),
                 TEST(test_this_process_is_found_as_it_is),
         };
 

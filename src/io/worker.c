@@ -1,0 +1,429 @@
+/*
+ * Two objects: a worker has the requests, a process has the socket and its end. A process that is of no use any more
+ * leaves its worker at once, and lives on alone until the kernel has ended it.
+ */
+#include "io/worker.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "io/loop.h"
+
+#define SOCKET 3 /* the descriptor of a process, beside the three that every program has */
+#define FIRST_REAP_MS UINT64_C(1)
+#define LAST_REAP_MS UINT64_C(60000)
+
+struct worker_process {
+        struct worker *worker; /* NULL: it has to end */
+        const char *name;
+        pid_t pid;
+        int fd;
+        uv_poll_t poll;
+        uv_timer_t reap;
+        unsigned int open_handles;
+        uint64_t reap_ms;   /* the next pause */
+        uint64_t killed_at; /* of the loop's clock */
+        bool is_left;       /* it is counted */
+};
+
+struct worker {
+        uv_loop_t *loop;
+        const char *name;
+        worker_serve_fn *serve;
+        const void *data;
+        struct worker_process *process; /* NULL: none */
+        struct list waiting;
+        struct worker_request *current; /* what the process is at; NULL: nothing, or nobody wants to know */
+        bool is_busy;                   /* it is at something */
+        bool is_telling;                /* in |done| */
+        bool is_closed;
+        uv_timer_t timer; /* the next turn, the deadline of what the process is at, or the end of an idle one */
+};
+
+static size_t n_left;
+
+size_t worker_count_left(void)
+{
+        return n_left;
+}
+
+/* ---- in the process ---- */
+
+static void close_others_one_by_one(void)
+{
+        DIR *folder = opendir("/proc/self/fd");
+        const struct dirent *entry;
+
+        while (folder && (entry = readdir(folder))) {
+                const int fd = (int)strtol(entry->d_name, NULL, 10);
+
+                if (fd > SOCKET && fd != dirfd(folder))
+                        close(fd);
+        }
+        if (folder)
+                closedir(folder);
+}
+
+/* A lock of ours, held by a process that cannot be ended, would keep our successor from starting. */
+static void close_others(int fd)
+{
+        if (fd != SOCKET && dup2(fd, SOCKET) < 0)
+                _exit(EXIT_FAILURE);
+        if (syscall(SYS_close_range, SOCKET + 1, ~0U, 0) < 0)
+                close_others_one_by_one();
+}
+
+/* The program decides when it ends, and not who sends a signal to all processes of a terminal. */
+static void forget_signals(void)
+{
+        static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+        sigset_t none;
+
+        for (int number = 1; number < NSIG; number++)
+                signal(number, SIG_DFL); /* fails for some, which have no handler */
+        for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+                signal(ignored[i], SIG_IGN);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void __attribute__((noreturn)) serve_until_the_end(const struct worker *worker, int fd, pid_t program)
+{
+        struct strbuf answer = STRBUF_INIT;
+        char *message;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_NAME, worker->name);
+        if (getppid() != program)
+                _exit(EXIT_SUCCESS);
+        forget_signals();
+        close_others(fd);
+        message = xmalloc(WORKER_MESSAGE_MAX);
+        for (;;) {
+                const ssize_t size = recv(SOCKET, message, WORKER_MESSAGE_MAX, 0);
+
+                if (size < 0 && errno == EINTR)
+                        continue;
+                if (size <= 0)
+                        _exit(EXIT_SUCCESS);
+                strbuf_clear(&answer);
+                worker->serve(message, (size_t)size, &answer, worker->data);
+                if (answer.size > WORKER_MESSAGE_MAX || send(SOCKET, answer.data, answer.size, 0) < 0)
+                        _exit(EXIT_FAILURE);
+        }
+}
+
+/* ---- the end of a process ---- */
+
+static void on_process_closed(uv_handle_t *handle)
+{
+        struct worker_process *process = handle->data;
+
+        if (--process->open_handles == 0)
+                free(process);
+}
+
+static void close_process(struct worker_process *process)
+{
+        uv_close((uv_handle_t *)&process->reap, on_process_closed);
+}
+
+static void note_left(struct worker_process *process)
+{
+        if (process->is_left || uv_now(process->reap.loop) - process->killed_at < WORKER_END_MS)
+                return;
+        process->is_left = true;
+        n_left++;
+        uv_unref((uv_handle_t *)&process->reap); /* the program may end without it */
+        log_warn("a process that was killed does not end, and is left behind", LOG_STR("name", process->name),
+                LOG_INT("pid", process->pid));
+}
+
+static void on_reap(uv_timer_t *timer)
+{
+        struct worker_process *process = timer->data;
+
+        if (waitpid(process->pid, NULL, WNOHANG) == 0) {
+                note_left(process);
+                uv_timer_start(timer, on_reap, process->reap_ms, 0);
+                process->reap_ms = MIN(process->reap_ms * 2, LAST_REAP_MS);
+                return;
+        }
+        if (process->is_left) {
+                n_left--;
+                log_info("a process that was left behind has ended", LOG_STR("name", process->name),
+                        LOG_INT("pid", process->pid));
+        }
+        close_process(process);
+}
+
+/* From here on it is alone. */
+static void end_process(struct worker_process *process)
+{
+        process->worker = NULL;
+        kill(process->pid, SIGKILL);
+        process->killed_at = uv_now(process->reap.loop);
+        process->reap_ms = FIRST_REAP_MS;
+        uv_close((uv_handle_t *)&process->poll, on_process_closed);
+        close(process->fd);
+        uv_timer_start(&process->reap, on_reap, FIRST_REAP_MS, 0);
+}
+
+/* ---- requests ---- */
+
+static void free_worker(uv_handle_t *handle)
+{
+        free(container_of((uv_timer_t *)(void *)handle, struct worker, timer));
+}
+
+static void worker_next(struct worker *worker);
+
+/* What the process was at is over; the caller of |done| may do anything, close the worker too. */
+static void worker_tell(struct worker *worker, const struct error *err, const void *answer, size_t size)
+{
+        struct worker_request *request = TAKE_PTR(worker->current);
+
+        worker->is_busy = false;
+        uv_timer_stop(&worker->timer);
+        worker->is_telling = true;
+        if (request)
+                request->done(request, err, answer, size);
+        worker->is_telling = false;
+        if (worker->is_closed)
+                uv_close((uv_handle_t *)&worker->timer, free_worker);
+        else
+                worker_next(worker);
+}
+
+static void worker_lose_process(struct worker *worker, const struct error *err)
+{
+        end_process(TAKE_PTR(worker->process));
+        if (worker->is_busy) {
+                worker_tell(worker, err, NULL, 0);
+                return;
+        }
+        uv_timer_stop(&worker->timer); /* it was idle */
+        worker_next(worker);
+}
+
+static void on_worker_deadline(uv_timer_t *timer)
+{
+        struct worker *worker = container_of(timer, struct worker, timer);
+        struct error err;
+
+        error_raise(&err, ERROR_TIMEOUT, "no answer: process %d ('%s') hung and was killed", (int)worker->process->pid,
+                worker->name);
+        worker_lose_process(worker, &err);
+}
+
+static void on_idle(uv_timer_t *timer)
+{
+        struct worker *worker = container_of(timer, struct worker, timer);
+
+        end_process(TAKE_PTR(worker->process));
+}
+
+static void on_worker_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+        struct worker_process *process = poll->data;
+        struct worker *worker = process->worker;
+        _free_ char *answer = xmalloc(WORKER_MESSAGE_MAX);
+        const ssize_t size = recv(process->fd, answer, WORKER_MESSAGE_MAX, MSG_DONTWAIT);
+        struct error err;
+
+        if (size < 0 && (errno == EAGAIN || errno == EINTR))
+                return;
+        if (size > 0 && worker->is_busy) {
+                worker_tell(worker, NULL, answer, (size_t)size);
+                return;
+        }
+        error_raise(&err, ERROR_UNAVAILABLE, "no answer: process %d ('%s') has ended", (int)process->pid, worker->name);
+        worker_lose_process(worker, &err);
+}
+
+/* ---- the beginning of a process ---- */
+
+static int watch_process(struct worker *worker, struct worker_process *process, struct error *err)
+{
+        int rc = uv_poll_init(worker->loop, &process->poll, process->fd);
+
+        if (rc < 0)
+                return error_errno(err, -rc, "watch process '%s'", worker->name);
+        uv_timer_init(worker->loop, &process->reap);
+        process->poll.data = process->reap.data = process;
+        process->open_handles = 2;
+        rc = uv_poll_start(&process->poll, UV_READABLE, on_worker_readable);
+        assert(rc == 0);                         /* the descriptor is in the loop's epoll only later */
+        uv_unref((uv_handle_t *)&process->poll); /* a process that has nothing to do holds nobody */
+        return 0;
+}
+
+static int begin_process(struct worker *worker, struct error *err)
+{
+        _close_ int ours = -1;
+        _close_ int its = -1;
+        const pid_t program = getpid();
+        struct worker_process *process;
+        int ends[2];
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+                return error_errno(err, errno, "make a socket for process '%s'", worker->name);
+        ours = ends[0];
+        its = ends[1];
+        process = xcalloc(1, sizeof(*process));
+        process->worker = worker;
+        process->name = worker->name;
+        process->fd = ours;
+        if (watch_process(worker, process, err) < 0) {
+                free(process);
+                return -1;
+        }
+        process->pid = fork();
+        if (process->pid == 0)
+                serve_until_the_end(worker, its, program);
+        if (process->pid < 0) {
+                const int problem = errno;
+
+                uv_close((uv_handle_t *)&process->poll, on_process_closed);
+                close_process(process);
+                return error_set(err, ERROR_EXHAUSTED, "make process '%s': %s", worker->name, strerror(problem));
+        }
+        TAKE_FD(ours);
+        worker->process = process;
+        return 0;
+}
+
+/* ---- asking ---- */
+
+static void worker_begin_next(struct worker *worker)
+{
+        struct error err;
+
+        worker->current = container_of(worker->waiting.next, struct worker_request, link);
+        list_remove(&worker->current->link);
+        worker->is_busy = true;
+        if (!worker->process && begin_process(worker, &err) < 0) {
+                worker_tell(worker, &err, NULL, 0);
+                return;
+        }
+        if (send(worker->process->fd, worker->current->message, worker->current->size, MSG_NOSIGNAL | MSG_DONTWAIT) <
+                0) {
+                error_raise_errno(&err, errno, "ask process %d ('%s')", (int)worker->process->pid, worker->name);
+                worker_lose_process(worker, &err);
+                return;
+        }
+        uv_update_time(worker->loop); /* what the caller did before is not of its time */
+        uv_timer_start(&worker->timer, on_worker_deadline, worker->current->deadline_ms, 0);
+        uv_ref((uv_handle_t *)&worker->timer);
+}
+
+static void on_worker_turn(uv_timer_t *timer)
+{
+        worker_begin_next(container_of(timer, struct worker, timer));
+}
+
+/* In a turn of its own, so that nobody is told inside of a question. */
+static void worker_next(struct worker *worker)
+{
+        if (worker->is_busy || worker->is_telling)
+                return;
+        if (!list_is_empty(&worker->waiting)) {
+                uv_timer_start(&worker->timer, on_worker_turn, 0, 0);
+                uv_ref((uv_handle_t *)&worker->timer);
+        } else if (worker->process) {
+                uv_timer_start(&worker->timer, on_idle, WORKER_IDLE_MS, 0);
+                uv_unref((uv_handle_t *)&worker->timer);
+        }
+}
+
+void worker_ask(struct worker *worker, struct worker_request *request)
+{
+        assert(request->size && request->size <= WORKER_MESSAGE_MAX && request->deadline_ms);
+        list_append(&worker->waiting, &request->link);
+        worker_next(worker);
+}
+
+void worker_cancel(struct worker *worker, struct worker_request *request)
+{
+        if (worker->current == request)
+                worker->current = NULL;
+        else
+                list_remove(&request->link);
+}
+
+struct wait {
+        struct worker_request request;
+        struct strbuf *answer;
+        struct error err;
+        bool is_done;
+};
+
+static void on_waited(struct worker_request *request, const struct error *err, const void *answer, size_t size)
+{
+        struct wait *wait = container_of(request, struct wait, request);
+
+        wait->is_done = true;
+        if (err)
+                wait->err = *err;
+        else
+                strbuf_append(wait->answer, answer, size);
+}
+
+static bool is_done(void *data)
+{
+        return ((const struct wait *)data)->is_done;
+}
+
+int worker_ask_and_wait(struct worker *worker, const void *message, size_t size, uint64_t deadline_ms,
+        struct strbuf *answer, struct error *err)
+{
+        struct wait wait = {
+                .request = {.message = message, .size = size, .deadline_ms = deadline_ms, .done = on_waited},
+                .answer = answer};
+
+        worker_ask(worker, &wait.request);
+        loop_run_until(worker->loop, is_done, &wait, 0);
+        if (wait.err.kind == ERROR_NONE)
+                return 0;
+        *err = wait.err;
+        return -1;
+}
+
+struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *serve, const void *data)
+{
+        struct worker *worker = xcalloc(1, sizeof(*worker));
+
+        worker->loop = loop;
+        worker->name = name;
+        worker->serve = serve;
+        worker->data = data;
+        list_init(&worker->waiting);
+        uv_timer_init(loop, &worker->timer);
+        return worker;
+}
+
+struct worker *worker_close(struct worker *worker)
+{
+        if (!worker)
+                return NULL;
+        worker->is_closed = true;
+        worker->current = NULL;
+        while (!list_is_empty(&worker->waiting))
+                list_remove(worker->waiting.next);
+        if (worker->process)
+                end_process(TAKE_PTR(worker->process));
+        if (!worker->is_telling)
+                uv_close((uv_handle_t *)&worker->timer, free_worker);
+        return NULL;
+}

@@ -1,0 +1,62 @@
+/*
+ * A process of ours for what may never return: files that a tenant or a network serves, calls into NVIDIA's library.
+ *
+ * It is a fork of the program, on a socket, and answers one request after the other with a function of the caller's. It
+ * has none of the program's other descriptors. A request without an answer at its deadline fails, its process is
+ * killed, and the next request gets a new one. A process that does not end, since it waits for something that no signal
+ * interrupts, is left behind and counted. Nothing here knows what requests are about: whoever asks remembers what a
+ * process hung on, and leaves that out.
+ *
+ * The process begins with the first request, ends WORKER_IDLE_MS after the last, and at once when the program does.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "base/list.h"
+#include "base/strbuf.h"
+
+#define WORKER_MESSAGE_MAX ((size_t)64 * 1024) /* of a request, and of an answer: a longer one fails */
+#define WORKER_IDLE_MS UINT64_C(10000)
+#define WORKER_END_MS UINT64_C(1000) /* a process that has not ended so long after it was killed is left behind */
+
+struct worker;
+
+/*
+ * Runs in the process: appends the answer, from 1 to WORKER_MESSAGE_MAX bytes. |data| is as it was when the process
+ * began. Both sides are the same program, so that
+ * structs may be sent as they are, without pointers. The loop must not be used.
+ */
+typedef void worker_serve_fn(const void *message, size_t size, struct strbuf *answer, const void *data);
+
+/* |name|: what the process is called, 15 characters at most. It stays the caller's, as does |data|. */
+struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *serve, const void *data);
+/* Ends its process; nobody gets an answer any more. Accepts NULL, returns NULL. The loop has to turn until its handles are closed. */
+struct worker *worker_close(struct worker *worker);
+
+/* The caller's until |done|, which is called from the loop, never inside worker_ask(), and may ask, cancel or close. */
+struct worker_request {
+        const void *message;
+        size_t size;
+        uint64_t deadline_ms; /* from when the process begins with it; at least 1 */
+        /*
+         * |err| is NULL, or says what became of it: ERROR_TIMEOUT: it hung; ERROR_UNAVAILABLE: its process ended;
+         * ERROR_EXHAUSTED: no process could be made. |answer| is valid in the call.
+         */
+        void (*done)(struct worker_request *request, const struct error *err, const void *answer, size_t size);
+        struct list link; /* private, as long as it is asked */
+};
+void worker_ask(struct worker *worker, struct worker_request *request);
+/* |done| is not called any more. Its process may be at it until its deadline, and others wait for as long. */
+void worker_cancel(struct worker *worker, struct worker_request *request);
+
+/* Turns the loop until the answer is there: for programs that do one thing after the other. */
+int worker_ask_and_wait(struct worker *worker, const void *message, size_t size, uint64_t deadline_ms,
+        struct strbuf *answer, struct error *err) MUST_USE;
+
+/* Processes that were killed and have not ended, of all workers of the program. */
+size_t worker_count_left(void);
