@@ -1,0 +1,107 @@
+"""Files that somebody else serves, and does not: whoever looks at a tenant's processes must not wait with them."""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from mps import BIN, daemon, mps, wait, with_shm  # noqa: F401 -- a fixture
+from served import FIRST, served  # noqa: F401 -- a fixture
+from tenant import USER, as_tenant, needs_root
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+pytestmark = needs_root
+
+
+class Withheld:
+    """One file, which is served until |withhold| is called."""
+
+    def __init__(self, program):
+        self.folder = tempfile.mkdtemp(prefix='ws-withheld-', dir='/tmp')
+        os.chmod(self.folder, 0o755)
+        self.file = os.path.join(self.folder, 'file')
+        self._server = subprocess.Popen([sys.executable, os.path.join(HERE, 'withheld_fs.py'), self.folder, program],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.is_there = self._server.stdout.readline() == 'mounted\n'
+
+    def withhold(self, what):
+        self._server.stdin.write(what + '\n')
+        self._server.stdin.flush()
+        self.wait('withholds')
+
+    def wait(self, word):
+        line = self._server.stdout.readline()
+        assert line == word + '\n', line
+
+    def finish(self):
+        """Whoever waits goes on with an error."""
+        self._server.kill()
+        self._server.wait()
+        subprocess.run(['umount', '-l', self.folder], check=False, capture_output=True)
+        os.rmdir(self.folder)
+
+
+@pytest.fixture
+def withheld():
+    made = []
+
+    def make(program):
+        made.append(Withheld(program))
+        if not made[-1].is_there:
+            pytest.skip('no file system can be mounted through /dev/fuse here')
+        return made[-1]
+    yield make
+    for one in made:
+        one.finish()
+
+
+def client_of_a_tenant(served, *prefix, **environment):
+    """All of one user, since MPS serves the clients of one at a time. It returns when it is connected."""
+    client = subprocess.Popen(
+        [*with_shm(served.shm_of(FIRST)), *as_tenant(USER), *prefix, os.path.join(BIN, 'warpshare-mps-sim-client')],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**served.environment, 'CUDA_MPS_PIPE_DIRECTORY': served.path(FIRST, 'pipe'), **environment})
+    served.clients.append(client)
+    said = ''
+    while 'connected' not in said:
+        line = client.stdout.readline()
+        assert line, said + served.logs()
+        said += line
+    return client
+
+
+def test_a_client_whose_memory_map_is_locked_does_not_stop_the_supervisor(served, withheld):  # noqa: F811
+    """/proc/<pid>/environ lies in its memory: who reads it waits for the lock."""
+    files = withheld('/bin/sh')
+    client = client_of_a_tenant(served, 'env', 'LD_PRELOAD=' + os.environ['WARPSHARE_WITHHOLD'], WITHHELD_FILE=files.file)
+    served.agent.wait_daemon(FIRST, lambda one: len(one['clients']) == 1, 'it is known as a client')
+    files.withhold('content')
+    client.send_signal(signal.SIGUSR1)
+    files.wait('asked')
+    client.send_signal(signal.SIGUSR1)
+    # The environments of known clients are read again now and then.
+    wait(lambda: 'it lets its reader hang' in served.logs(), 'the supervisor has met it')
+    served.connect().ask(do='ping')
+    client_of_a_tenant(served)
+    served.agent.wait_daemon(FIRST, lambda one: len(one['clients']) == 2, 'who comes now is seen')
+    assert served.logs().count('it lets its reader hang') == 1
+
+
+def test_a_program_on_a_stopped_file_system_does_not_keep_the_supervisor_from_starting(mps, withheld):  # noqa: F811
+    files = withheld('/bin/sleep')
+    process = subprocess.Popen([*as_tenant(USER), files.file, '600'])
+    wait(lambda: os.path.exists('/proc/%d/exe' % process.pid) and os.readlink('/proc/%d/exe' % process.pid) == files.file, 'it runs')
+    files.withhold('attributes')
+    try:
+        mps.scenario(gpus=1)
+        mps.start()
+        agent = mps.connect()
+        agent.apply(daemon(0))
+        agent.watch()
+        agent.wait_ready(FIRST)
+    finally:
+        process.kill()
+        process.wait()
