@@ -13,6 +13,7 @@
 #include "mps/supervisor/log_watch.h"
 #include "mps/supervisor/observe.h"
 #include "mps/supervisor/peer.h"
+#include "mps/supervisor/shm_left.h"
 #include "mps/supervisor/shm_watch.h"
 
 struct prepare;
@@ -30,6 +31,10 @@ struct mps_run {
         bool has_noted_unread;    /* run_note_unread() has logged, */
         bool has_noted_unchecked; /* and so has a check of its settings */
         struct mps_shm_watch shm;
+        struct mps_shm_left *left; /* what is being removed; NULL: nothing */
+        uv_timer_t slice;          /* the next slice of that */
+        uv_fs_t file;              /* a large file of it that is being closed, */
+        bool is_closing_file;      /* if this is set */
 
         struct arena started_arena;
         struct mps_daemon_wanted started; /* what |launch| was started with */
@@ -99,6 +104,9 @@ bool run_is_v3(const struct mps_run *run);
 int run_renew_control(struct mps_run *run, struct error *err) MUST_USE;
 void run_drop_control(struct mps_run *run);
 
+/* A handle or a request is closed. The last one of a closed run frees it. */
+void run_release(struct mps_run *run);
+
 /* daemon_poll.c */
 /* It is in a state in which it is polled. */
 bool run_is_looking(const struct mps_run *run);
@@ -139,6 +147,8 @@ void run_prepare_is_late(struct mps_run *run);
 int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err) MUST_USE;
 /* For an adopted process. */
 void run_find_shm(struct mps_run *run);
+/* Of what ended containers left. */
+void run_stop_removing(struct mps_run *run);
 
 /* daemon_describe.c */
 /* The largest number of clients on one unit; 0: unknown. */

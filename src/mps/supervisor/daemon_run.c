@@ -395,9 +395,10 @@ int mps_run_new(struct mps_run **ret, struct mps_run_context *context, const cha
         uv_timer_init(context->loop, &run->deadline);
         uv_timer_init(context->loop, &run->turn);
         uv_timer_init(context->loop, &run->peers);
-        run->deadline.data = run->turn.data = run->peers.data = run;
+        uv_timer_init(context->loop, &run->slice);
+        run->deadline.data = run->turn.data = run->peers.data = run->slice.data = run;
         run->log_watch = mps_log_watch_new(context->loop, run_on_log, run);
-        run->open = 4;
+        run->open = 5;
         if (recorded) {
                 run->recorded = *recorded;
                 mps_daemon_wanted_copy(&run->recorded.settings, &run->recorded_arena, &recorded->settings);
@@ -406,7 +407,7 @@ int mps_run_new(struct mps_run **ret, struct mps_run_context *context, const cha
         return 0;
 }
 
-static void daemon_run_release(struct mps_run *run)
+void run_release(struct mps_run *run)
 {
         void (*closed)(void *data) = run->closed;
         void *data = run->closed_data;
@@ -431,12 +432,12 @@ static void daemon_run_release(struct mps_run *run)
 
 static void on_control_closed(void *data)
 {
-        daemon_run_release(data);
+        run_release(data);
 }
 
 static void on_daemon_run_timer_closed(uv_handle_t *handle)
 {
-        daemon_run_release(handle->data);
+        run_release(handle->data);
 }
 
 void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data)
@@ -449,6 +450,8 @@ void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data)
         close_control(run, TAKE_PTR(run->requests));
         run->launch = mps_launch_forget(run->launch);
         mps_log_watch_close(run->log_watch, on_control_closed, run);
+        run_stop_removing(run);
+        uv_close((uv_handle_t *)&run->slice, on_daemon_run_timer_closed);
         uv_close((uv_handle_t *)&run->deadline, on_daemon_run_timer_closed);
         uv_close((uv_handle_t *)&run->turn, on_daemon_run_timer_closed);
         uv_close((uv_handle_t *)&run->peers, on_daemon_run_timer_closed);

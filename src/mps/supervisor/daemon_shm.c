@@ -13,12 +13,26 @@
 #include "mps/supervisor/shm_mount.h"
 
 #define POLLS_BETWEEN_REMOVALS 30U /* a minute with the default interval */
+/* Other work of the loop comes between two slices. */
+#define SLICE_MS 3U
+#define PAUSE_MS UINT64_C(1)
+
+void run_stop_removing(struct mps_run *run)
+{
+        const size_t count = mps_shm_left_free(TAKE_PTR(run->left));
+
+        uv_timer_stop(&run->slice);
+        if (count)
+                log_info("files that ended containers left in the shared memory of an MPS daemon were removed",
+                        LOG_STR("name", run->name), LOG_UINT("files", count));
+}
 
 int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err)
 {
         const struct mps_run_context *context = run->context;
         bool is_mounted;
 
+        run_stop_removing(run); /* its new process may use other files */
         run->has_own_shm = false;
         if (!context->enter_shm && access(run->folder.shm, F_OK) == 0)
                 log_warn(
@@ -46,17 +60,60 @@ void run_find_shm(struct mps_run *run)
         run->has_own_shm = mps_shm_is_of(mps_launch_pid(run->launch), run->folder.shm);
 }
 
-/* Its own folder counts as one file. */
+/* ---- what ended containers left ---- */
+
+static void on_slice(uv_timer_t *timer)
+{
+        struct mps_run *run = timer->data;
+
+        if (mps_run_has_clients(run) || mps_shm_left_run(run->left, SLICE_MS))
+                run_stop_removing(run);
+        else if (!run->is_closing_file)
+                uv_timer_start(&run->slice, on_slice, PAUSE_MS, 0);
+}
+
+static void on_file_closed(uv_fs_t *request)
+{
+        struct mps_run *run = request->data;
+
+        uv_fs_req_cleanup(request);
+        run->is_closing_file = false;
+        if (run->left)
+                uv_timer_start(&run->slice, on_slice, 0, 0);
+        run_release(run);
+}
+
+/* In a thread of libuv, one file after the other. */
+static void close_large(int fd, void *data)
+{
+        struct mps_run *run = data;
+
+        run->file.data = run;
+        if (uv_fs_close(run->context->loop, &run->file, fd, on_file_closed) < 0) {
+                close(fd);
+                return;
+        }
+        run->is_closing_file = true;
+        run->open++;
+}
+
+/*
+ * Its own folder counts as one file. A removal that has not ended after a minute begins anew, since others may use files
+ * by then.
+ */
 static void remove_left(struct mps_run *run)
 {
-        size_t count;
-
-        if (run->shm.shm.files <= 1 || mps_run_has_clients(run) || run->shm.polls % POLLS_BETWEEN_REMOVALS)
+        if (run->shm.shm.files <= 1 || mps_run_has_clients(run) || run->shm.polls % POLLS_BETWEEN_REMOVALS ||
+                run->is_closing_file)
                 return;
-        count = mps_shm_remove_left(run->folder.shm, run->launch ? mps_launch_pid(run->launch) : 0, MPS_SHM_LEFT_AGE_S);
-        if (count)
-                log_info("files that ended containers left in the shared memory of an MPS daemon were removed",
-                        LOG_STR("name", run->name), LOG_UINT("files", count));
+        run_stop_removing(run);
+        run->left = mps_shm_left_new(&(struct mps_shm_left_options){.path = run->folder.shm,
+                .daemon = run->launch ? mps_launch_pid(run->launch) : 0,
+                .age_s = MPS_SHM_LEFT_AGE_S,
+                .close = close_large,
+                .data = run});
+        if (run->left)
+                uv_timer_start(&run->slice, on_slice, 0, 0);
 }
 
 bool mps_run_poll_shm(struct mps_run *run)

@@ -1,6 +1,6 @@
 /*
  * The order matters: first check that no container has the tmpfs, then remove the old files. A container that starts in
- * between creates new files, which stay.
+ * between, or while files are being removed, creates new files, which stay.
  */
 #include "mps/supervisor/shm_left.h"
 
@@ -17,28 +17,25 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "mps/supervisor/shared_memory.h"
+#include "base/sweep.h"
 #include "mps/supervisor/shm_mount.h"
 
 #define FIRST_PID_NAMESPACE 0xEFFFFFFCU /* include/linux/proc_ns.h: PROC_PID_INIT_INO */
 #define MAPS_MAX ((size_t)16 * 1024 * 1024)
 #define USED_MAX ((size_t)4096) /* files that daemon and servers use; if there are more, nothing is removed */
-#define ASIDE ".left-%llu"      /* a folder that was too deep, by its inode */
 
-struct left {
-        int folder; /* the tmpfs */
+struct mps_shm_left {
         dev_t device;
         struct timespec changed_before;
         ino_t *used;
         size_t n_used;
         bool is_known; /* |used| is complete */
-        size_t entries;
-        size_t removed;
+        struct sweep *sweep;
 };
 
 /* ---- files that daemon and servers use ---- */
 
-static void add_used(struct left *left, dev_t device, ino_t inode)
+static void add_used(struct mps_shm_left *left, dev_t device, ino_t inode)
 {
         if (device != left->device)
                 return;
@@ -49,7 +46,7 @@ static void add_used(struct left *left, dev_t device, ino_t inode)
 }
 
 /* A line of maps: "address permissions offset major:minor inode path". */
-static void add_mapped(struct left *left, char *maps)
+static void add_mapped(struct mps_shm_left *left, char *maps)
 {
         char *rest = NULL;
 
@@ -64,7 +61,7 @@ static void add_mapped(struct left *left, char *maps)
         }
 }
 
-static void add_open(struct left *left, pid_t pid)
+static void add_open(struct mps_shm_left *left, pid_t pid)
 {
         _free_ char *path = xasprintf("/proc/%d/fd", (int)pid);
         DIR *folder = opendir(path);
@@ -83,7 +80,7 @@ static void add_open(struct left *left, pid_t pid)
         closedir(folder);
 }
 
-static void add_process(struct left *left, pid_t pid)
+static void add_process(struct mps_shm_left *left, pid_t pid)
 {
         _cleanup_(strbuf_done) struct strbuf maps = STRBUF_INIT;
         _free_ char *path = xasprintf("/proc/%d/maps", (int)pid);
@@ -97,7 +94,7 @@ static void add_process(struct left *left, pid_t pid)
 }
 
 /* Daemon and servers share one mount namespace, and no other process is in it. */
-static void add_processes(struct left *left, pid_t daemon)
+static void add_processes(struct mps_shm_left *left, pid_t daemon)
 {
         const ino_t mounts = mps_shm_mounts_of(daemon);
         DIR *processes = opendir("/proc");
@@ -114,7 +111,7 @@ static void add_processes(struct left *left, pid_t daemon)
                 closedir(processes);
 }
 
-static bool is_used(const struct left *left, ino_t inode)
+static bool is_used(const struct mps_shm_left *left, ino_t inode)
 {
         for (size_t i = 0; i < left->n_used; i++)
                 if (left->used[i] == inode)
@@ -124,57 +121,16 @@ static bool is_used(const struct left *left, ino_t inode)
 
 /* ---- removing ---- */
 
-static void remove_in(struct left *left, int fd, unsigned int depth);
-
 static bool is_before(const struct timespec *a, const struct timespec *b)
 {
         return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
-/* A folder that is too deep is moved to the top, so that the next run removes its content. */
-static void remove_folder(struct left *left, int above, const char *name, ino_t inode, unsigned int depth)
+static bool stays(const struct stat *status, void *data)
 {
-        char aside[32];
-        int below;
+        const struct mps_shm_left *left = data;
 
-        if (depth == MPS_SHM_DEPTH_MAX) {
-                snprintf(aside, sizeof(aside), ASIDE, (unsigned long long)inode);
-                renameat(above, name, left->folder, aside);
-                return;
-        }
-        below = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (below < 0)
-                return;
-        remove_in(left, below, depth + 1);
-        left->removed += unlinkat(above, name, AT_REMOVEDIR) == 0;
-}
-
-/* Takes |fd|. */
-static void remove_in(struct left *left, int fd, unsigned int depth)
-{
-        DIR *folder = fdopendir(fd);
-        const struct dirent *entry;
-
-        if (!folder) {
-                close(fd);
-                return;
-        }
-        while (left->entries < MPS_SHM_ENTRIES_MAX && (entry = readdir(folder))) {
-                struct stat status;
-
-                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-                        continue;
-                left->entries++;
-                if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
-                        status.st_dev != left->device || !is_before(&status.st_ctim, &left->changed_before) ||
-                        is_used(left, status.st_ino))
-                        continue;
-                if (S_ISDIR(status.st_mode))
-                        remove_folder(left, dirfd(folder), entry->d_name, status.st_ino, depth);
-                else
-                        left->removed += unlinkat(dirfd(folder), entry->d_name, 0) == 0;
-        }
-        closedir(folder);
+        return !is_before(&status->st_ctim, &left->changed_before) || is_used(left, status->st_ino);
 }
 
 static bool sees_all_processes(void)
@@ -184,27 +140,58 @@ static bool sees_all_processes(void)
         return stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == FIRST_PID_NAMESPACE;
 }
 
-size_t mps_shm_remove_left(const char *path, pid_t daemon, unsigned int age_s)
+/* False: somebody uses the tmpfs, or it is not known which files are used. */
+static bool find_used(struct mps_shm_left *left, int folder, pid_t daemon)
 {
-        struct left left = {.is_known = true};
         struct stat status;
 
-        clock_gettime(CLOCK_REALTIME_COARSE, &left.changed_before); /* the clock by which the kernel dates files */
-        left.changed_before.tv_sec -= (time_t)age_s;
+        if (fstat(folder, &status) < 0 || mps_shm_find_user(status.st_dev, daemon))
+                return false;
+        left->device = status.st_dev;
+        if (daemon)
+                add_processes(left, daemon);
+        return left->is_known;
+}
+
+struct mps_shm_left *mps_shm_left_new(const struct mps_shm_left_options *options)
+{
+        _close_ int folder = -1;
+        struct mps_shm_left *left;
+
         if (!sees_all_processes())
-                return 0;
-        left.folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (left.folder < 0)
-                return 0;
-        left.used = xcalloc(USED_MAX, sizeof(*left.used));
-        if (fstat(left.folder, &status) == 0 && !mps_shm_find_user(status.st_dev, daemon)) {
-                left.device = status.st_dev;
-                if (daemon)
-                        add_processes(&left, daemon);
-                if (left.is_known)
-                        remove_in(&left, fcntl(left.folder, F_DUPFD_CLOEXEC, 0), 0);
+                return NULL;
+        folder = open(options->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (folder < 0)
+                return NULL;
+        left = xcalloc(1, sizeof(*left));
+        left->is_known = true;
+        left->used = xcalloc(USED_MAX, sizeof(*left->used));
+        clock_gettime(CLOCK_REALTIME_COARSE, &left->changed_before); /* the clock by which the kernel dates files */
+        left->changed_before.tv_sec -= (time_t)options->age_s;
+        if (!find_used(left, folder, options->daemon)) {
+                mps_shm_left_free(left);
+                return NULL;
         }
-        close(left.folder);
-        free(left.used);
-        return left.removed;
+        left->sweep = sweep_new(TAKE_FD(folder),
+                &(struct sweep_options){
+                        .keeps = stays, .keeps_data = left, .close = options->close, .close_data = options->data});
+        return left;
+}
+
+bool mps_shm_left_run(struct mps_shm_left *left, unsigned int ms)
+{
+        return sweep_run(left->sweep, ms);
+}
+
+size_t mps_shm_left_free(struct mps_shm_left *left)
+{
+        size_t removed;
+
+        if (!left)
+                return 0;
+        removed = left->sweep ? sweep_removed(left->sweep) : 0;
+        sweep_free(left->sweep);
+        free(left->used);
+        free(left);
+        return removed;
 }
