@@ -44,8 +44,7 @@ struct worker {
         const void *data;
         struct worker_process *process; /* NULL: none */
         struct list waiting;
-        struct worker_request *current; /* what the process is at; NULL: nothing, or nobody wants to know */
-        bool is_busy;                   /* it is at something */
+        struct worker_request *current; /* what the process is at, or NULL */
         bool is_telling;                /* in |done| */
         bool is_closed;
         uv_timer_t timer; /* the next turn, the deadline of what the process is at, or the end of an idle one */
@@ -194,11 +193,9 @@ static void worker_tell(struct worker *worker, const struct error *err, const vo
 {
         struct worker_request *request = TAKE_PTR(worker->current);
 
-        worker->is_busy = false;
         uv_timer_stop(&worker->timer);
         worker->is_telling = true;
-        if (request)
-                request->done(request, err, answer, size);
+        request->done(request, err, answer, size);
         worker->is_telling = false;
         if (worker->is_closed)
                 uv_close((uv_handle_t *)&worker->timer, free_worker);
@@ -209,7 +206,7 @@ static void worker_tell(struct worker *worker, const struct error *err, const vo
 static void worker_lose_process(struct worker *worker, const struct error *err)
 {
         end_process(TAKE_PTR(worker->process));
-        if (worker->is_busy) {
+        if (worker->current) {
                 worker_tell(worker, err, NULL, 0);
                 return;
         }
@@ -244,7 +241,7 @@ static void on_worker_readable(uv_poll_t *poll, int status UNUSED, int events UN
 
         if (size < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
-        if (size > 0 && worker->is_busy) {
+        if (size > 0 && worker->current) {
                 worker_tell(worker, NULL, answer, (size_t)size);
                 return;
         }
@@ -312,7 +309,6 @@ static void worker_begin_next(struct worker *worker)
 
         worker->current = container_of(worker->waiting.next, struct worker_request, link);
         list_remove(&worker->current->link);
-        worker->is_busy = true;
         if (!worker->process && begin_process(worker, &err) < 0) {
                 worker_tell(worker, &err, NULL, 0);
                 return;
@@ -336,7 +332,7 @@ static void on_worker_turn(uv_timer_t *timer)
 /* In a turn of its own, so that nobody is told inside of a question. */
 static void worker_next(struct worker *worker)
 {
-        if (worker->is_busy || worker->is_telling)
+        if (worker->current || worker->is_telling)
                 return;
         if (!list_is_empty(&worker->waiting)) {
                 uv_timer_start(&worker->timer, on_worker_turn, 0, 0);
@@ -356,10 +352,13 @@ void worker_ask(struct worker *worker, struct worker_request *request)
 
 void worker_cancel(struct worker *worker, struct worker_request *request)
 {
-        if (worker->current == request)
-                worker->current = NULL;
-        else
-                list_remove(&request->link);
+        list_remove(&request->link);
+        if (worker->current != request)
+                return;
+        worker->current = NULL;
+        uv_timer_stop(&worker->timer);
+        end_process(TAKE_PTR(worker->process));
+        worker_next(worker);
 }
 
 struct wait {

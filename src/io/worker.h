@@ -51,7 +51,7 @@ struct worker_request {
         struct list link; /* private, as long as it is asked */
 };
 void worker_ask(struct worker *worker, struct worker_request *request);
-/* |done| is not called any more. Its process may be at it until its deadline, and others wait for as long. */
+/* |done| is not called any more. A process that is at it is ended. */
 void worker_cancel(struct worker *worker, struct worker_request *request);
 
 /* Turns the loop until the answer is there: for programs that do one thing after the other. */

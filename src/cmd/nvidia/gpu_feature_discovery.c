@@ -2,7 +2,6 @@
  * gpu-feature-discovery: makes labels as NVIDIA's program of that name does, with its options, its file and its
  * NodeFeature. It follows changes of the GPUs, and checks what it published at the configured interval.
  */
-#include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "base/complaint.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/sweep.h"
 #include "cmd/commands.h"
 #include "config/go_value.h"
 #include "config/word.h"
@@ -35,6 +35,7 @@
 #define DEFAULT_SLEEP_NS INT64_C(60000000000)
 #define LEAST_SLEEP_MS UINT64_C(1000)
 #define STOP_DEADLINE_MS UINT64_C(3000)
+#define OLD_FOLDER_MS 1000U
 
 enum {
         MIG_STRATEGY,
@@ -218,20 +219,17 @@ static int read_wishes(
 
 /* ---- stop ---- */
 
-static int remove_entry(const char *path, const struct stat *st UNUSED, int kind UNUSED, struct FTW *place UNUSED)
-{
-        return remove(path);
-}
-
 /* Cleans up as NVIDIA's program does: removes its file, and a folder beside it that its old versions created. */
 static void remove_file(const struct wishes *wishes)
 {
         _free_ char *folder = file_folder(wishes->file);
         _free_ char *old = xasprintf("%s/gfd-tmp", folder);
+        struct error err;
 
         if (wishes->output != LABELS_FILE || wishes->is_once || !wishes->sleep_ms || !*wishes->file)
                 return;
-        nftw(old, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+        if (sweep_folder(old, OLD_FOLDER_MS, &err) < 0 && err.kind != ERROR_NOT_FOUND)
+                log_warn("cannot remove the folder of an old version", LOG_ERR(&err));
         if (unlink(wishes->file) < 0)
                 log_text(LOG_WARN, "cannot remove '%s': %m", wishes->file);
 }

@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/mountinfo.h"
+#include "base/sweep.h"
 #include "base/text.h"
 #include "io/lock.h"
 #include "mps/control/control.h"
@@ -25,6 +25,7 @@
 #include "share/sharing_policy.h"
 
 #define GRACE_MS UINT64_C(5000)
+#define FOLDER_MS 60000U /* tenants may have left any number of files in a folder */
 #define MOUNTINFO_MAX ((size_t)4 * 1024 * 1024)
 
 /* ---- memory limits of containers ---- */
@@ -167,16 +168,16 @@ static int end_daemons(struct removals *removals, const struct mps_removal_optio
 
 /* ---- files ---- */
 
-struct sweep {
+struct files {
         struct removals *removals;
         struct strbuf mountinfo;
 };
 
 /* Something is mounted at |path| or below it. Our paths have no characters that mountinfo would escape. */
-static bool has_mount(const struct sweep *sweep, const char *path)
+static bool has_mount(const struct files *files, const char *path)
 {
         const size_t length = strlen(path);
-        const char *at = sweep->mountinfo.data;
+        const char *at = files->mountinfo.data;
         struct mountinfo_line mount;
 
         while (mountinfo_next(&at, &mount))
@@ -185,58 +186,54 @@ static bool has_mount(const struct sweep *sweep, const char *path)
         return false;
 }
 
-static int remove_one(const char *path, const struct stat *status UNUSED, int type UNUSED, struct FTW *place UNUSED)
-{
-        return remove(path) < 0 && errno != ENOENT ? -1 : 0;
-}
-
-static void remove_tree(struct sweep *sweep, const char *path)
+static void remove_tree(struct files *files, const char *path)
 {
         char real[PATH_MAX];
+        struct error err;
 
         if (!realpath(path, real))
                 return;
-        if (has_mount(sweep, real))
-                removals_add(sweep->removals, REMOVAL_LEFT, "MPS folder", path, "something is mounted there");
-        else if (!sweep->removals->is_dry && nftw(path, remove_one, 16, FTW_PHYS | FTW_MOUNT | FTW_DEPTH) != 0)
-                removals_add(sweep->removals, REMOVAL_LEFT, "MPS folder", path, "%s", strerror(errno));
+        if (has_mount(files, real))
+                removals_add(files->removals, REMOVAL_LEFT, "MPS folder", path, "something is mounted there");
+        else if (!files->removals->is_dry && sweep_folder(path, FOLDER_MS, &err) < 0)
+                removals_add(files->removals, REMOVAL_LEFT, "MPS folder", path, "%s", err.text);
         else
-                removals_add(sweep->removals, REMOVAL_DONE, "MPS folder", path, "%s", "");
+                removals_add(files->removals, REMOVAL_DONE, "MPS folder", path, "%s", "");
 }
 
-static void read_mounts(struct sweep *sweep)
+static void read_mounts(struct files *files)
 {
         struct error err;
 
-        strbuf_clear(&sweep->mountinfo);
-        if (file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &sweep->mountinfo, &err) < 0)
-                removals_add(sweep->removals, REMOVAL_UNSEEN, "mounts", "/proc/self/mountinfo", "%s", err.text);
+        strbuf_clear(&files->mountinfo);
+        if (file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &files->mountinfo, &err) < 0)
+                removals_add(files->removals, REMOVAL_UNSEEN, "mounts", "/proc/self/mountinfo", "%s", err.text);
 }
 
 /* The node's shared memory, or a daemon's. */
-static void remove_shm(struct sweep *sweep, const char *folder)
+static void remove_shm(struct files *files, const char *folder)
 {
         _free_ char *path = xasprintf("%s/shm", folder);
         char real[PATH_MAX];
-        const bool is_mounted = realpath(path, real) && has_mount(sweep, real);
+        const bool is_mounted = realpath(path, real) && has_mount(files, real);
         struct error err;
         pid_t user;
         int rc;
 
         if (access(path, F_OK) < 0)
                 return;
-        rc = sweep->removals->is_dry ? 0 : mps_shm_unmount(path, &user, &err);
+        rc = files->removals->is_dry ? 0 : mps_shm_unmount(path, &user, &err);
         if (rc > 0 && user > 0)
                 removals_add(
-                        sweep->removals, REMOVAL_LEFT, "shared memory", path, "process %d has it as /dev/shm", user);
+                        files->removals, REMOVAL_LEFT, "shared memory", path, "process %d has it as /dev/shm", user);
         else if (rc > 0)
-                removals_add(sweep->removals, REMOVAL_LEFT, "shared memory", path, "it is in use");
+                removals_add(files->removals, REMOVAL_LEFT, "shared memory", path, "it is in use");
         else if (rc < 0)
-                removals_add(sweep->removals, REMOVAL_LEFT, "shared memory", path, "%s", err.text);
+                removals_add(files->removals, REMOVAL_LEFT, "shared memory", path, "%s", err.text);
         else if (is_mounted)
-                removals_add(sweep->removals, REMOVAL_DONE, "shared memory", path, "unmounted");
-        if (is_mounted && !sweep->removals->is_dry)
-                read_mounts(sweep);
+                removals_add(files->removals, REMOVAL_DONE, "shared memory", path, "unmounted");
+        if (is_mounted && !files->removals->is_dry)
+                read_mounts(files);
 }
 
 static bool is_folder(const char *path)
@@ -256,7 +253,7 @@ static bool is_daemon(const char *path)
 }
 
 /* A daemon's folder is below the root, or one level deeper: "nvidia.com/gpu". */
-static void remove_daemons(struct sweep *sweep, const char *folder, unsigned int levels)
+static void remove_daemons(struct files *files, const char *folder, unsigned int levels)
 {
         DIR *entries = opendir(folder);
         const struct dirent *entry;
@@ -269,30 +266,30 @@ static void remove_daemons(struct sweep *sweep, const char *folder, unsigned int
                 if (entry->d_name[0] == '.' || strcmp(entry->d_name, "shm") == 0 || !is_folder(path))
                         continue;
                 if (is_daemon(path)) {
-                        remove_shm(sweep, path);
-                        remove_tree(sweep, path);
+                        remove_shm(files, path);
+                        remove_tree(files, path);
                 } else if (levels > 1) {
-                        remove_daemons(sweep, path, levels - 1);
-                        if (!sweep->removals->is_dry)
+                        remove_daemons(files, path, levels - 1);
+                        if (!files->removals->is_dry)
                                 rmdir(path); /* if it is empty now */
                 }
         }
         closedir(entries);
 }
 
-static void remove_file(struct sweep *sweep, const char *root, const char *name)
+static void remove_file(struct files *files, const char *root, const char *name)
 {
         _free_ char *path = xasprintf("%s/%s", root, name);
-        int rc = sweep->removals->is_dry ? access(path, F_OK) : unlink(path);
+        int rc = files->removals->is_dry ? access(path, F_OK) : unlink(path);
 
         if (rc == 0)
-                removals_add(sweep->removals, REMOVAL_DONE, "MPS file", path, "%s", "");
+                removals_add(files->removals, REMOVAL_DONE, "MPS file", path, "%s", "");
         else if (errno != ENOENT)
-                removals_add(sweep->removals, REMOVAL_LEFT, "MPS file", path, "%s", strerror(errno));
+                removals_add(files->removals, REMOVAL_LEFT, "MPS file", path, "%s", strerror(errno));
 }
 
 /* The agent's ledger files: "allocations-<resource>.json", and "grants-<resource>.json" of older versions. */
-static void remove_allocation_records(struct sweep *sweep, const char *root)
+static void remove_allocation_records(struct files *files, const char *root)
 {
         DIR *entries = opendir(root);
         const struct dirent *entry;
@@ -302,23 +299,23 @@ static void remove_allocation_records(struct sweep *sweep, const char *root)
         while ((entry = readdir(entries)))
                 if ((text_starts_with(entry->d_name, "allocations-") || text_starts_with(entry->d_name, "grants-")) &&
                         strstr(entry->d_name, ".json"))
-                        remove_file(sweep, root, entry->d_name);
+                        remove_file(files, root, entry->d_name);
         closedir(entries);
 }
 
 static void remove_files(struct removals *removals, const char *root)
 {
-        static const char *const files[] = {
+        static const char *const names[] = {
                 ".ready", MPS_SOCKET, MPS_RECORD_FILE, SHARING_POLICY_FILE, CONFIG_RECORD_NAME};
-        struct sweep sweep = {.removals = removals, .mountinfo = STRBUF_INIT};
+        struct files files = {.removals = removals, .mountinfo = STRBUF_INIT};
 
-        read_mounts(&sweep);
-        remove_daemons(&sweep, root, 2);
-        for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-                remove_file(&sweep, root, files[i]);
-        remove_allocation_records(&sweep, root);
-        remove_shm(&sweep, root);
-        strbuf_done(&sweep.mountinfo);
+        read_mounts(&files);
+        remove_daemons(&files, root, 2);
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                remove_file(&files, root, names[i]);
+        remove_allocation_records(&files, root);
+        remove_shm(&files, root);
+        strbuf_done(&files.mountinfo);
 }
 
 int mps_removal_run(struct removals *removals, const struct mps_removal_options *options, struct error *err)

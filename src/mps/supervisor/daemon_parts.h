@@ -10,9 +10,11 @@
 #include "mps/supervisor/folder.h"
 #include "mps/supervisor/journal.h"
 #include "mps/supervisor/launch.h"
+#include "io/worker.h"
 #include "mps/supervisor/log_watch.h"
 #include "mps/supervisor/observe.h"
 #include "mps/supervisor/peer.h"
+#include "mps/supervisor/shm_left.h"
 #include "mps/supervisor/shm_watch.h"
 
 struct prepare;
@@ -28,8 +30,11 @@ struct mps_run {
         bool has_wanted;          /* |wanted| is set */
         bool has_own_shm;         /* folder.shm is /dev/shm of this process, or of the next one */
         bool has_noted_unread;    /* run_note_unread() has logged, */
+        bool is_removing;         /* |removal| is asked */
         bool has_noted_unchecked; /* and so has a check of its settings */
         struct mps_shm_watch shm;
+        struct worker_request removal;
+        struct mps_shm_left left; /* what it is about */
 
         struct arena started_arena;
         struct mps_daemon_wanted started; /* what |launch| was started with */
@@ -139,6 +144,8 @@ void run_prepare_is_late(struct mps_run *run);
 int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err) MUST_USE;
 /* For an adopted process. */
 void run_find_shm(struct mps_run *run);
+/* Of what ended containers left. */
+void run_stop_removing(struct mps_run *run);
 
 /* daemon_describe.c */
 /* The largest number of clients on one unit; 0: unknown. */

@@ -449,6 +449,7 @@ void mps_run_close(struct mps_run *run, void (*closed)(void *data), void *data)
         close_control(run, TAKE_PTR(run->requests));
         run->launch = mps_launch_forget(run->launch);
         mps_log_watch_close(run->log_watch, on_control_closed, run);
+        run_stop_removing(run);
         uv_close((uv_handle_t *)&run->deadline, on_daemon_run_timer_closed);
         uv_close((uv_handle_t *)&run->turn, on_daemon_run_timer_closed);
         uv_close((uv_handle_t *)&run->peers, on_daemon_run_timer_closed);

@@ -32,6 +32,7 @@ struct mps_run_context {
         uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
         struct nvml_queue *nvml;
         struct environments *environments; /* mps/supervisor/environment.h */
+        struct worker *cleaner;            /* mps/supervisor/shm_left.h */
         unsigned int unknown_options;      /* MPS_CAN_*: options with which the program ended at once */
 
         /* The name of another daemon that still serves one of the units, or NULL. */

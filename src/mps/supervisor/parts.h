@@ -29,6 +29,7 @@ struct mps_supervisor {
 
         struct nvml_queue *nvml;
         struct environments *environments;
+        struct worker *cleaner;
         struct arena wanted_arena;
         struct arena holders_arena;
         const struct mps_holder *holders;

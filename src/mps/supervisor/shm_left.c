@@ -1,6 +1,6 @@
 /*
  * The order matters: first check that no container has the tmpfs, then remove the old files. A container that starts in
- * between creates new files, which stay.
+ * between, or while files are being removed, creates new files, which stay.
  */
 #include "mps/supervisor/shm_left.h"
 
@@ -17,23 +17,19 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "mps/supervisor/shared_memory.h"
+#include "base/sweep.h"
 #include "mps/supervisor/shm_mount.h"
 
 #define FIRST_PID_NAMESPACE 0xEFFFFFFCU /* include/linux/proc_ns.h: PROC_PID_INIT_INO */
 #define MAPS_MAX ((size_t)16 * 1024 * 1024)
 #define USED_MAX ((size_t)4096) /* files that daemon and servers use; if there are more, nothing is removed */
-#define ASIDE ".left-%llu"      /* a folder that was too deep, by its inode */
 
 struct left {
-        int folder; /* the tmpfs */
         dev_t device;
         struct timespec changed_before;
         ino_t *used;
         size_t n_used;
         bool is_known; /* |used| is complete */
-        size_t entries;
-        size_t removed;
 };
 
 /* ---- files that daemon and servers use ---- */
@@ -124,57 +120,16 @@ static bool is_used(const struct left *left, ino_t inode)
 
 /* ---- removing ---- */
 
-static void remove_in(struct left *left, int fd, unsigned int depth);
-
 static bool is_before(const struct timespec *a, const struct timespec *b)
 {
         return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
-/* A folder that is too deep is moved to the top, so that the next run removes its content. */
-static void remove_folder(struct left *left, int above, const char *name, ino_t inode, unsigned int depth)
+static bool stays(const struct stat *status, void *data)
 {
-        char aside[32];
-        int below;
+        const struct left *left = data;
 
-        if (depth == MPS_SHM_DEPTH_MAX) {
-                snprintf(aside, sizeof(aside), ASIDE, (unsigned long long)inode);
-                renameat(above, name, left->folder, aside);
-                return;
-        }
-        below = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (below < 0)
-                return;
-        remove_in(left, below, depth + 1);
-        left->removed += unlinkat(above, name, AT_REMOVEDIR) == 0;
-}
-
-/* Takes |fd|. */
-static void remove_in(struct left *left, int fd, unsigned int depth)
-{
-        DIR *folder = fdopendir(fd);
-        const struct dirent *entry;
-
-        if (!folder) {
-                close(fd);
-                return;
-        }
-        while (left->entries < MPS_SHM_ENTRIES_MAX && (entry = readdir(folder))) {
-                struct stat status;
-
-                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-                        continue;
-                left->entries++;
-                if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
-                        status.st_dev != left->device || !is_before(&status.st_ctim, &left->changed_before) ||
-                        is_used(left, status.st_ino))
-                        continue;
-                if (S_ISDIR(status.st_mode))
-                        remove_folder(left, dirfd(folder), entry->d_name, status.st_ino, depth);
-                else
-                        left->removed += unlinkat(dirfd(folder), entry->d_name, 0) == 0;
-        }
-        closedir(folder);
+        return !is_before(&status->st_ctim, &left->changed_before) || is_used(left, status->st_ino);
 }
 
 static bool sees_all_processes(void)
@@ -184,27 +139,56 @@ static bool sees_all_processes(void)
         return stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == FIRST_PID_NAMESPACE;
 }
 
-size_t mps_shm_remove_left(const char *path, pid_t daemon, unsigned int age_s)
+/* False: somebody uses the tmpfs, or it is not known which files are used. */
+static bool find_used(struct left *left, int folder, pid_t daemon)
 {
-        struct left left = {.is_known = true};
         struct stat status;
 
-        clock_gettime(CLOCK_REALTIME_COARSE, &left.changed_before); /* the clock by which the kernel dates files */
-        left.changed_before.tv_sec -= (time_t)age_s;
+        if (fstat(folder, &status) < 0 || mps_shm_find_user(status.st_dev, daemon))
+                return false;
+        left->device = status.st_dev;
+        if (daemon)
+                add_processes(left, daemon);
+        return left->is_known;
+}
+
+/* Takes |folder|. */
+static size_t empty(struct left *left, int folder, unsigned int ms, bool *ret_is_over)
+{
+        struct sweep *sweep = sweep_new(folder, stays, left);
+        size_t removed;
+
+        *ret_is_over = sweep_run(sweep, ms);
+        removed = sweep_removed(sweep);
+        sweep_free(sweep);
+        return removed;
+}
+
+size_t mps_shm_remove_left(const struct mps_shm_left *what, unsigned int ms, bool *ret_is_over)
+{
+        _close_ int folder = -1;
+        struct left left = {.is_known = true};
+        size_t removed = 0;
+
+        *ret_is_over = true;
         if (!sees_all_processes())
                 return 0;
-        left.folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (left.folder < 0)
+        folder = open(what->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (folder < 0)
                 return 0;
+        clock_gettime(CLOCK_REALTIME_COARSE, &left.changed_before); /* the clock by which the kernel dates files */
+        left.changed_before.tv_sec -= (time_t)what->age_s;
         left.used = xcalloc(USED_MAX, sizeof(*left.used));
-        if (fstat(left.folder, &status) == 0 && !mps_shm_find_user(status.st_dev, daemon)) {
-                left.device = status.st_dev;
-                if (daemon)
-                        add_processes(&left, daemon);
-                if (left.is_known)
-                        remove_in(&left, fcntl(left.folder, F_DUPFD_CLOEXEC, 0), 0);
-        }
-        close(left.folder);
+        if (find_used(&left, folder, what->daemon))
+                removed = empty(&left, TAKE_FD(folder), ms, ret_is_over);
         free(left.used);
-        return left.removed;
+        return removed;
+}
+
+void mps_shm_left_serve(const void *message, size_t size UNUSED, struct strbuf *answer, const void *data UNUSED)
+{
+        struct mps_shm_left_answer said = {0};
+
+        said.removed = mps_shm_remove_left(message, MPS_SHM_LEFT_MS, &said.is_over);
+        strbuf_append(answer, &said, sizeof(said));
 }

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "mps/supervisor/folder.h"
+#include "mps/supervisor/shm_left.h"
 
 #define POLL_MS UINT64_C(2000)
 #define NVML_PATIENCE_MS UINT64_C(5000)
@@ -384,6 +385,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         supervisor->system_root = xstrdup(options->system_root ? options->system_root : "");
         supervisor->environment = copy_environment(options->environment);
         supervisor->environments = environments_new(options->loop, supervisor->system_root);
+        supervisor->cleaner = worker_new(options->loop, "mps-cleaner", mps_shm_left_serve, NULL);
         supervisor->record_path = xasprintf("%s/" MPS_RECORD_FILE, options->root);
         supervisor->context = (struct mps_run_context){
                 .loop = options->loop,
@@ -399,6 +401,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
                 .command_ms = options->command_ms,
                 .nvml = supervisor->nvml,
                 .environments = supervisor->environments,
+                .cleaner = supervisor->cleaner,
                 .blocker = find_blocker,
                 .mode_before = supervisor_mode_before,
                 .shm_kib = supervisor_shm_kib,
@@ -472,6 +475,7 @@ static void on_nvml_closed(bool is_left, void *data)
 
         supervisor->leaves_thread = is_left;
         supervisor->environments = environments_close(supervisor->environments);
+        supervisor->cleaner = worker_close(supervisor->cleaner);
         uv_close((uv_handle_t *)&supervisor->soon, on_supervisor_handle_closed);
         uv_close((uv_handle_t *)&supervisor->again, on_supervisor_handle_closed);
         uv_close((uv_handle_t *)&supervisor->reconcile, on_supervisor_handle_closed);
