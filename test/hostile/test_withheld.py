@@ -90,18 +90,28 @@ def test_a_client_whose_memory_map_is_locked_does_not_stop_the_supervisor(served
     assert served.logs().count('it lets its reader hang') == 1
 
 
-def test_a_program_on_a_stopped_file_system_does_not_keep_the_supervisor_from_starting(mps, withheld):  # noqa: F811
+@pytest.fixture
+def stopped(withheld):
+    """A tenant's program, on a file system that has stopped since it began."""
     files = withheld('/bin/sleep')
     process = subprocess.Popen([*as_tenant(USER), files.file, '600'])
     wait(lambda: os.path.exists('/proc/%d/exe' % process.pid) and os.readlink('/proc/%d/exe' % process.pid) == files.file, 'it runs')
     files.withhold('attributes')
-    try:
-        mps.scenario(gpus=1)
-        mps.start()
-        agent = mps.connect()
-        agent.apply(daemon(0))
-        agent.watch()
-        agent.wait_ready(FIRST)
-    finally:
-        process.kill()
-        process.wait()
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_program_on_a_stopped_file_system_does_not_keep_the_supervisor_from_starting(mps, stopped):  # noqa: F811
+    mps.scenario(gpus=1)
+    mps.start()
+    agent = mps.connect()
+    agent.apply(daemon(0))
+    agent.watch()
+    agent.wait_ready(FIRST)
+
+
+def test_a_program_on_a_stopped_file_system_does_not_keep_mps_from_being_uninstalled(served, stopped):  # noqa: F811
+    served.supervisor.kill()
+    done = served.run('mps', 'uninstall')
+    assert done.returncode == 0, done

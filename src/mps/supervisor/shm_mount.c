@@ -17,10 +17,13 @@
 #include "base/file.h"
 #include "base/mountinfo.h"
 #include "base/strbuf.h"
+#include "io/loop.h"
+#include "io/worker.h"
 
 #define FALLBACK_KIB UINT64_C(65536)
 #define FILES 65536U /* each takes about 1 KiB of kernel memory; servers and clients create a few each */
 #define PROC_FILE_MAX ((size_t)4 * 1024 * 1024)
+#define USER_DEADLINE_MS UINT64_C(30000) /* tenants can have very many mounts */
 
 /* ---- what is mounted ---- */
 
@@ -242,6 +245,34 @@ pid_t mps_shm_find_user(dev_t device, pid_t except)
 
 /* ---- unmounting ---- */
 
+static void serve_user(const void *message, size_t size UNUSED, struct strbuf *answer, const void *data UNUSED)
+{
+        const pid_t user = mps_shm_find_user(*(const dev_t *)message, 0);
+
+        strbuf_append(answer, &user, sizeof(user));
+}
+
+/* False: it took too long to know, or there are no processes. */
+static bool find_user_in_time(dev_t device, pid_t *ret)
+{
+        _cleanup_(strbuf_done) struct strbuf answer = STRBUF_INIT;
+        uv_loop_t loop;
+        struct worker *worker;
+        struct error err;
+        bool is_known;
+
+        loop_init(&loop);
+        worker = worker_new(&loop, "mps-shm-users", serve_user, NULL);
+        is_known = worker_ask_and_wait(worker, &device, sizeof(device), USER_DEADLINE_MS, &answer, &err) == 0 &&
+                   answer.size == sizeof(*ret);
+        if (is_known)
+                memcpy(ret, answer.data, sizeof(*ret));
+        worker_close(worker);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        uv_loop_close(&loop);
+        return is_known;
+}
+
 int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err)
 {
         enum there there;
@@ -253,8 +284,7 @@ int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err)
         if (there == NOTHING || there == SOMETHING_ELSE)
                 return 0;
         if (there == OUR_TMPFS) {
-                *ret_user = mps_shm_find_user(device, 0);
-                if (*ret_user)
+                if (!find_user_in_time(device, ret_user) || *ret_user)
                         return 1;
                 if (umount2(path, UMOUNT_NOFOLLOW) < 0) {
                         if (errno == EBUSY)

@@ -31,7 +31,8 @@ uint64_t mps_shm_machine_kib(void); /* the same of this machine */
 int mps_shm_mount(const char *path, uint64_t kib, bool *ret_mounted, struct error *err) MUST_USE;
 
 /*
- * Unmounts it if no visible process of another mount namespace has it as /dev/shm and the kernel allows it. 0: it is
+ * For commands: waits up to half a minute. Unmounts it if no visible process of another mount namespace has it as
+ * /dev/shm and the kernel allows it. 0: it is
  * gone, or never existed; 1: it is in use, |*ret_user| is the PID of one user, 0: unknown.
  */
 int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err) MUST_USE;

@@ -131,6 +131,26 @@ static void test_one_that_ends_while_it_is_looked_at_does_not_matter(void **stat
         assert_int_equal(pid, 8);
 }
 
+/* Whoever opens a pipe without a writer waits, as for a process that holds the lock of its memory map. */
+static void test_one_that_lets_its_reader_hang_is_left_out_with_its_pod(void **state UNUSED)
+{
+        static const struct entry entries[] = {{"6", PLUGIN "|", IN_POD(POD_A)}, {"7", PLUGIN "|", IN_POD(POD_A)},
+                {"8", "sleep|", IN_POD(POD_B)}, {"9", PLUGIN "|", IN_POD(POD_B)}, {NULL}};
+        static const char *const withheld[] = {"6", "7"};
+        struct error err;
+        pid_t pid;
+
+        make(HIDDEN, entries);
+        for (size_t i = 0; i < ARRAY_SIZE(withheld); i++) {
+                _free_ char *path = xasprintf("%s/proc/%s/cmdline", folder, withheld[i]);
+
+                unlink(path);
+                assert_int_equal(mkfifo(path, 0600), 0);
+        }
+        assert_ok(process_find(&pid, folder, PLUGIN, &err), &err);
+        assert_int_equal(pid, 9);
+}
+
 static void test_without_proc_it_fails(void **state UNUSED)
 {
         _free_ char *text = xasprintf("open '%s/proc': No such file or directory", folder);
@@ -154,6 +174,8 @@ int main(void)
                 cmocka_unit_test(test_the_process_is_found_by_its_first_argument),
                 cmocka_unit_test_setup_teardown(
                         test_one_that_ends_while_it_is_looked_at_does_not_matter, make_folder, remove_folder),
+                cmocka_unit_test_setup_teardown(
+                        test_one_that_lets_its_reader_hang_is_left_out_with_its_pod, make_folder, remove_folder),
                 cmocka_unit_test_setup_teardown(test_without_proc_it_fails, make_folder, remove_folder),
                 cmocka_unit_test(test_we_are_not_found_ourselves),
         };
