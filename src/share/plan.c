@@ -185,7 +185,7 @@ static void check_memory(const struct plan_builder *builder, const struct resour
         for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++) {
                 const struct unit *unit = &resource->units[i];
 
-                if (!unit->shared || unit->memory || unit->gpu->failure || (unit->mig && unit->mig->failure))
+                if (!unit->shared || share_limits_memory(unit))
                         continue;
                 plan_warn(builder,
                         "%s: '%s' has no memory limits on %s: NVML does not report its memory; set memory of this entry to "

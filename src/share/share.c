@@ -150,3 +150,13 @@ enum mps_tier share_tier(const struct plan *plan, const struct resource *resourc
                                                                                            : MPS_TIER_VERIFIED;
         return limit >= MPS_TIER_NAMESPACE && capability_namespaces(version) ? MPS_TIER_NAMESPACE : MPS_TIER_VERIFIED;
 }
+
+bool share_limits_memory(const struct unit *unit)
+{
+        return unit->memory || unit->gpu->failure || (unit->mig && unit->mig->failure);
+}
+
+const char *share_promise(const struct plan *plan, const struct resource *resource, const struct unit *unit)
+{
+        return mps_tier_promise(share_tier(plan, resource, unit), share_limits_memory(unit));
+}

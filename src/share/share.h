@@ -55,6 +55,15 @@ struct share share_largest(const struct resource *resource, const struct unit *u
  */
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);
 
+/*
+ * False: neither NVML nor the configuration says how much memory |unit| has, so its shares have no limit of it, whatever
+ * their tier. A unit that cannot be read now counts as one that has limits, since they stay as they were.
+ */
+bool share_limits_memory(const struct unit *unit);
+
+/* mps_tier_promise() of share_tier(). */
+const char *share_promise(const struct plan *plan, const struct resource *resource, const struct unit *unit);
+
 /* ---- streaming multiprocessors ---- */
 
 /*

@@ -286,6 +286,8 @@ static struct mps_daemon_status statuses[] = {
                 .resource = "nvidia.com/gpu",
                 .units = units,
                 .n_units = 2,
+                .unlimited = &units[1],
+                .n_unlimited = 1,
                 .state = MPS_READY,
                 .since = 1700000000,
                 .pid = 80,
@@ -343,6 +345,9 @@ static void test_a_status_arrives_as_it_was(void **state UNUSED)
         assert_int_equal(answer.status->n_daemons, 2);
         assert_string_equal(first->name, "nvidia.com/gpu");
         assert_string_equal(first->units[1], "GPU-2");
+        assert_int_equal(first->n_unlimited, 1);
+        assert_string_equal(first->unlimited[0], "GPU-2");
+        assert_int_equal(second->n_unlimited, 0);
         assert_int_equal(first->state, MPS_READY);
         assert_null(first->reason);
         assert_int_equal(first->since, 1700000000);
