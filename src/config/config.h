@@ -258,6 +258,7 @@ struct config_dra {
                 default_memory_mib; /* what a claim on a shared unit gets if it does not say; 0: a part of the unit's */
         unsigned int default_thread_percentage;
         unsigned int default_clients;
+        uint64_t memory_mib;     /* as of a shared resource */
         bool has_memory_reserve; /* as of a sharing section */
         uint64_t memory_reserve_mib;
         enum dra_fallback fallback;

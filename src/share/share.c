@@ -66,12 +66,12 @@ static struct share share_by_sm(const struct unit *unit, unsigned int k)
                 .sms = sms};
 }
 
-uint64_t share_memory_of(const struct shared_resource *entry, const struct gpu *gpu, const struct mig_device *mig)
+uint64_t share_memory_of(uint64_t configured_mib, const struct gpu *gpu, const struct mig_device *mig)
 {
         const uint64_t reported = mig ? mig->memory : gpu->memory;
         const bool has_failed = gpu->failure || (mig && mig->failure);
 
-        return reported || has_failed ? reported : entry->memory_mib * MIB;
+        return reported || has_failed ? reported : configured_mib * MIB;
 }
 
 struct share share_below_ceilings(const struct unit *unit, struct share share)

@@ -25,10 +25,10 @@ struct share {
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
 /*
- * Bytes of memory of a unit under |entry|: what NVML says, else what the entry says; 0: unknown. Of a unit that cannot
- * be read now the entry says nothing, since it is no such GPU for sure. |mig| NULL: the whole GPU.
+ * Bytes of memory of a unit: what NVML says, else what the configuration says; 0: unknown. Of a unit that cannot be read
+ * now the configuration says nothing, since it is no such GPU for sure. |mig| NULL: the whole GPU.
  */
-uint64_t share_memory_of(const struct shared_resource *entry, const struct gpu *gpu, const struct mig_device *mig);
+uint64_t share_memory_of(uint64_t configured_mib, const struct gpu *gpu, const struct mig_device *mig);
 
 /* |share| of |unit|, but not more than maxMemory and maxThreads allow. */
 struct share share_below_ceilings(const struct unit *unit, struct share share);
