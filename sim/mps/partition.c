@@ -1,5 +1,7 @@
 /*
  * Static SM partitions (r590): whole chunks of a GPU, given out in order, and free again once the partition is removed.
+ * How many there are depends on the GPU itself: recorded is that a GPU of 132 SMs has 15 chunks of 8, one fewer than
+ * fit, though all 132 SMs count as free. So is every GPU with chunks of 8 here. Of those of 4 an A10 lacks none.
  */
 #include "sim/mps/daemon.h"
 
@@ -17,7 +19,12 @@ unsigned int partition_chunk_sms(const struct mps_gpu *gpu)
 
 unsigned int partition_chunks(const struct mps_gpu *gpu)
 {
-        return gpu->sms / partition_chunk_sms(gpu);
+        const unsigned int chunk = partition_chunk_sms(gpu);
+        const unsigned int whole = gpu->sms / chunk;
+
+        if (gpu->chunks)
+                return gpu->chunks;
+        return chunk == 8 && whole > 1 ? whole - 1 : whole;
 }
 
 unsigned int partition_free_chunks(const struct daemon *daemon, const struct mps_gpu *gpu)

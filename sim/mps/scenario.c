@@ -38,7 +38,7 @@ static void copy(char *to, size_t size, const char *from)
         snprintf(to, size, "%s", from);
 }
 
-/* "GPU-… sms=108 memory=40960 cc=8 name=A100 lost"; the memory is MiB. */
+/* "GPU-… sms=108 chunks=25 memory=40960 cc=8 name=A100 lost"; the memory is MiB. */
 static bool read_gpu(struct mps_scenario *scenario, char *text)
 {
         struct mps_gpu *gpu = &scenario->gpus[scenario->n_gpus];
@@ -61,6 +61,8 @@ static bool read_gpu(struct mps_scenario *scenario, char *text)
                         copy(gpu->name, sizeof(gpu->name), value + 1);
                 else if (text_starts_with(word, "sms=") && is_number)
                         gpu->sms = (unsigned int)number;
+                else if (text_starts_with(word, "chunks=") && is_number)
+                        gpu->chunks = (unsigned int)number;
                 else if (text_starts_with(word, "cc=") && is_number)
                         gpu->compute_major = (unsigned int)number;
                 else if (text_starts_with(word, "memory=") && is_number)

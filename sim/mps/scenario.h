@@ -20,6 +20,7 @@ struct mps_gpu {
         char uuid[80];
         char name[48];
         unsigned int sms;
+        unsigned int chunks; /* of static partitions; 0: by SMs and compute capability */
         unsigned int compute_major;
         uint64_t memory_mib;
         bool lost;

@@ -67,7 +67,7 @@ static void add_allocation(struct owners *owners, const struct resource *resourc
                 .pod = holder->pod,
                 .container = holder->container,
                 .resource = resource->name,
-                .tier = mps_tier_name(allocation->tier),
+                .tier = mps_tier_promise(allocation->tier, allocation->limit_mib > 0),
                 .is_granted = true,
                 .limit = allocation->limit_mib * MIB,
                 .replicas = allocation->allocation->n_devices,
@@ -104,7 +104,7 @@ static void add_claim_device(struct owners *owners, const struct ledger_claim *c
         owner.unit = device->unit;
         owner.limit = device->limit_mib * MIB;
         owner.threads_permille = device->is_shared ? device->threads_permille : 0;
-        owner.tier = device->is_shared ? mps_tier_name(device->tier) : NULL;
+        owner.tier = device->is_shared ? mps_tier_promise(device->tier, device->limit_mib > 0) : NULL;
         if (claim->n_pods == 1) {
                 owner.pod_uid = claim->pods[0].uid;
                 owner.pod = claim->pods[0].name;

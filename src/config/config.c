@@ -345,6 +345,18 @@ const char *mps_tier_name(enum mps_tier tier)
         return mps_tier_words[tier];
 }
 
+const char *mps_tier_promise(enum mps_tier tier, bool limits_memory)
+{
+        static const char *const unlimited[] = {
+                [MPS_TIER_DEFAULT] = "default-no-memory-limit",
+                [MPS_TIER_VERIFIED] = "verified-no-memory-limit",
+                [MPS_TIER_PARTITION] = "partition-no-memory-limit",
+                [MPS_TIER_NAMESPACE] = "namespace-no-memory-limit",
+        };
+
+        return limits_memory ? mps_tier_name(tier) : unlimited[tier];
+}
+
 const char *mig_strategy_name(enum mig_strategy strategy)
 {
         return mig_strategy_words[strategy];

@@ -258,6 +258,7 @@ struct config_dra {
                 default_memory_mib; /* what a claim on a shared unit gets if it does not say; 0: a part of the unit's */
         unsigned int default_thread_percentage;
         unsigned int default_clients;
+        uint64_t memory_mib;     /* as of a shared resource */
         bool has_memory_reserve; /* as of a sharing section */
         uint64_t memory_reserve_mib;
         enum dra_fallback fallback;
@@ -392,7 +393,13 @@ const char *sharing_scope_name(enum sharing_scope scope); /* "aggregate", "indiv
  */
 bool config_adds_cdi(const struct config *config);
 
-const char *daemon_scope_name(enum daemon_scope scope);    /* "gpu", "resource", "node" */
-const char *guard_mode_name(enum guard_mode mode);         /* "off", "report", "terminate" */
-const char *mps_tier_name(enum mps_tier tier);             /* "default", "verified", "partition", "namespace" */
+const char *daemon_scope_name(enum daemon_scope scope); /* "gpu", "resource", "node" */
+const char *guard_mode_name(enum guard_mode mode);      /* "off", "report", "terminate" */
+const char *mps_tier_name(enum mps_tier tier);          /* "default", "verified", "partition", "namespace" */
+/*
+ * What |tier| promises to those who read it (containers, labels, metrics, people), as one word that is a label's value: its
+ * name, or "verified-no-memory-limit" and the like where nothing limits memory, since nobody knows how much there is. A
+ * configuration and records have the name.
+ */
+const char *mps_tier_promise(enum mps_tier tier, bool limits_memory);
 const char *mig_strategy_name(enum mig_strategy strategy); /* "none", "single", "mixed" */

@@ -78,6 +78,7 @@ int config_dra_build(struct config_dra *ret, const struct tree *tree, const stru
                 dra.mps = said(tree, node, "mps", file->mps, dra.mps);
                 dra.time_slicing = file->time_slicing;
                 dra.slots = file->slots ? file->slots : dra.slots;
+                dra.memory_mib = file->memory.mib;
                 dra.has_memory_reserve = file->memory_reserve.is_given;
                 dra.memory_reserve_mib = file->memory_reserve.mib;
                 dra.daemon_scope = (enum daemon_scope)file->daemon_scope;

@@ -125,6 +125,7 @@ struct file_dra {
         bool time_slicing;
         unsigned int slots;
         struct file_dra_defaults *defaults;
+        struct memory_size memory;
         struct memory_size memory_reserve;
         unsigned int daemon_scope;
         unsigned int fallback;

@@ -146,7 +146,7 @@ static json_t *print_resource(const struct shared_resource *resource)
         if (resource->sms)
                 json_object_set_new(item, "sms", json_integer(resource->sms));
         if (resource->memory_mib)
-                json_object_set_new(item, "memory", json_sprintf("%lluMi", (unsigned long long)resource->memory_mib));
+                json_object_set_new(item, "memory", print_memory(true, resource->memory_mib));
         if (resource->has_placement)
                 json_object_set_new(item, "placement", text(placement_name(resource->placement)));
         return item;
@@ -252,6 +252,8 @@ static json_t *print_dra(const struct config_dra *dra)
         json_object_set_new(json, "dynamicMig", json_boolean(dra->dynamic_mig));
         json_object_set_new(json, "slots", json_integer(dra->slots));
         json_object_set_new(json, "defaults", defaults);
+        if (dra->memory_mib)
+                json_object_set_new(json, "memory", print_memory(true, dra->memory_mib));
         json_object_set_new(json, "memoryReserve", print_memory(dra->has_memory_reserve, dra->memory_reserve_mib));
         json_object_set_new(json, "daemonScope", text(dra_daemon_scope_words[dra->daemon_scope]));
         json_object_set_new(json, "fallback", text(dra_fallback_words[dra->fallback]));

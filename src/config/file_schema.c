@@ -300,6 +300,12 @@ static const struct schema_key dra_keys[] = {
                 MEMBER(file_dra, defaults),
                 .object = &dra_defaults_object,
                 .help = "what a claim on a unit shared by MPS gets of what it does not request"},
+        {.name = "memory",
+                .type = SCHEMA_MEMORY,
+                MEMBER(file_dra, memory),
+                .most = CONFIG_MAX_RESERVE_MIB,
+                .help = "memory of each GPU whose memory NVML does not report, such as a GB10: auto (the default: unknown, so it "
+                        "is not offered by MPS), MiB, or 64Gi"},
         {.name = "memoryReserve",
                 .type = SCHEMA_MEMORY,
                 MEMBER(file_dra, memory_reserve),

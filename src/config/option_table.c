@@ -474,7 +474,10 @@ const struct option option_table[] = {
 };
 
 const struct option option_switches[OPTION_SWITCHES] = {
-        [OPTION_CHECK] = {.flag = "check", .type = OPTION_BOOL, .help = "check the configuration, and exit"},
+        [OPTION_CHECK] = {.flag = "check",
+                .type = OPTION_BOOL,
+                .help = "check the configuration, and exit; no GPU is asked, so what depends on them, such as shares without a "
+                        "limit since NVML reports no memory, is what 'warpshare plan' says on the node"},
         [OPTION_PRINT_SCHEMA] = {.flag = "print-schema",
                 .type = OPTION_BOOL,
                 .help = "print the JSON Schema of the configuration file for editors, and exit"},

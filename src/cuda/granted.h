@@ -31,7 +31,7 @@ struct granted {
         unsigned int threads_permille; /* 0: no limit known */
         uint64_t memory_mib;           /* 0: no limit known */
         unsigned int sms;              /* 0: not said */
-        char tier[16];                 /* these as they stand; "" not said */
+        char tier[32];                 /* these as they stand; "" not said */
         char replicas[16];
         char fraction[16];
         char pipe[112]; /* CUDA_MPS_PIPE_DIRECTORY */

@@ -30,6 +30,14 @@ static size_t add_limits(struct arena *arena, const struct ledger_claim_device *
         return count;
 }
 
+static bool limits_memory(const struct ledger_claim_device *const *devices, size_t n_devices)
+{
+        for (size_t i = 0; i < n_devices; i++)
+                if (!devices[i]->limit_mib)
+                        return false;
+        return true;
+}
+
 struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
         const struct ledger_claim_device *const *devices, size_t n_devices, const struct ledger_claimed *claimed)
 {
@@ -44,7 +52,8 @@ struct dra_edits dra_edits_of(struct arena *arena, const struct config *config,
         pipe = arena_printf(arena, "/mps/%s/pipe", claimed->daemon);
         env[edits.n_env++] = arena_printf(arena, "CUDA_MPS_PIPE_DIRECTORY=%s", pipe);
         env[edits.n_env++] = arena_printf(arena, "WARPSHARE_GRANT=%s", devices[0]->id);
-        env[edits.n_env++] = arena_printf(arena, "WARPSHARE_TIER=%s", mps_tier_name(claimed->tier));
+        env[edits.n_env++] = arena_printf(
+                arena, "WARPSHARE_TIER=%s", mps_tier_promise(claimed->tier, limits_memory(devices, n_devices)));
         edits.n_env += add_limits(arena, devices, n_devices, claimed->tier, &env[edits.n_env]);
         mounts[edits.n_mounts++] =
                 (struct dra_edit_mount){.host_path = arena_path(arena, config->mps_root, claimed->pipe),

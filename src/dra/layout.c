@@ -14,6 +14,7 @@
 #include "dra/release.h"
 #include "share/budget.h"
 #include "share/capability.h"
+#include "share/share.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define TIMESLICE_SUFFIX "-timeslice"
@@ -180,7 +181,7 @@ static void add_mig_device(struct builder *builder, struct dra_counters *counter
         struct dra_unit unit = {.gpu = gpu,
                 .position = position,
                 .mig = mig,
-                .total_mib = mig->memory / MIB,
+                .total_mib = share_memory_of(builder->options->memory_mib, gpu, mig) / MIB,
                 .attributes = mig->attributes};
         struct dra_counter *counter;
 
@@ -204,7 +205,10 @@ static void add_mig_device(struct builder *builder, struct dra_counters *counter
 static void add_whole_gpu(struct builder *builder, struct dra_counters *counters, const struct gpu *gpu,
         size_t position, const char *gpu_name, bool has_candidates)
 {
-        struct dra_unit unit = {.gpu = gpu, .position = position, .name = gpu_name, .total_mib = gpu->memory / MIB};
+        struct dra_unit unit = {.gpu = gpu,
+                .position = position,
+                .name = gpu_name,
+                .total_mib = share_memory_of(builder->options->memory_mib, gpu, NULL) / MIB};
 
         if (!has_candidates && needs_counters(builder))
                 (void)dra_counters_add(counters, "unit", 1);
@@ -379,7 +383,7 @@ static unsigned int clients_of(const struct builder *builder, const struct dra_u
 static const char *mps_obstacle(const struct builder *builder, const struct dra_unit *unit, uint64_t parts)
 {
         if (unit->total_mib == 0)
-                return "not offered by MPS: its memory is unknown";
+                return "not offered by MPS: NVML does not report its memory; set memory of the section dra";
         if (capability_is_before_volta(unit->gpu))
                 return "not offered by MPS: GPUs before Volta hold no limits";
         if (usable_mib(builder->options, unit) / parts <= BUDGET_LEAST_SHARE_MIB)

@@ -159,6 +159,7 @@ struct dra_options {
         uint64_t default_memory_mib; /* 0: an eighth of what is usable */
         unsigned int default_thread_percentage;
         unsigned int default_clients;
+        uint64_t memory_mib;     /* of each unit whose memory NVML does not report; 0: unknown */
         bool has_memory_reserve; /* memory_reserve_mib counts, else what share/budget.h estimates */
         uint64_t memory_reserve_mib;
         unsigned int slots;         /* claims that one unit takes by time-slicing, at least 1 */

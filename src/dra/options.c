@@ -94,6 +94,7 @@ struct dra_options dra_options_from(const struct config *config, const struct in
         options.default_memory_mib = dra->default_memory_mib;
         options.default_thread_percentage = dra->default_thread_percentage;
         options.default_clients = dra->default_clients;
+        options.memory_mib = dra->memory_mib;
         options.has_memory_reserve = dra->has_memory_reserve;
         options.memory_reserve_mib = dra->memory_reserve_mib;
         options.slots = dra->slots;

@@ -18,6 +18,7 @@ struct worth {
         unsigned int clients;
         unsigned int most;
         enum mps_tier tier;
+        bool lacks_limits; /* of memory, on one of its units at least */
         bool has_mps;
         bool has_slices; /* of time: nobody limits what a container takes of memory and threads */
 };
@@ -39,6 +40,7 @@ static void add_unit(
         worth->has_mps = true;
         worth->clients = MIN(worth->clients, capability_clients(unit, plan->inventory->driver_version));
         worth->tier = MIN(worth->tier, share_tier(plan, resource, unit));
+        worth->lacks_limits = worth->lacks_limits || !share_limits_memory(unit);
 }
 
 static void put_resource(struct label_set *set, const struct plan *plan, const struct resource *resource)
@@ -66,7 +68,7 @@ static void put_resource(struct label_set *set, const struct plan *plan, const s
         if (!worth.has_mps)
                 return;
         label_set_put_of(set, name, "provisioning", "%s", provisioning_name(resource->provisioning));
-        label_set_put_of(set, name, "tier", "%s", mps_tier_name(worth.tier));
+        label_set_put_of(set, name, "tier", "%s", mps_tier_promise(worth.tier, !worth.lacks_limits));
         label_set_put_of(set, name, "clients", "%u", worth.clients);
 }
 

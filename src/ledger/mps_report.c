@@ -105,7 +105,8 @@ static void report_state(const struct mps_report *report, const struct mps_daemo
                 report_all(report, daemon, NODE_EVENT_MPS_DAEMON_RECOVERED, "is ready again", NULL);
         } else if (daemon->state == MPS_READY)
                 log_info("MPS daemon ready", LOG_STR("daemon", daemon->name), LOG_STR("resource", daemon->resource),
-                        LOG_STR("tier", mps_tier_name(daemon->tier)), LOG_UINT("max_clients", daemon->max_clients));
+                        LOG_STR("tier", mps_daemon_promise(daemon, NULL)),
+                        LOG_UINT("max_clients", daemon->max_clients));
         else if (daemon->state == MPS_DRAINING)
                 log_info("MPS daemon drains: it ends with its last client", LOG_STR("daemon", daemon->name),
                         LOG_STR("resource", daemon->resource), LOG_STR("pods", *pods ? pods : "-"));

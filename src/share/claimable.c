@@ -1,5 +1,7 @@
 #include "share/claimable.h"
 
+#include "share/share.h"
+
 /* One share of one: what a client may have at most is the whole unit. */
 static const struct shared_resource *share_for(struct arena *arena, const struct config *config)
 {
@@ -42,7 +44,7 @@ static size_t add_units(struct arena *arena, const struct config *config, const 
                 ret[0] = unit_of(config, shared, inventory, position);
                 ret[0].uuid = gpu->uuid;
                 ret[0].index = arena_printf(arena, "%u", gpu->index);
-                ret[0].memory = gpu->memory;
+                ret[0].memory = share_memory_of(config->dra.memory_mib, gpu, NULL);
                 return 1;
         }
         for (size_t i = 0; i < gpu->n_mig_devices; i++) {
@@ -50,7 +52,7 @@ static size_t add_units(struct arena *arena, const struct config *config, const 
                 ret[i].uuid = gpu->mig_devices[i].uuid;
                 ret[i].index = arena_printf(arena, "%u:%u", gpu->index, gpu->mig_devices[i].index);
                 ret[i].mig = &gpu->mig_devices[i];
-                ret[i].memory = gpu->mig_devices[i].memory;
+                ret[i].memory = share_memory_of(config->dra.memory_mib, gpu, ret[i].mig);
         }
         return gpu->n_mig_devices;
 }

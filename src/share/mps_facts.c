@@ -34,6 +34,7 @@ size_t mps_facts(
                 arena_printf(arena, "%u.%u", share.threads_permille / 10, share.threads_permille % 10)};
         if (sms)
                 ret[count++] = (struct mps_fact){"WARPSHARE_SMS", arena_printf(arena, "%u", sms)};
-        ret[count++] = (struct mps_fact){"WARPSHARE_TIER", mps_tier_name(tier)};
+        ret[count++] = (struct mps_fact){
+                "WARPSHARE_TIER", mps_tier_promise(tier, share.memory_mib || share_limits_memory(part->unit))};
         return count;
 }

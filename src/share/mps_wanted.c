@@ -69,6 +69,7 @@ static struct mps_unit unit_of(const struct plan *plan, const struct served *ser
                 .replicas = unit->replicas,
                 .sms = sm_count(unit),
                 .chunk_sms = sm_chunk(unit->gpu),
+                .chunks_needed = sm_chunks_needed(served->resource, unit),
                 .limit_mib = share_largest(served->resource, unit).memory_mib,
                 .replica_mib = share_of(served->resource, unit, 1).memory_mib,
                 .clients = capability_clients(unit, plan->inventory->driver_version),

@@ -35,11 +35,12 @@ struct mps_unit {
         bool is_mig;
         uint64_t memory; /* bytes, total; 0 unknown */
         unsigned int replicas;
-        unsigned int sms;       /* of the whole unit; 0 unknown */
-        unsigned int chunk_sms; /* SMs of one chunk, the unit of static partitions */
-        uint64_t limit_mib;     /* default pinned device memory limit of a client; 0: none */
-        uint64_t replica_mib;   /* the memory of one replica, for people; 0 unknown */
-        unsigned int clients;   /* the largest number of clients on this unit */
+        unsigned int sms;           /* of the whole unit; 0 unknown */
+        unsigned int chunk_sms;     /* SMs of one chunk, the unit of static partitions */
+        unsigned int chunks_needed; /* by all partitions together; 0: there are none, or it is unknown */
+        uint64_t limit_mib;         /* default pinned device memory limit of a client; 0: none */
+        uint64_t replica_mib;       /* the memory of one replica, for people; 0 unknown */
+        unsigned int clients;       /* the largest number of clients on this unit */
 };
 
 struct mps_daemon_wanted {

@@ -162,13 +162,30 @@ static void check_tier(const struct plan_builder *builder, const struct resource
         }
 }
 
+/* Warns of the first unit that may have fewer chunks of SMs than its entry gives out. */
+static void check_chunks(const struct plan_builder *builder, const struct resource *resource)
+{
+        for (size_t i = 0; i < resource->n_units; i++) {
+                const struct unit *unit = &resource->units[i];
+
+                if (sm_chunks_needed(resource, unit) <= sm_chunks(unit) || unit->gpu->failure)
+                        continue;
+                plan_warn(builder,
+                        "%s: '%s' needs %u chunks of %u SMs on %s, of which it may lack one: then the last partition is "
+                        "refused; warpshare mps status says how many there are",
+                        plan_entry_place(builder, unit->shared), resource->name, sm_chunks_needed(resource, unit),
+                        sm_chunk(unit->gpu), plan_unit_text(builder, unit));
+                return;
+        }
+}
+
 /* Warns of the first unit whose memory nobody knows: its shares have no limit, whatever their tier. */
 static void check_memory(const struct plan_builder *builder, const struct resource *resource)
 {
         for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++) {
                 const struct unit *unit = &resource->units[i];
 
-                if (!unit->shared || unit->memory || unit->gpu->failure || (unit->mig && unit->mig->failure))
+                if (!unit->shared || share_limits_memory(unit))
                         continue;
                 plan_warn(builder,
                         "%s: '%s' has no memory limits on %s: NVML does not report its memory; set memory of this entry to "
@@ -221,6 +238,7 @@ static int plan_settle(const struct plan_builder *builder, struct resource *reso
         resource->reserves = reserves(first->section);
         resource->max_per_request = max_per_request(resource, first->section);
         check_tier(builder, resource);
+        check_chunks(builder, resource);
         check_memory(builder, resource);
         return 0;
 }

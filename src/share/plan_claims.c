@@ -18,7 +18,7 @@ static int claim(const struct plan_builder *builder, struct unit *unit, const st
                         plan_entry_place(builder, entry), plan_unit_text(builder, unit), other->path, other->line);
         unit->shared = entry;
         unit->replicas = entry->replicas;
-        unit->memory = share_memory_of(entry, unit->gpu, unit->mig);
+        unit->memory = share_memory_of(entry->memory_mib, unit->gpu, unit->mig);
         return 0;
 }
 

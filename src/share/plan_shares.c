@@ -31,11 +31,12 @@ static int check_memory(const struct plan_builder *builder, const struct unit *u
 
 /* ---- SMs ---- */
 
+/* Who writes sms may know that the GPU has all the chunks that fit; plan.c warns of it. */
 static int check_chunks(const struct plan_builder *builder, const struct unit *unit)
 {
         unsigned int total = sm_count(unit);
         unsigned int chunk = sm_chunk(unit->gpu);
-        unsigned int chunks = total / chunk;
+        unsigned int chunks = unit->shared->sms ? total / chunk : sm_chunks(unit);
 
         if (unit->replicas <= chunks)
                 return 0;
@@ -46,9 +47,9 @@ static int check_chunks(const struct plan_builder *builder, const struct unit *u
                         plan_entry_place(builder, unit->shared), plan_unit_text(builder, unit), product(unit), total,
                         chunk);
         return error_set(builder->err, ERROR_INVALID,
-                "%s.replicas: %u, at most %u for %s (%.100s), which has %u SMs in whole chunks of %u",
+                "%s.replicas: %u, at most %u for %s (%.100s), which has %u SMs in whole chunks of %u%s",
                 plan_entry_place(builder, unit->shared), unit->replicas, chunks, plan_unit_text(builder, unit),
-                product(unit), total, chunk);
+                product(unit), total, chunk, chunks < total / chunk ? ", of which it may lack one" : "");
 }
 
 static int check_entry_sms(const struct plan_builder *builder, const struct unit *unit)

@@ -26,12 +26,25 @@ unsigned int sm_count(const struct unit *unit)
         return unit->mig ? unit->mig->attributes.multiprocessors : unit->gpu->multiprocessors;
 }
 
+unsigned int sm_chunks(const struct unit *unit)
+{
+        const unsigned int chunk = sm_chunk(unit->gpu);
+        const unsigned int fit = sm_count(unit) / chunk;
+
+        return chunk == HOPPER_CHUNK && !unit->mig && fit > 1 ? fit - 1 : fit;
+}
+
 /* SMs of one replica of |unit|, which is shared: what its entry says, or as many whole chunks as there are for each. */
 static unsigned int sm_of_replica(const struct unit *unit)
 {
-        unsigned int chunk = sm_chunk(unit->gpu);
+        return unit->shared->sms ? unit->shared->sms : sm_chunks(unit) / unit->replicas * sm_chunk(unit->gpu);
+}
 
-        return unit->shared->sms ? unit->shared->sms : sm_count(unit) / chunk / unit->replicas * chunk;
+unsigned int sm_chunks_needed(const struct resource *resource, const struct unit *unit)
+{
+        if (resource->provisioning != PROVISIONING_SM || !unit->shared || unit->mig)
+                return 0;
+        return unit->replicas * sm_of_replica(unit) / sm_chunk(unit->gpu);
 }
 
 /*
@@ -53,12 +66,12 @@ static struct share share_by_sm(const struct unit *unit, unsigned int k)
                 .sms = sms};
 }
 
-uint64_t share_memory_of(const struct shared_resource *entry, const struct gpu *gpu, const struct mig_device *mig)
+uint64_t share_memory_of(uint64_t configured_mib, const struct gpu *gpu, const struct mig_device *mig)
 {
         const uint64_t reported = mig ? mig->memory : gpu->memory;
         const bool has_failed = gpu->failure || (mig && mig->failure);
 
-        return reported || has_failed ? reported : entry->memory_mib * MIB;
+        return reported || has_failed ? reported : configured_mib * MIB;
 }
 
 struct share share_below_ceilings(const struct unit *unit, struct share share)
@@ -136,4 +149,14 @@ enum mps_tier share_tier(const struct plan *plan, const struct resource *resourc
                 return limit >= MPS_TIER_PARTITION && capability_partitions(unit, version) ? MPS_TIER_PARTITION
                                                                                            : MPS_TIER_VERIFIED;
         return limit >= MPS_TIER_NAMESPACE && capability_namespaces(version) ? MPS_TIER_NAMESPACE : MPS_TIER_VERIFIED;
+}
+
+bool share_limits_memory(const struct unit *unit)
+{
+        return unit->memory || unit->gpu->failure || (unit->mig && unit->mig->failure);
+}
+
+const char *share_promise(const struct plan *plan, const struct resource *resource, const struct unit *unit)
+{
+        return mps_tier_promise(share_tier(plan, resource, unit), share_limits_memory(unit));
 }

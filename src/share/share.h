@@ -25,10 +25,10 @@ struct share {
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
 /*
- * Bytes of memory of a unit under |entry|: what NVML says, else what the entry says; 0: unknown. Of a unit that cannot
- * be read now the entry says nothing, since it is no such GPU for sure. |mig| NULL: the whole GPU.
+ * Bytes of memory of a unit: what NVML says, else what the configuration says; 0: unknown. Of a unit that cannot be read
+ * now the configuration says nothing, since it is no such GPU for sure. |mig| NULL: the whole GPU.
  */
-uint64_t share_memory_of(const struct shared_resource *entry, const struct gpu *gpu, const struct mig_device *mig);
+uint64_t share_memory_of(uint64_t configured_mib, const struct gpu *gpu, const struct mig_device *mig);
 
 /* |share| of |unit|, but not more than maxMemory and maxThreads allow. */
 struct share share_below_ceilings(const struct unit *unit, struct share share);
@@ -55,11 +55,20 @@ struct share share_largest(const struct resource *resource, const struct unit *u
  */
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);
 
+/*
+ * False: neither NVML nor the configuration says how much memory |unit| has, so its shares have no limit of it, whatever
+ * their tier. A unit that cannot be read now counts as one that has limits, since they stay as they were.
+ */
+bool share_limits_memory(const struct unit *unit);
+
+/* mps_tier_promise() of share_tier(). */
+const char *share_promise(const struct plan *plan, const struct resource *resource, const struct unit *unit);
+
 /* ---- streaming multiprocessors ---- */
 
 /*
  * Static partitions are made of whole chunks (MPS manual, r590): 8 SMs from compute capability 9.0 on, 4 before. SMs
- * beyond the last whole chunk are nobody's. Shares are the same where the driver cannot make partitions and percentages
+ * beyond the last chunk are nobody's. Shares are the same where the driver cannot make partitions and percentages
  * stand in.
  */
 
@@ -71,3 +80,14 @@ unsigned int sm_chunk(const struct gpu *gpu);
 
 /* SMs of the GPU or MIG device; 0 unknown. */
 unsigned int sm_count(const struct unit *unit);
+
+/*
+ * The chunks on which a plan may count. How many a GPU has does not follow from its SMs, since a chunk's have to be
+ * neighbours and each GPU lacks others: of 132 SMs were 15 chunks of 8 recorded, though 16 would fit, and NVIDIA's
+ * manual shows 10 of 92. So of chunks of 8 it is one fewer than fit; those of 4 fill an A10, as recorded. What the
+ * daemon says of its GPU is compared with it (mps/supervisor). Percentages of a MIG device lack none.
+ */
+unsigned int sm_chunks(const struct unit *unit);
+
+/* The chunks that all replicas of |unit|, which is shared by SMs, need together; 0: it has no partitions. */
+unsigned int sm_chunks_needed(const struct resource *resource, const struct unit *unit);

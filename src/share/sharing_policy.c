@@ -183,7 +183,7 @@ static struct unit unit_of(struct arena *arena, const struct inventory *inventor
                 .gpu = gpu,
                 .mig = mig,
                 .shared = entry,
-                .memory = share_memory_of(entry, gpu, mig),
+                .memory = share_memory_of(entry->memory_mib, gpu, mig),
                 .replicas = policy->replicas,
                 .position = (size_t)(gpu - inventory->gpus),
         };

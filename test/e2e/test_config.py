@@ -47,6 +47,15 @@ def test_a_right_configuration_is_said_to_be_right(tmp_path):
     assert 'FILE' in said and 'warning' not in said
 
 
+def test_the_check_asks_no_gpu_and_its_help_says_who_does(tmp_path):
+    """Whether a GPU reports its memory, for example, cannot be known: there may be none here."""
+    scenario = tmp_path / 'gb10.yaml'
+    scenario.write_text('gpus: [{model: H100-80GB, errors: {nvmlDeviceGetMemoryInfo: NOT_SUPPORTED}}]\n', encoding='utf-8')
+    text = 'version: v1\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n'
+    assert check(tmp_path, text, '--mps-root=/run/nvidia/mps', WARPSHARE_SIM_SCENARIO=str(scenario)) == (0, "config 'FILE' is valid\n")
+    assert "reports no memory, is what 'warpshare plan' says on the node" in ' '.join(agent('--help').stdout.split())
+
+
 def test_warnings_are_shown_and_change_nothing(tmp_path):
     status, said = check(tmp_path, GOOD + 'shring: {}\n')
     assert status == 0

@@ -64,6 +64,23 @@ def test_a_pod_gets_the_share_that_its_claim_asks_for(node):
     assert not [device for device in node.cdi_devices() if device.startswith('gpu.warpshare.dev')]
 
 
+def test_a_gpu_whose_memory_the_configuration_says_is_shared_with_limits(node):
+    """As a GB10, whose memory NVML does not report. What it offers is what the key says, less the reserve."""
+    errors = {call: 'NOT_SUPPORTED' for call in ('nvmlDeviceGetMemoryInfo', 'nvmlDeviceGetMemoryInfo_v2')}
+    prepare_machine(node)
+    node.gpus(1, model=H100, changes={0: {'name': 'NVIDIA GB10', 'errors': errors}})
+    node.start_mps()
+    node.dra.start()
+    start_agent(node, memory='64Gi', memoryReserve='1Gi')
+    node.wait_devices('gpu-0', 'gpu-0-shared')
+    node.dra.wait_driver(DRIVER)
+    offered = {name: device['capacity']['memory']['value'] for name, device in node.devices().items()}
+    assert offered == {'gpu-0': '64Gi', 'gpu-0-shared': '63Gi'}
+    client = node.run(node.claim('train', {'memory': '10Gi', 'threadPercentage': '30'})).client()
+    assert client.connected()['limit'] == '10240'
+    assert client.allocate(9000) == 9000 and client.allocate(1300) < 1300
+
+
 UID = '6f1a2b3c-0000-4000-8000-0123456789ab'
 
 

@@ -219,9 +219,9 @@ def test_partitions_are_made_for_a_container_and_go_with_it(node):
     node.kubelet.admit('large', GPU, 2)
     node.kubelet.admit('small', GPU, 1)
     large, small = node.variables('large'), node.variables('small')
-    assert (large['WARPSHARE_TIER'], large['WARPSHARE_SMS']) == ('partition', '64')
+    assert (large['WARPSHARE_TIER'], large['WARPSHARE_SMS']) == ('partition', '48')
     assert large['CUDA_MPS_SM_PARTITION'] != small['CUDA_MPS_SM_PARTITION']
-    assert node.client('large').connected()['sms'] == '64' and node.client('small').connected()['sms'] == '32'
+    assert node.client('large').connected()['sms'] == '48' and node.client('small').connected()['sms'] == '24'
     assert node.client('small', CUDA_MPS_SM_PARTITION=None).hears('error 915')
     for client in node.clients:
         client.end()
@@ -234,6 +234,46 @@ def test_partitions_are_made_for_a_container_and_go_with_it(node):
     node.start_mps()
     node.wait_counts(node.kubelet.capacity(GPU))
     node.wait(lambda: partition_of(small) not in node.programs.ask(FIRST, 'lspart'), 'its partition is gone, too')
+
+
+GB10 = {'name': 'NVIDIA GB10', 'errors': {call: 'NOT_SUPPORTED' for call in ('nvmlDeviceGetMemoryInfo', 'nvmlDeviceGetMemoryInfo_v2')}}
+
+
+@pytest.mark.parametrize('version, provisioning, tier', [(550, 'weighted', 'verified'), (580, 'uniform', 'default'),
+                                                         (615, 'weighted', 'namespace')])
+def test_a_tier_that_limits_no_memory_says_so_to_the_container_and_in_the_status(node, version, provisioning, tier):
+    node.gpus(1, version=version, changes={0: GB10})
+    node.start_all(share(4, provisioning=provisioning))
+    node.wait_counts(4)
+    node.admit('pod', 1)
+    told = tier + '-no-memory-limit'
+    variables = node.variables('pod')
+    assert variables['WARPSHARE_TIER'] == told
+    assert not [name for name in variables if 'MEM' in name]
+    assert ' %s' % told in node.programs.run('mps', 'status').stdout
+    daemon, = json.loads(node.programs.run('mps', 'status', '--output', 'json').stdout)['daemons']
+    assert (daemon['tier'], daemon['unlimitedUnits']) == (told, [FIRST])
+
+
+def test_a_tier_has_its_plain_name_where_the_configuration_says_how_much_memory_there_is(node):
+    node.gpus(1, changes={0: GB10})
+    content = share(4, provisioning='weighted')
+    content['sharing']['mps']['resources'][0]['memory'] = '32Gi'
+    node.start_all(content)
+    node.wait_counts(4)
+    node.admit('pod', 1)
+    assert node.variables('pod')['WARPSHARE_TIER'] == 'verified'
+    daemon, = json.loads(node.programs.run('mps', 'status', '--output', 'json').stdout)['daemons']
+    assert daemon['tier'] == 'verified' and 'unlimitedUnits' not in daemon
+
+
+def test_every_partition_of_a_gpu_that_is_full_can_be_made(node):
+    node.gpus(1, model=H100, version=590)
+    node.start_all(share(8, provisioning='sm'))
+    node.wait_counts(8)
+    for name in (pods := ['pod-%d' % number for number in range(8)]):
+        node.kubelet.admit(name, GPU, 1)
+    assert len({node.variables(name)['CUDA_MPS_SM_PARTITION'] for name in pods}) == 8
 
 
 def test_mig_devices_have_a_daemon_each(node):

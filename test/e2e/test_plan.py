@@ -316,9 +316,11 @@ def test_a_gpu_whose_memory_nvml_does_not_report_has_no_memory_limit_and_a_warni
     node.config(weighted(4))
     done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path, CONFIG_FILE=node.config_path)
     assert done.returncode == 0 and '\nnvidia.com/gpu: 4\n' in done.stdout
-    assert re.search(r'NVIDIA GB10 +unknown .* verified, no memory limit$', done.stdout, re.M)
+    assert re.search(r'NVIDIA GB10 +unknown .* verified-no-memory-limit$', done.stdout, re.M)
     assert re.search(r"^warning: .*sharing.mps.resources\[0\]: 'nvidia.com/gpu' has no memory limits on GPU 0 .*memory: 64Gi$", done.stdout,
                      re.M)
+    done = simulate('--output', 'json', WARPSHARE_SIM_SCENARIO=node.scenario_path, CONFIG_FILE=node.config_path)
+    assert json.loads(done.stdout)['resources'][0]['units'][0]['tier'] == 'verified-no-memory-limit'
 
 
 def test_a_gpu_whose_memory_the_configuration_says_has_limits_and_no_warning(node):
@@ -327,7 +329,7 @@ def test_a_gpu_whose_memory_the_configuration_says_has_limits_and_no_warning(nod
     node.scenario([gb10()])
     node.config(content)
     done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path, CONFIG_FILE=node.config_path)
-    assert done.returncode == 0 and 'warning' not in done.stdout and 'no memory limit' not in done.stdout
+    assert done.returncode == 0 and 'warning' not in done.stdout and 'no-memory-limit' not in done.stdout
     assert re.search(r'NVIDIA GB10 +65536 MiB ', done.stdout, re.M)
     assert 15000 < int(re.search(r'^ +0 +1 of 4 +(\d+) MiB', done.stdout, re.M).group(1)) < 16384
     # What NVML reports counts.

@@ -126,7 +126,7 @@ static void on_change(void *data)
 static void report_daemon(const struct mps_daemon_status *daemon)
 {
         log_info("MPS daemon", LOG_STR("name", daemon->name), LOG_STR("state", mps_state_name(daemon->state)),
-                LOG_INT("pid", daemon->pid), LOG_STR("tier", mps_tier_name(daemon->tier)),
+                LOG_INT("pid", daemon->pid), LOG_STR("tier", mps_daemon_promise(daemon, NULL)),
                 LOG_UINT("servers", daemon->n_servers), LOG_UINT("clients", daemon->n_clients),
                 LOG_STR("reason", daemon->reason));
 }

@@ -36,7 +36,8 @@ static const char help[] =
         "  STATE    off, starting, configuring, ready, draining (ends with its last client) or fault (REASON says why; it is\n"
         "           tried again by itself)\n"
         "  CLIENTS  processes that use the daemon, and how many its server accepts\n"
-        "  TIER     how shares are enforced there: default, verified, partition or namespace\n"
+        "  TIER     how shares are enforced there: default, verified, partition or namespace;\n"
+        "           -no-memory-limit behind it: nobody knows how much memory the GPU has\n"
         "\n";
 
 const struct command_line mps_command_status_line = {

@@ -69,10 +69,12 @@ static void make_row(struct row *row, const struct mps_daemon_status *daemon, co
         snprintf(row->cells[4], size, "%zu", daemon->n_servers);
         snprintf(row->cells[5], size, "%u/%u", clients, daemon->max_clients);
         snprintf(row->cells[6], size, "%" PRIu64 " MiB", bytes >> 20);
-        snprintf(row->cells[7], size, "%s", mps_tier_name(daemon->tier));
+        snprintf(row->cells[7], size, "%s", mps_daemon_promise(daemon, unit));
         snprintf(row->cells[8], size, "%s", daemon->reason ? daemon->reason : "");
         if (!daemon->reason)
                 put_limits(row->cells[8], size, daemon);
+        if (!*row->cells[8] && daemon->notice)
+                snprintf(row->cells[8], size, "%s", daemon->notice);
 }
 
 static const char *colour_of(enum mps_state state)

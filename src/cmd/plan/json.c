@@ -38,7 +38,7 @@ static void set_mps(json_t *json, const struct plan *plan, const struct resource
         bool has_reserve = resource->provisioning != PROVISIONING_UNIFORM;
 
         json_object_set_new(json, "reserveMiB", json_integer(has_reserve ? (json_int_t)budget_reserve_mib(unit) : 0));
-        json_object_set_new(json, "tier", json_string(mps_tier_name(share_tier(plan, resource, unit))));
+        json_object_set_new(json, "tier", json_string(share_promise(plan, resource, unit)));
         json_object_set_new(
                 json, "maxClients", json_integer(capability_clients(unit, plan->inventory->driver_version)));
 }

@@ -159,9 +159,7 @@ static void put_units(const struct look *look, const struct resource *resource)
                 add_count(&columns, sm_count(unit));
                 add_count(&columns, unit->shared ? unit->replicas : 0);
                 add_count(&columns, is_mps ? clients_of(look, unit) : 0);
-                columns_add(&columns, "%s%s",
-                        is_mps ? mps_tier_name(share_tier(look->view->plan, resource, unit)) : "-",
-                        is_mps && !unit->memory ? ", no memory limit" : "");
+                columns_add(&columns, "%s", is_mps ? share_promise(look->view->plan, resource, unit) : "-");
         }
         columns_print(look->text, &columns, "  ", look->has_colours);
         columns_done(&columns);

@@ -7,6 +7,7 @@
 
 #define SHOWN 120 /* bytes of an answer that an error shows */
 #define PARTITION_MAX ((size_t)255)
+#define CHUNKS_MAX UINT16_MAX
 
 /* ---- commands ---- */
 
@@ -262,7 +263,7 @@ void dialogue_read_partitions(const char *answer, struct arena *arena, struct di
                 const char *gpu = next_word(arena, &rest);
                 const char *id = next_word(arena, &rest);
 
-                if (!gpu || strcmp(gpu, "GPU") == 0 || strcmp(gpu, "chunks") == 0) /* the two lines of the head */
+                if (!gpu || strcmp(gpu, "GPU") == 0 || text_starts_with(gpu, "chunk")) /* the two lines of the head */
                         continue;
                 if (!id || !text_starts_with(gpu, "GPU-"))
                         dialogue_note_unread(unread, arena, line);
@@ -277,6 +278,30 @@ bool dialogue_is_partition(const struct dialogue_partition *listed, const char *
 {
         return text_starts_with(gpu_uuid, listed->gpu) &&
                strcmp(behind_uuid(gpu_uuid, listed->id), behind_uuid(gpu_uuid, id)) == 0;
+}
+
+bool dialogue_read_chunks(const char *answer, const char *gpu_uuid, unsigned int *ret)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *at = answer;
+        const char *line;
+
+        while (next_line(&arena, &at, &line)) {
+                const char *rest = line;
+                const char *gpu = next_word(&arena, &rest);
+                const char *word = next_word(&arena, &rest);
+                uint64_t left, used;
+
+                if (!gpu || !text_starts_with(gpu, "GPU-") || !text_starts_with(gpu_uuid, gpu))
+                        continue;
+                if (word && strcmp(word, "-") == 0)
+                        word = next_word(&arena, &rest);
+                if (read_number(word, CHUNKS_MAX, &left) && read_number(next_word(&arena, &rest), CHUNKS_MAX, &used)) {
+                        *ret = (unsigned int)(left + used);
+                        return true;
+                }
+        }
+        return false;
 }
 
 bool dialogue_is_unknown_command(const char *answer)

@@ -81,6 +81,11 @@ struct dialogue_partition {
 void dialogue_read_partitions(const char *answer, struct arena *arena, struct dialogue_partition **ret, size_t *ret_n,
         struct dialogue_unread *unread);
 bool dialogue_is_partition(const struct dialogue_partition *listed, const char *gpu_uuid, const char *id);
+/*
+ * lspart: the chunks of the GPU, free and used, by its own row, "<GPU> - <free> <used> …", with or without the '-' (both
+ * recorded). False: it has no row that can be read.
+ */
+bool dialogue_read_chunks(const char *answer, const char *gpu_uuid, unsigned int *ret);
 
 /* True if a program that does not know the command answers like this. */
 bool dialogue_is_unknown_command(const char *answer);

@@ -1,5 +1,6 @@
 /* The status of one daemon. */
 #include "mps/supervisor/daemon_parts.h"
+#include "mps/supervisor/guess.h"
 
 #include <string.h>
 
@@ -126,6 +127,19 @@ static const struct mps_client *copy_clients(struct arena *arena, const struct m
         return clients;
 }
 
+/* Of a daemon whose settings are guessed nothing is known. */
+static size_t find_unlimited(struct arena *arena, const struct mps_daemon_wanted *settings, const char *const **ret)
+{
+        const char **unlimited = ARENA_ARRAY(arena, const char *, settings->n_units);
+        size_t count = 0;
+
+        for (size_t i = 0; i < settings->n_units && !mps_guess_is(settings); i++)
+                if (!settings->units[i].limit_mib)
+                        unlimited[count++] = arena_strdup(arena, settings->units[i].uuid);
+        *ret = unlimited;
+        return count;
+}
+
 void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps_daemon_status *ret)
 {
         const struct mps_daemon_wanted *settings = mps_run_settings(run);
@@ -160,4 +174,5 @@ void mps_run_describe(const struct mps_run *run, struct arena *arena, struct mps
                 .has_own_shm = run->has_own_shm,
                 .shm = run->has_own_shm ? run->shm.shm : (struct mps_shm){0},
         };
+        ret->n_unlimited = find_unlimited(arena, settings, &ret->unlimited);
 }

@@ -51,6 +51,8 @@ struct mps_run {
         struct prepare *prepare;   /* asking NVML before a start */
         struct mps_poll *poll;     /* the poll in progress */
         struct settings *settings; /* the configuration or the check in progress */
+        unsigned int *chunks;      /* of started.units: those of static partitions, 0: unknown */
+        size_t n_chunks;
         char *drift;               /* the last one that was restored, while it is reported */
         unsigned int drift_polls;  /* for how many more polls it is reported */
         pid_t unresponsive_server; /* the server whose settings are not checked, since it does not take them */

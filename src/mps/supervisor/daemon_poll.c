@@ -110,6 +110,38 @@ void run_note_unread(struct mps_run *run, const struct dialogue_unread *unread)
                 LOG_STR("name", run->name), LOG_INT("lines", (int64_t)unread->count), LOG_STR("first", unread->first));
 }
 
+static char *scarcity_of(const struct mps_unit *unit, unsigned int chunks)
+{
+        if (!chunks || !unit->chunks_needed)
+                return NULL;
+        if (chunks < unit->chunks_needed)
+                return xasprintf(
+                        "%s has %u chunks of SMs, and its partitions need %u together, so the last are refused: "
+                        "lower replicas or sms",
+                        unit->uuid, chunks, unit->chunks_needed);
+        if (unit->chunk_sms && chunks > unit->sms / unit->chunk_sms)
+                return xasprintf(
+                        "%s has %u chunks of its %u SMs, which are smaller than the %u SMs that were expected: "
+                        "partitions have fewer SMs than their shares",
+                        unit->uuid, chunks, unit->sms, unit->chunk_sms);
+        return NULL;
+}
+
+/* What the partitions lack of one of its units, as it is wanted now; or NULL. */
+static char *find_scarcity(const struct mps_run *run)
+{
+        char *found = NULL;
+
+        for (size_t i = 0; !found && i < MIN(run->n_chunks, run->started.n_units); i++) {
+                const struct mps_unit *started = &run->started.units[i];
+                const struct mps_unit *wanted =
+                        run->machine.wanted ? mps_daemon_unit(&run->wanted, started->uuid) : NULL;
+
+                found = scarcity_of(wanted ? wanted : started, run->chunks[i]);
+        }
+        return found;
+}
+
 /* Problems to report although the daemon serves. True: it is another one than before, or none any more. */
 static bool note_observation(struct mps_run *run)
 {
@@ -129,6 +161,8 @@ static bool note_observation(struct mps_run *run)
         else if (lacking && run->machine.state == MPS_READY && run->seen->n_clients)
                 notice = xasprintf(
                         "it was started while %s could not be used, and takes it in when it has no clients", lacking);
+        else
+                notice = find_scarcity(run);
         if (run->drift && run->drift_polls-- == 0)
                 run_set_text(&run->drift, NULL);
         is_new = !text_is_same(notice, run->notice);

@@ -193,6 +193,8 @@ static void forget_process(struct mps_run *run)
         run->seen = mps_observation_free(run->seen);
         run_set_text(&run->notice, NULL);
         run_set_text(&run->drift, NULL);
+        free(TAKE_PTR(run->chunks));
+        run->n_chunks = 0;
 }
 
 static void carry_out(struct mps_run *run, enum mps_command command)
@@ -422,6 +424,7 @@ static void daemon_run_release(struct mps_run *run)
         free(run->reason);
         free(run->notice);
         free(run->drift);
+        free(run->chunks);
         peer_wait_done(&run->peer);
         free(run->name);
         free(run);

@@ -21,9 +21,11 @@
  * too, but apart: the one on NVML's thread, which may wait, the other for a request, which gets the error.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "mps/control/dialogue.h"
 #include "mps/control/dialogue_v3.h"
@@ -340,6 +342,33 @@ static void add_servers(struct settings *settings)
         }
 }
 
+/* ---- partitions ---- */
+
+/* What cannot be read is not known. */
+static void on_chunks(const struct error *err, const char *answer, void *data)
+{
+        struct mps_run *run = data;
+
+        if (err && !run_is_silent(run, err))
+                return;
+        run->misses = err ? run->misses : 0;
+        free(run->chunks);
+        run->n_chunks = run->started.n_units;
+        run->chunks = xcalloc(run->n_chunks, sizeof(*run->chunks));
+        for (size_t i = 0; !err && i < run->n_chunks; i++)
+                dialogue_read_chunks(answer, run->started.units[i].gpu_uuid, &run->chunks[i]);
+        settings_go_on(run->settings);
+}
+
+/* Before the settings, what partitions a daemon can make: daemon_poll.c compares it with what is needed. */
+static void settings_begin(struct settings *settings)
+{
+        if (settings->run->options & MPS_CAN_PARTITION)
+                mps_control_ask(settings->run->control, "lspart", on_chunks, settings->run);
+        else
+                settings_go_on(settings);
+}
+
 /* ---- public ---- */
 
 static void on_probe(const struct error *err, const char *answer, void *data);
@@ -356,7 +385,7 @@ static void settings_probe(struct settings *settings)
         }
         run->can = settings->probe.can | run->options;
         run_notify(run, true); /* for the record, so that the next supervisor does not probe again */
-        settings_go_on(settings);
+        settings_begin(settings);
 }
 
 static void on_probe(const struct error *err, const char *answer, void *data)
@@ -395,7 +424,7 @@ void run_configure(struct mps_run *run)
                 add_defaults(settings, NULL);
         }
         if (run->can) /* a process that was probed before keeps its capabilities */
-                settings_go_on(settings);
+                settings_begin(settings);
         else
                 settings_probe(settings);
 }

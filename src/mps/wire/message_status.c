@@ -82,6 +82,8 @@ static const struct json_field daemon_fields[] = {
         JSON_UINT("repairs", struct mps_daemon_status, repairs, 0, UINT32_MAX),
         JSON_KNOWN("settings", struct mps_daemon_status, settings, 0, INT64_MAX),
         JSON_UINT("can", struct mps_daemon_status, can, 0, UINT32_MAX),
+        JSON_TEXTS("unlimitedUnits", struct mps_daemon_status, unlimited, n_unlimited, message_uuid, 0,
+                MESSAGE_UNITS_MAX, .leaves_out = true),
         JSON_WORD("tier", struct mps_daemon_status, tier, message_tier, MESSAGE_TIERS),
         JSON_UINT("threadsPermille", struct mps_daemon_status, threads_permille, 0, 1000),
         JSON_UINT("limitMib", struct mps_daemon_status, limit_mib, 0, INT64_MAX),
@@ -119,11 +121,16 @@ void message_put_status(json_t *object, const struct mps_status *status)
                 json_fields_put(object, &holders_shape, status);
 }
 
+/* For people, the tier is what it promises. Between processes it is a name that older ones know. */
 char *mps_status_print(const struct mps_status *status)
 {
         json_t *object = json_object();
+        json_t *daemon;
+        size_t i;
 
         message_put_status(object, status);
+        json_array_foreach(json_object_get(object, "daemons"), i, daemon)
+                json_object_set_new(daemon, "tier", json_string(mps_daemon_promise(&status->daemons[i], NULL)));
         return json_fields_print(object, JSON_INDENT(2));
 }
 

@@ -20,6 +20,7 @@ static const struct json_field unit_fields[] = {
         JSON_UINT("replicas", struct mps_unit, replicas, 0, CONFIG_MAX_REPLICAS),
         JSON_UINT("sms", struct mps_unit, sms, 0, UINT16_MAX),
         JSON_UINT("chunkSms", struct mps_unit, chunk_sms, 0, UINT16_MAX),
+        JSON_KNOWN("chunksNeeded", struct mps_unit, chunks_needed, 0, UINT16_MAX),
         JSON_UINT("limitMib", struct mps_unit, limit_mib, 0, UINT32_MAX),
         JSON_UINT("replicaMib", struct mps_unit, replica_mib, 0, UINT32_MAX),
         JSON_UINT("clients", struct mps_unit, clients, 0, UINT16_MAX),

@@ -49,6 +49,15 @@ const struct mps_daemon_status *mps_status_find_unit(const struct mps_status *st
         return NULL;
 }
 
+const char *mps_daemon_promise(const struct mps_daemon_status *daemon, const char *uuid)
+{
+        bool limits_memory = uuid || !daemon->n_unlimited;
+
+        for (size_t i = 0; uuid && i < daemon->n_unlimited; i++)
+                limits_memory &= strcmp(daemon->unlimited[i], uuid) != 0;
+        return mps_tier_promise(daemon->tier, limits_memory);
+}
+
 struct mps_holder *mps_holders_copy(struct arena *arena, const struct mps_holder *holders, size_t n_holders)
 {
         struct mps_holder *copies = ARENA_ARRAY(arena, struct mps_holder, n_holders);

@@ -91,9 +91,12 @@ struct mps_daemon_status {
         bool adopted;          /* it already ran when `warpshare mps` started */
         unsigned int restarts; /* after faults, since `warpshare mps` started */
         unsigned int repairs; /* settings that somebody changed and that were restored, since `warpshare mps` started */
-        uint64_t settings;  /* mps_daemon_digest() of its present settings; 0: it does not run, or is not Warpshare's */
-        unsigned int can;   /* MPS_CAN_* */
-        enum mps_tier tier; /* the best that both the daemon and the configuration allow */
+        uint64_t settings; /* mps_daemon_digest() of its present settings; 0: it does not run, or is not Warpshare's */
+        /* UUIDs of those whose clients have no limit of memory, since nobody knows how much there is. */
+        const char *const *unlimited;
+        size_t n_unlimited;
+        unsigned int can;              /* MPS_CAN_* */
+        enum mps_tier tier;            /* the best that both the daemon and the configuration allow */
         unsigned int threads_permille; /* defaults, as read back */
         uint64_t limit_mib;            /* of the first unit, as read back; 0: none */
         const struct mps_server *servers;
@@ -131,6 +134,9 @@ struct mps_status *mps_status_free(struct mps_status *status); /* accepts NULL, 
 /* The daemon that serves the unit, or NULL. */
 const struct mps_daemon_status *mps_status_find_unit(const struct mps_status *status, const char *uuid);
 const struct mps_daemon_status *mps_status_find(const struct mps_status *status, const char *name);
+
+/* mps_tier_promise() for clients on that unit; NULL: on any of its units. */
+const char *mps_daemon_promise(const struct mps_daemon_status *daemon, const char *uuid);
 
 /* In |arena|. */
 struct mps_holder *mps_holders_copy(struct arena *arena, const struct mps_holder *holders, size_t n_holders);

@@ -99,6 +99,33 @@ static void test_memory_is_that_of_mig_devices_where_a_gpu_has_some_and_else_of_
         assert_non_null(strstr(empty, whole));
 }
 
+/* As of a GB10: dcgm-exporter leaves out what DCGM calls blank. */
+static void test_a_gpu_whose_memory_is_unknown_has_no_memory_and_all_else(void **state UNUSED)
+{
+        static const char *const lines[] = {
+                "DCGM_FI_DEV_GPU_UTIL{" FIRST "} 71",
+                "DCGM_FI_DEV_POWER_USAGE{" FIRST "} 123.456",
+                "DCGM_FI_DEV_FB_USED{" MIG "} 300",
+                "DCGM_FI_DEV_FB_FREE{" MIG "} 699",
+        };
+        static const enum gpu_value memory[] = {GPU_MEMORY_TOTAL, GPU_MEMORY_USED, GPU_MEMORY_RESERVED};
+
+        for (size_t known = 0; known <= ARRAY_SIZE(memory); known++) { /* one of them alone, or at last none */
+                _free_ char *page = NULL;
+
+                set_up(NULL);
+                for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
+                        if (i != known)
+                                units[0].values[memory[i]] = GPU_VALUE_UNKNOWN;
+                page = write_page(0, "node-1");
+                expect_lines(page, lines, ARRAY_SIZE(lines));
+                assert_null(strstr(page, "DCGM_FI_DEV_FB_FREE{" FIRST));
+                assert_int_equal(strstr(page, "DCGM_FI_DEV_FB_USED{" FIRST) != NULL, known == 1);
+                assert_int_equal(strstr(page, "DCGM_FI_DEV_FB_RESERVED{" FIRST) != NULL, known == 2);
+        }
+        set_up(NULL);
+}
+
 static void test_a_shared_gpu_has_one_series_and_a_pod_that_has_it_alone_is_named(void **state UNUSED)
 {
         static const char *const alone[] = {
@@ -119,6 +146,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_names_labels_and_units_are_those_of_dcgm_exporter),
                 cmocka_unit_test(test_memory_is_that_of_mig_devices_where_a_gpu_has_some_and_else_of_the_gpu),
+                cmocka_unit_test(test_a_gpu_whose_memory_is_unknown_has_no_memory_and_all_else),
                 cmocka_unit_test(test_a_shared_gpu_has_one_series_and_a_pod_that_has_it_alone_is_named),
         };
 

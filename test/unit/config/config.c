@@ -656,6 +656,7 @@ static void test_the_printed_config_is_a_config_again(void **state UNUSED)
                 "  timeSlicing: true\n"
                 "  slots: 8\n"
                 "  defaults: {memory: 4Gi, threadPercentage: 20, clients: 2}\n"
+                "  memory: 64Gi\n"
                 "  memoryReserve: 1Gi\n"
                 "  fallback: shares\n"
                 "  oneForm: whole\n"

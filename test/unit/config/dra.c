@@ -18,6 +18,7 @@ static void test_dra_is_off_and_offers_whole_gpus_and_shares_unless_said(void **
                 assert_int_equal(dra->default_memory_mib, 0);
                 assert_int_equal(dra->default_thread_percentage, 10);
                 assert_int_equal(dra->default_clients, 1);
+                assert_int_equal(dra->memory_mib, 0);
                 assert_false(dra->has_memory_reserve);
                 assert_int_equal(dra->daemon_scope, DAEMON_SCOPE_GPU);
                 assert_int_equal(dra->fallback, DRA_FALLBACK_WHOLE);
@@ -70,6 +71,7 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
                                    "  dynamicMig: true\n"
                                    "  slots: 8\n"
                                    "  defaults: {memory: 4Gi, threadPercentage: 20, clients: 2}\n"
+                                   "  memory: 64Gi\n"
                                    "  memoryReserve: 512\n"
                                    "  fallback: shares\n"
                                    "  oneForm: whole\n"
@@ -92,6 +94,7 @@ static void test_every_key_of_the_file_counts(void **state UNUSED)
         assert_int_equal(dra->default_memory_mib, 4096);
         assert_int_equal(dra->default_thread_percentage, 20);
         assert_int_equal(dra->default_clients, 2);
+        assert_int_equal(dra->memory_mib, 65536);
         assert_true(dra->has_memory_reserve);
         assert_int_equal(dra->memory_reserve_mib, 512);
         assert_int_equal(dra->fallback, DRA_FALLBACK_SHARES);

@@ -387,7 +387,7 @@ static void test_gpus_that_hold_no_limits_are_not_shared_by_mps(void **state UNU
                 enum gpu_architecture architecture;
                 const char *why;
         } table[] = {
-                {0, GPU_ARCHITECTURE_AMPERE, "its memory is unknown"},
+                {0, GPU_ARCHITECTURE_AMPERE, "NVML does not report its memory; set memory of the section dra"},
                 {900, GPU_ARCHITECTURE_AMPERE, "too little memory"},
                 {16384, GPU_ARCHITECTURE_PASCAL, "GPUs before Volta hold no limits"},
         };
@@ -405,6 +405,46 @@ static void test_gpus_that_hold_no_limits_are_not_shared_by_mps(void **state UNU
                 assert_string_equal(names_of(&fixture), "gpu-5");
                 assert_string_equal(notes_of(&fixture),
                         arena_printf(&fixture.arena, "GPU-a: not offered by MPS: %s", table[i].why));
+        }
+}
+
+static void test_memory_that_the_configuration_says_is_offered_where_nvml_reports_none(void **state UNUSED)
+{
+        static const struct {
+                uint64_t reported_mib;
+                const char *failure;
+                const char *names;
+                uint64_t expected_mib; /* of the first device */
+        } table[] = {
+                {0, NULL, "gpu-5-shared gpu-5", 65536 - 1024},
+                {16384, NULL, "gpu-5-shared gpu-5", 16384 - 1024},
+                {0, "lost", "", 0},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(fixture_done) struct fixture fixture = {.options = DRA_OPTIONS_DEFAULT};
+                struct gpu *gpu;
+
+                fixture.options.memory_mib = 65536;
+                fixture.options.has_memory_reserve = true;
+                fixture.options.memory_reserve_mib = 1024;
+                fixture.inventory = inventory_new();
+                fixture.inventory->gpus = ARENA_NEW(&fixture.inventory->arena, struct gpu);
+                fixture.inventory->n_gpus = 1;
+                gpu = &fixture.inventory->gpus[0];
+                *gpu = inventory_unknown_gpu("GPU-a");
+                gpu->index = 5;
+                gpu->memory = table[i].reported_mib * MIB;
+                gpu->failure = table[i].failure;
+                gpu->architecture = GPU_ARCHITECTURE_BLACKWELL;
+                assert_string_equal(names_of(&fixture), table[i].names);
+                if (!table[i].expected_mib)
+                        continue;
+                assert_string_equal(notes_of(&fixture), "");
+                assert_string_equal(fixture.layout->devices[0].capacities[0].name, DRA_CAPACITY_MEMORY);
+                assert_int_equal(fixture.layout->devices[0].capacities[0].value, table[i].expected_mib * MIB);
+                assert_int_equal(fixture.layout->devices[1].capacities[0].value,
+                        (table[i].expected_mib + 1024) * MIB); /* of the whole GPU */
         }
 }
 
@@ -612,6 +652,7 @@ int main(void)
                 cmocka_unit_test(test_a_feature_that_nothing_needs_may_be_off),
                 cmocka_unit_test(test_more_shares_than_a_unit_holds_make_it_whole),
                 cmocka_unit_test(test_gpus_that_hold_no_limits_are_not_shared_by_mps),
+                cmocka_unit_test(test_memory_that_the_configuration_says_is_offered_where_nvml_reports_none),
                 cmocka_unit_test(test_a_gpu_that_failed_keeps_its_devices_once_it_was_known),
                 cmocka_unit_test(test_candidates_go_from_small_to_large_and_first_where_they_are_in_the_way_of_least),
                 cmocka_unit_test(test_what_prepare_made_stays_a_candidate),

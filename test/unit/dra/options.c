@@ -40,6 +40,7 @@ static void test_the_layout_gets_what_the_configuration_says(void **state UNUSED
                                               .default_memory_mib = 4096,
                                               .default_thread_percentage = 20,
                                               .default_clients = 2,
+                                              .memory_mib = 65536,
                                               .has_memory_reserve = true,
                                               .memory_reserve_mib = 512,
                                               .fallback = DRA_FALLBACK_SHARES,
@@ -53,6 +54,7 @@ static void test_the_layout_gets_what_the_configuration_says(void **state UNUSED
         assert_int_equal(options.default_memory_mib, 4096);
         assert_int_equal(options.default_thread_percentage, 20);
         assert_int_equal(options.default_clients, 2);
+        assert_int_equal(options.memory_mib, 65536);
         assert_true(options.has_memory_reserve);
         assert_int_equal(options.memory_reserve_mib, 512);
         assert_int_equal(options.fallback, DRA_FALLBACK_SHARES);

@@ -167,7 +167,8 @@ static void test_unequal_shares_are_limits_of_the_container(void **state UNUSED)
                 {PROVISIONING_WEIGHTED, 4, "GPU-2::0 GPU-2::1 GPU-1::0 GPU-1::1", "GPU-2,GPU-1",
                         LIMITS("50", "11904M")},
                 {PROVISIONING_WEIGHTED, 4, "GPU-2::0", "GPU-2",
-                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25\n" FACTS("1/4", "0.25", "", "25.0", "verified")},
+                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25\n" FACTS(
+                                "1/4", "0.25", "", "25.0", "verified-no-memory-limit")},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {

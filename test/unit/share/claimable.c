@@ -87,6 +87,31 @@ static void test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all(vo
         node_done(&node);
 }
 
+static void test_the_configuration_says_the_memory_that_nvml_does_not_report(void **state UNUSED)
+{
+        struct node node = dra_node(3);
+        struct mps_wanted wanted;
+        const struct unit *units[2];
+
+        node.config.dra.memory_mib = 65536;
+        node.config.dra.has_memory_reserve = true;
+        node.config.dra.memory_reserve_mib = 1024;
+        node.inventory.gpus[0].memory = 0;
+        node.inventory.gpus[2].memory = 0;
+        node.inventory.gpus[2].failure = "nvmlDeviceGetMemoryInfo: Unknown Error"; /* it may be any GPU */
+        assert_ok(node_plan(&node), &node.err);
+        assert_int_equal(node.plan->claimable->units[0].memory, 64 * GIB);
+        assert_int_equal(node.plan->claimable->units[1].memory, 24 * GIB);
+        assert_int_equal(node.plan->claimable->units[2].memory, 0);
+        units[0] = &node.plan->claimable->units[0];
+        units[1] = &node.plan->claimable->units[1];
+        mps_wanted_of(&wanted, &node.arena, node.plan);
+        mps_wanted_add_claimed(&wanted, &node.arena, node.plan, units, 2);
+        assert_int_equal(wanted.daemons[0].units[0].limit_mib, 63 * 1024);
+        assert_int_equal(wanted.daemons[1].units[0].limit_mib, 23 * 1024);
+        node_done(&node);
+}
+
 static void test_a_unit_that_could_not_be_read_yet_has_no_daemon(void **state UNUSED)
 {
         struct node node = dra_node(2);
@@ -170,6 +195,7 @@ int main(void)
                 cmocka_unit_test(test_they_are_those_that_are_for_dra),
                 cmocka_unit_test(test_a_gpu_in_mig_mode_has_its_mig_devices_instead),
                 cmocka_unit_test(test_a_unit_with_a_share_has_a_daemon_that_lets_a_client_have_all),
+                cmocka_unit_test(test_the_configuration_says_the_memory_that_nvml_does_not_report),
                 cmocka_unit_test(test_a_unit_that_could_not_be_read_yet_has_no_daemon),
                 cmocka_unit_test(test_one_daemon_for_all_gpus_leaves_mig_devices_their_own),
                 cmocka_unit_test(test_one_daemon_for_all_gpus_serves_the_others_while_one_cannot_be_read),

@@ -225,9 +225,30 @@ static void test_a_mig_device_has_a_daemon_of_its_own_with_a_name_that_is_a_path
         assert_true(unit->is_mig);
         assert_int_equal(unit->sms, 42);
         assert_int_equal(unit->chunk_sms, 4);
+        assert_int_equal(unit->chunks_needed, 0);
         assert_int_equal(unit->clients, 48);
         assert_int_equal(unit->limit_mib, 3072);
         assert_int_equal(unit->replica_mib, 3072);
+}
+
+static void test_a_daemon_with_partitions_knows_how_many_chunks_they_need(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+        struct mps_wanted wanted;
+
+        node.inventory.gpus[0].compute_major = 9;
+        node.inventory.gpus[0].multiprocessors = 132;
+        share(&node, PROVISIONING_SM, 4);
+        assert_ok(node_plan(&node), &node.err);
+        mps_wanted_of(&wanted, &node.arena, node.plan);
+        assert_int_equal(wanted.daemons[0].units[0].chunk_sms, 8);
+        assert_int_equal(wanted.daemons[0].units[0].chunks_needed, 12); /* four times three of 15 */
+        plan_done(node.plan);
+        node.plan = NULL;
+        share(&node, PROVISIONING_WEIGHTED, 4);
+        assert_ok(node_plan(&node), &node.err);
+        mps_wanted_of(&wanted, &node.arena, node.plan);
+        assert_int_equal(wanted.daemons[0].units[0].chunks_needed, 0);
 }
 
 static void test_with_scope_individual_each_resource_has_its_own(void **state UNUSED)
@@ -342,6 +363,7 @@ int main(void)
                 cmocka_unit_test(test_beside_a_daemon_of_the_node_mig_devices_have_their_own),
                 cmocka_unit_test(test_only_what_mps_shares_has_a_daemon),
                 cmocka_unit_test(test_a_mig_device_has_a_daemon_of_its_own_with_a_name_that_is_a_path),
+                cmocka_unit_test(test_a_daemon_with_partitions_knows_how_many_chunks_they_need),
                 cmocka_unit_test(test_with_scope_individual_each_resource_has_its_own),
                 cmocka_unit_test(test_a_daemon_is_touched_only_for_what_it_knows_of),
                 cmocka_unit_test(test_a_daemon_goes_on_without_a_change_for_what_is_away_or_was),

@@ -58,11 +58,14 @@ static void test_shares_by_sms_have_whole_chunks_or_are_refused(void **state UNU
                 unsigned int sms;
                 const char *expected; /* NULL: it can be had */
         } table[] = {
-                {9, 132, 16, 0, NULL},
-                {9, 132, 16, 8, NULL},
+                {9, 132, 15, 0, NULL},
+                {9, 132, 15, 8, NULL},
                 {9, 132, 5, 24, NULL},
                 {8, 108, 27, 4, NULL},
-                {9, 132, 17, 0,
+                {9, 132, 16, 0,
+                        ".replicas: 16, at most 15 for GPU 0 (GPU-0) (NVIDIA A10), which has 132 SMs in whole chunks of 8, of "
+                        "which it may lack one"},
+                {9, 132, 17, 8,
                         ".replicas: 17, at most 16 for GPU 0 (GPU-0) (NVIDIA A10), which has 132 SMs in whole chunks of 8"},
                 {8, 108, 28, 0,
                         ".replicas: 28, at most 27 for GPU 0 (GPU-0) (NVIDIA A10), which has 108 SMs in whole chunks of 4"},
@@ -89,6 +92,37 @@ static void test_shares_by_sms_have_whole_chunks_or_are_refused(void **state UNU
                 else
                         assert_ok(node_plan(&node), &node.err);
                 assert_string_equal(node.warnings.data, "");
+        }
+}
+
+static void test_sms_that_may_be_one_chunk_too_many_are_warned_about(void **state UNUSED)
+{
+        static const struct {
+                unsigned int replicas;
+                unsigned int sms;
+                bool is_mig;
+                bool is_warned;
+        } table[] = {{16, 8, false, true}, {8, 16, false, true}, {5, 24, false, false}, {15, 8, false, false},
+                {5, 8, true, false}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _cleanup_(node_done) struct node node = make_node(132);
+
+                node.inventory.driver_version = "595.58";
+                node.inventory.gpus[0].compute_major = 9;
+                if (table[i].is_mig) {
+                        node_add_mig(&node, 0, "3g.40gb");
+                        node.config.mig_strategy = MIG_STRATEGY_SINGLE;
+                }
+                share(&node, PROVISIONING_SM, table[i].replicas);
+                node.shared.sms = table[i].sms;
+                assert_ok(node_plan(&node), &node.err);
+                if (table[i].is_warned)
+                        assert_string_equal(node.warnings.data, PLACE
+                                ": 'nvidia.com/gpu' needs 16 chunks of 8 SMs on GPU 0 (GPU-0), of which it may lack one: then "
+                                "the last partition is refused; warpshare mps status says how many there are\n");
+                else
+                        assert_null(strstr(node.warnings.data, "may lack one"));
         }
 }
 
@@ -141,6 +175,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_share_too_small_for_any_program_is_refused_with_the_bound),
+                cmocka_unit_test(test_sms_that_may_be_one_chunk_too_many_are_warned_about),
                 cmocka_unit_test(test_shares_by_sms_have_whole_chunks_or_are_refused),
                 cmocka_unit_test(test_sms_of_unknown_number_cannot_be_shared),
                 cmocka_unit_test(test_sms_by_percentage_are_warned_about_with_their_tier),

@@ -118,8 +118,9 @@ static void test_shares_by_sms_are_whole_chunks_and_the_percentage_that_gives_th
                 unsigned int expected;
                 unsigned int permille;
         } table[] = {
-                /* 132 SMs are 16 chunks of 8; four SMs are in none */
-                {9, 132, 0, 16, 1, 8, 61}, {9, 132, 0, 16, 16, 128, 970}, {9, 132, 0, 5, 2, 48, 364},
+                /* 132 SMs are 15 chunks of 8, as recorded */
+                {9, 132, 0, 15, 1, 8, 61}, {9, 132, 0, 15, 15, 120, 910}, {9, 132, 0, 5, 2, 48, 364},
+                {9, 132, 0, 8, 1, 8, 61}, {9, 132, 16, 8, 1, 16, 122}, /* who writes sms may know better */
                 {9, 132, 16, 3, 2, 32, 243}, {8, 108, 0, 27, 1, 4, 38}, {8, 108, 0, 10, 7, 56, 519},
                 {7, 80, 0, 20, 7, 28, 350}, {7, 80, 0, 1, 1, 80, 1000},
                 {-1, 132, 0, 3, 1, 40, 304}, /* unknown: the larger chunk, which is right for both */
@@ -206,6 +207,38 @@ static void test_the_tier_is_the_best_that_gpu_driver_and_configuration_have(voi
         }
 }
 
+static void test_a_promise_says_where_no_memory_is_limited(void **state UNUSED)
+{
+        static const struct {
+                uint64_t memory;
+                const char *failure;
+                const char *mig_failure;
+                const char *promise;
+        } table[] = {{GIB, NULL, NULL, "verified"}, {0, NULL, NULL, "verified-no-memory-limit"},
+                {0, "it is gone", NULL, "verified"}, {0, NULL, "it is gone", "verified"}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct resource resource = resource_of(SHARING_MPS, PROVISIONING_WEIGHTED);
+                struct inventory inventory = {.driver_version = "580.65"};
+                const struct plan plan = {.inventory = &inventory};
+                struct gpu gpu = {.failure = table[i].failure};
+                struct mig_device mig = {.failure = table[i].mig_failure};
+                struct unit unit = {
+                        .shared = &entry, .gpu = &gpu, .mig = &mig, .memory = table[i].memory, .replicas = 2};
+
+                assert_string_equal(share_promise(&plan, &resource, &unit), table[i].promise);
+        }
+        for (enum mps_tier tier = MPS_TIER_DEFAULT; tier <= MPS_TIER_NAMESPACE; tier++) {
+                const char *name = mps_tier_name(tier);
+                const char *promise = mps_tier_promise(tier, false);
+
+                assert_string_equal(mps_tier_promise(tier, true), name);
+                assert_memory_equal(promise, name, strlen(name));
+                assert_string_equal(promise + strlen(name), "-no-memory-limit");
+                assert_true(strlen(promise) <= 63); /* a label's value */
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -216,6 +249,7 @@ int main(void)
                 cmocka_unit_test(test_a_mig_device_has_sms_of_its_own),
                 cmocka_unit_test(test_the_largest_share_is_what_a_request_may_be),
                 cmocka_unit_test(test_the_tier_is_the_best_that_gpu_driver_and_configuration_have),
+                cmocka_unit_test(test_a_promise_says_where_no_memory_is_limited),
         };
 
         return cmocka_run_group_tests_name("share", tests, NULL, NULL);

@@ -667,6 +667,25 @@ def test_with_static_partitions_every_client_names_its_own(sim):
     assert sim.ask('sm_partition add %s 7' % GPU[0]) != one
 
 
+def test_a_gpu_has_as_many_chunks_as_recorded_though_more_sms_count_as_free(sim):
+    text = (pathlib.Path(__file__).parents[2] / 'fixtures/recorded/mps/590-595-sm-partitions.txt').read_text()
+    sms, chunks, each, free = re.search(r'(\d+) SMs: (\d+) chunks of (\d+), free SM of an empty GPU (\d+)', text).groups()
+    a10_chunks, a10_each, a10_sms = re.search(r'A10: (\d+) chunks of (\d+) SMs = (\d+)', text).groups()
+    sim.scenario('gpu: GPU-hopper sms=%s cc=9\ngpu: GPU-a10 sms=%s cc=8\ngpu: GPU-less sms=132 chunks=13 cc=9' % (sms, a10_sms),
+                 version=590)
+    sim.start('-S')
+    rows = {line.split()[0]: line.split()[2:6] for line in sim.ask('lspart').splitlines()[2:]}
+    assert rows['GPU-hopper'] == [chunks, '0', free, '0']
+    assert rows['GPU-a10'] == [a10_chunks, '0', a10_sms, '0']
+    assert rows['GPU-less'] == ['13', '0', '132', '0']
+    for _ in range(int(chunks)):
+        assert sim.ask('sm_partition add GPU-hopper 1').endswith(' created')
+    assert 'CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION' in sim.ask('sm_partition add GPU-hopper 1')
+    partition = sim.ask('sm_partition add GPU-a10 1').split()[1]
+    assert sim.client(CUDA_MPS_SM_PARTITION=partition).value('sms') == a10_each
+    assert each == '8' and sim.ask('lspart').splitlines()[4].split()[-2] == each
+
+
 def test_partitions_need_the_mode_and_the_version(sim):
     sim.scenario(version=590)
     sim.start()

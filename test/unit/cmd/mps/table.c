@@ -67,6 +67,26 @@ static void test_a_container_without_its_limit_is_named_beside_a_daemon_that_ser
                 text.data, "namespace  the memory of 1 of 2 containers is not limited as a whole: no such function\n"));
 }
 
+static void test_a_unit_without_a_limit_of_memory_has_its_tier_named_so(void **state UNUSED)
+{
+        struct mps_daemon_status daemon = daemons[0];
+        const struct mps_status one = {.daemons = &daemon, .n_daemons = 1};
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        daemon.tier = MPS_TIER_VERIFIED;
+        daemon.unlimited = &two_units[1];
+        daemon.n_unlimited = 1;
+        daemon.notice = "GPU-1 has 15 chunks of SMs";
+        mps_table_print(&text, &one, NOW, false);
+        assert_string_equal(text.data,
+                "DAEMON          UNIT   STATE  SINCE  SERVERS  CLIENTS  MEMORY    TIER                      REASON\n"
+                "nvidia.com/gpu  GPU-1  ready  61s    1        2/48     1536 MiB  verified                  GPU-1 has 15 "
+                "chunks of SMs\n"
+                "nvidia.com/gpu  GPU-2  ready  61s    1        1/48     0 MiB     verified-no-memory-limit  GPU-1 has 15 "
+                "chunks of SMs\n");
+        assert_string_equal(mps_daemon_promise(&daemon, NULL), "verified-no-memory-limit");
+}
+
 static void test_colours_change_no_column(void **state UNUSED)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -130,6 +150,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_each_unit_has_a_row),
                 cmocka_unit_test(test_a_container_without_its_limit_is_named_beside_a_daemon_that_serves),
+                cmocka_unit_test(test_a_unit_without_a_limit_of_memory_has_its_tier_named_so),
                 cmocka_unit_test(test_colours_change_no_column),
                 cmocka_unit_test(test_ages_are_in_the_unit_that_says_most),
                 cmocka_unit_test(test_one_that_is_not_ready_spoils_all),

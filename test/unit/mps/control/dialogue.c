@@ -315,6 +315,52 @@ static void test_the_recorded_head_of_lspart_is_no_partition(void **state UNUSED
         assert_true(dialogue_is_partition(&listed[0], UUID, id));
 }
 
+static void test_the_chunks_of_a_gpu_are_those_of_its_own_row(void **state UNUSED)
+{
+        static const struct {
+                const char *rows;
+                unsigned int expected; /* 0: not known */
+        } table[] = {
+                {"GPU-74d43ed3  -  8  7  76  56  -\nGPU-74d43ed3  D/79e/AAA=  -  7  -  56  Yes\n", 15},
+                {"GPU-74d43ed3 15 0 132 0\n", 15}, /* as recorded on a Hopper */
+                {"GPU-74d43ed3 5 10 52 80\nGPU-74d43ed3 D/79e/AAA= 10 80 Yes\n", 15},
+                {"GPU-84d43ed3  -  20  0  132  0  -\nGPU-74d43ed3  -  18  0  72  0  -\n", 18},
+                {"GPU-84d43ed3  -  20  0  132  0  -\n", 0},
+                {"GPU-74d43ed3\n", 0},
+                {"GPU-74d43ed3 -\n", 0},
+                {"GPU-74d43ed3 - 8\n", 0},
+                {"GPU-74d43ed3 - 8 x 76 56 -\n", 0},
+                {"GPU-74d43ed3 - 99999999 1 76 56 -\n", 0},
+                {"- 8 7 76 56 -\n", 0},
+                {"", 0},
+        };
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        const char *head =
+                arena_printf(&arena, "%s\n%s\n", quoted(&arena, "#   lspart: ", 1), quoted(&arena, "#   lspart: ", 2));
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                unsigned int chunks = 0;
+
+                assert_int_equal(dialogue_read_chunks(arena_printf(&arena, "%s%s", head, table[i].rows), UUID, &chunks),
+                        table[i].expected != 0);
+                assert_int_equal(chunks, table[i].expected);
+        }
+}
+
+/* NVIDIA's manual has "chunk" where 590 was recorded with "chunks". */
+static void test_the_head_of_lspart_in_the_manual_is_no_unread_line(void **state UNUSED)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct dialogue_unread unread = {0};
+        struct dialogue_partition *listed;
+        size_t count;
+
+        dialogue_read_partitions(
+                "GPU Partition free used free used clients\nchunk chunk SM SM\n", &arena, &listed, &count, &unread);
+        assert_int_equal(count, 0);
+        assert_int_equal(unread.count, 0);
+}
+
 /* It becomes a variable of a container. */
 static void test_a_partition_that_is_none_is_shown(void **state UNUSED)
 {
@@ -418,6 +464,8 @@ int main(void)
                 cmocka_unit_test(test_a_recorded_partition_with_slashes_is_found_and_removed_as_recorded),
                 cmocka_unit_test(test_recorded_refusals_are_no_partition),
                 cmocka_unit_test(test_the_recorded_head_of_lspart_is_no_partition),
+                cmocka_unit_test(test_the_chunks_of_a_gpu_are_those_of_its_own_row),
+                cmocka_unit_test(test_the_head_of_lspart_in_the_manual_is_no_unread_line),
                 cmocka_unit_test(test_a_partition_that_is_none_is_shown),
                 cmocka_unit_test(test_refusals_are_recognised_by_their_beginning),
                 cmocka_unit_test(test_a_driver_version_says_what_to_expect),

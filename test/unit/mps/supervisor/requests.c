@@ -341,6 +341,72 @@ static void test_a_partition_whose_list_cannot_be_read_may_be_there_still(void *
                 "the SM partition may be there still: 1 lines of lspart cannot be read, the first: 'no list'");
 }
 
+static bool lacks_chunks(struct rig *rig, const void *data)
+{
+        const struct mps_daemon_status *status = rig_status(rig, GPU_A);
+
+        if (!data || !status || !status->notice)
+                return !data && status && !status->notice;
+        return strcmp(status->notice, data) == 0;
+}
+
+static void want_chunks(struct rig *rig, unsigned int needed, unsigned int of_sms)
+{
+        struct mps_daemon_wanted daemon = rig_daemon(rig, GPU_A, 8192);
+        struct mps_unit unit = daemon.units[0];
+
+        unit.chunks_needed = needed;
+        unit.chunk_sms = of_sms;
+        daemon.units = &unit;
+        daemon.provisioning = PROVISIONING_SM;
+        daemon.tier_limit = MPS_TIER_PARTITION;
+        daemon.threads_permille = 1000;
+        rig_apply(rig, &daemon, 1);
+        rig_wait_for_state(rig, GPU_A, MPS_READY);
+}
+
+static void test_a_gpu_with_fewer_chunks_than_its_partitions_need_is_reported(void **state)
+{
+        struct rig *rig = *state;
+
+        rig_drive(rig, "590.44.01", "", "");
+        rig_behave(rig, "version: 590\n");
+        rig_start(rig);
+        want_chunks(rig, 28, 4);
+        rig_wait(rig, lacks_chunks,
+                GPU_A
+                " has 27 chunks of SMs, and its partitions need 28 together, so the last are refused: lower replicas "
+                "or sms",
+                "too few");
+        want_chunks(rig, 27, 4); /* with the same daemon */
+        rig_wait(rig, lacks_chunks, NULL, "enough");
+        want_chunks(rig, 13, 8);
+        rig_wait(rig, lacks_chunks,
+                GPU_A
+                " has 27 chunks of its 108 SMs, which are smaller than the 8 SMs that were expected: partitions have "
+                "fewer SMs than their shares",
+                "too small");
+}
+
+static void test_a_supervisor_that_takes_over_asks_for_the_chunks_again(void **state)
+{
+        struct rig *rig = *state;
+
+        rig_drive(rig, "590.44.01", "", "");
+        rig_behave(rig, "version: 590\n");
+        rig_start(rig);
+        want_chunks(rig, 28, 4);
+        rig_leave(rig);
+        rig_start(rig);
+        want_chunks(rig, 30, 4);
+        rig_wait(rig, lacks_chunks,
+                GPU_A
+                " has 27 chunks of SMs, and its partitions need 30 together, so the last are refused: lower replicas "
+                "or sms",
+                "too few");
+        assert_true(rig_status(rig, GPU_A)->adopted);
+}
+
 /* ---- namespaces ---- */
 
 static struct mps_daemon_wanted daemon_for_namespaces(struct rig *rig)
@@ -937,6 +1003,8 @@ int main(void)
                 TEST(test_a_removal_that_fails_is_tried_again),
                 TEST(test_a_partition_counts_as_removed_only_when_the_list_has_it_no_more),
                 TEST(test_a_partition_whose_list_cannot_be_read_may_be_there_still),
+                TEST(test_a_gpu_with_fewer_chunks_than_its_partitions_need_is_reported),
+                TEST(test_a_supervisor_that_takes_over_asks_for_the_chunks_again),
                 TEST(test_a_namespace_that_is_missing_is_made_and_one_too_many_removed),
                 TEST(test_a_namespace_is_made_again_in_each_process_and_until_it_can_be),
                 TEST(test_a_namespace_has_its_own_limits_and_others_beside_it),

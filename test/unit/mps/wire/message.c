@@ -23,6 +23,7 @@ static struct mps_unit unit_1 = {
         .replicas = 20,
         .sms = 80,
         .chunk_sms = 4,
+        .chunks_needed = 20,
         .limit_mib = 1625,
         .replica_mib = 1624,
         .clients = 48,
@@ -85,6 +86,7 @@ static void assert_same_wanted(const struct mps_wanted *a, const struct mps_want
                 assert_int_equal(x->units[0].replicas, y->units[0].replicas);
                 assert_int_equal(x->units[0].sms, y->units[0].sms);
                 assert_int_equal(x->units[0].chunk_sms, y->units[0].chunk_sms);
+                assert_int_equal(x->units[0].chunks_needed, y->units[0].chunks_needed);
                 assert_int_equal(x->units[0].limit_mib, y->units[0].limit_mib);
                 assert_int_equal(x->units[0].replica_mib, y->units[0].replica_mib);
                 assert_int_equal(x->units[0].clients, y->units[0].clients);
@@ -284,6 +286,8 @@ static struct mps_daemon_status statuses[] = {
                 .resource = "nvidia.com/gpu",
                 .units = units,
                 .n_units = 2,
+                .unlimited = &units[1],
+                .n_unlimited = 1,
                 .state = MPS_READY,
                 .since = 1700000000,
                 .pid = 80,
@@ -341,6 +345,9 @@ static void test_a_status_arrives_as_it_was(void **state UNUSED)
         assert_int_equal(answer.status->n_daemons, 2);
         assert_string_equal(first->name, "nvidia.com/gpu");
         assert_string_equal(first->units[1], "GPU-2");
+        assert_int_equal(first->n_unlimited, 1);
+        assert_string_equal(first->unlimited[0], "GPU-2");
+        assert_int_equal(second->n_unlimited, 0);
         assert_int_equal(first->state, MPS_READY);
         assert_null(first->reason);
         assert_int_equal(first->since, 1700000000);
