@@ -125,6 +125,17 @@ def test_a_gpu_that_stays_as_it_is_may_be_busy(tmp_path):
     assert node.good('assert', '--file', file, '--config', 'second')
 
 
+def test_a_count_of_0_beside_others_counts_for_nothing(tmp_path):
+    """NVIDIA's program takes it for a difference: what it has applied it never finds applied."""
+    node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'geometryFile': str(tmp_path / 'geometry'),
+                                'gpus': [{'model': 'H100-80GB', 'mig': {'enabled': True}}]})
+    file = configs(tmp_path, seven=[{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'1g.10gb': 7, '7g.80gb': 0}}])
+    assert node.mig('assert', '--file', file, '--config', 'seven').returncode == 1
+    assert node.good('apply', '--file', file, '--config', 'seven', '--state-directory', tmp_path / 'state')
+    assert node.good('assert', '--file', file, '--config', 'seven')
+    assert node.parted('assert', '-f', file, '-c', 'seven').returncode == 0
+
+
 def test_a_thor_is_divided_in_two_although_its_full_instance_has_one_copy_engine(tmp_path):
     """MIG user guide: two instances at most, one of them for graphics; what it refuses is taken back."""
     node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'geometryFile': str(tmp_path / 'geometry'),

@@ -269,6 +269,83 @@ def test_a_gpu_that_fails_is_named(node):
     assert re.search(r'^warning: GPU 1 \(GPU-[^)]+\) cannot be used: .*GPU_IS_LOST', done.stdout, re.M)
 
 
+# ---- what nodes have under each strategy, and what files of users make of a node ----
+
+DISPLAY = [{'model': 'A100-80GB', 'name': 'DGX Display'}, {'model': 'A100-80GB'}]
+EQUAL = [{'model': 'H100-80GB', 'count': 2, 'mig': {'devices': [{'profile': '1g.10gb', 'count': 7}]}}]
+EMPTY = [{'model': 'A100-40GB', 'mig': {'enabled': True}}, {'model': 'A100-40GB'}]
+DIVIDED = [{'model': 'A100-40GB'},
+           {'model': 'A100-40GB', 'mig': {'devices': [{'profile': '3g.20gb'}, {'profile': '2g.10gb'}, {'profile': '1g.5gb', 'count': 2}]}}]
+TWO_KINDS = [{'model': 'A30', 'mig': {'devices': [{'profile': '2g.12gb', 'count': 2}]}}, {'model': 'T4'}]
+GRAPHICS = [{'model': 'RTX-PRO-6000', 'mig': {'devices': [{'profile': '1g.24gb+gfx'}, {'profile': '1g.24gb-me'}, {'profile': '2g.48gb'}]}},
+            {'model': 'RTX-PRO-6000', 'mig': {'devices': [{'profile': '1g.24gb+me.all'}, {'profile': '1g.24gb-me', 'count': 2}]}},
+            {'model': 'RTX-PRO-6000'}]
+NO_WHOLE = 'is not in MIG mode, but there is MIG device'
+
+
+def mig(*profiles):
+    return {'nvidia.com/mig-' + profile: count for profile, count in profiles}
+
+
+@pytest.mark.parametrize('gpus, none, single, mixed', [
+    ([], {}, {}, {}),
+    (DISPLAY, {GPU: 1}, {GPU: 1}, {GPU: 1}),
+    (EQUAL, {GPU: 2}, {GPU: 14}, mig(('1g.10gb', 14))),
+    (EMPTY, {GPU: 2}, {GPU: 1}, {GPU: 1}),
+    (DIVIDED, {GPU: 2}, NO_WHOLE, {GPU: 1, **mig(('3g.20gb', 1), ('2g.10gb', 1), ('1g.5gb', 2))}),
+    (TWO_KINDS, {GPU: 2}, NO_WHOLE, {GPU: 1, **mig(('2g.12gb', 2))}),
+    (GRAPHICS, {GPU: 3}, 'differ in decoders (1 and 0)',
+     {GPU: 1, **mig(('1g.24gb.gfx', 1), ('1g.24gb-me', 3), ('2g.48gb', 1), ('1g.24gb.me.all', 1))}),
+], ids=['no GPU', 'display', 'equal', 'empty', 'divided', 'two kinds', 'graphics'])
+def test_each_strategy_makes_of_a_node_what_nvidias_plugin_makes(tmp_path, gpus, none, single, mixed):
+    """But for GPUs in MIG mode without MIG devices, with which NVIDIA's starts under none only."""
+    scenario = tmp_path / 'node.yaml'
+    scenario.write_text(yaml.safe_dump({'driverVersion': '580.95.05', 'gpus': gpus}))
+    for strategy, expected in ('none', none), ('single', single), ('mixed', mixed):
+        done = simulate('--scenario', str(scenario), '--mig-strategy', strategy, '--output', 'json')
+        if isinstance(expected, str):
+            assert done.returncode == 1 and expected in done.stderr
+            continue
+        told = json.loads(done.stdout)
+        assert {one['name']: len(one['units']) for one in told['resources']} == expected
+        assert bool(told['warnings']) == (gpus is EMPTY and strategy != 'none')
+
+
+def slices(*resources, flags=None, **more):
+    return {'version': 'v1', **({'flags': flags} if flags else {}), 'sharing': {'timeSlicing': {'resources': list(resources), **more}}}
+
+
+MANY = {'name': GPU, 'replicas': 16384}
+OTHER_NAMES = {'flags': {'migStrategy': 'mixed'}, 'resources': {kind: [{'pattern': '*', 'name': GPU}] for kind in ('gpus', 'mig')}}
+
+
+@pytest.mark.parametrize('content, gpus, resources, said', [
+    ({'version': 'v1'}, DISPLAY, {GPU: 1}, ''),
+    (slices({'name': GPU, 'replicas': 1}), EMPTY, {GPU: 2}, ''),
+    (slices(MANY, renameByDefault=True), DISPLAY, {GPU + '.shared': 16384}, ''),
+    (slices(MANY, renameByDefault=True), [{'model': 'T4', 'count': 4}], None,
+     "16384, which makes 65536 devices of the 4 units of 'nvidia.com/gpu.shared', at most 50000 (kubelet takes a list of at most 4 MiB): "
+     'use at most 12500'),
+    (slices(MANY, flags={'renameByDefault': True}), DISPLAY, {GPU: 16384}, 'flags.renameByDefault: unknown key, ignored'),
+    (slices({'name': GPU + '.shared', 'replicas': 4}, {'name': 'nvidia.com/mig-1g.5gb', 'replicas': 4}, flags={'migStrategy': 'mixed'}), DIVIDED,
+     {GPU: 1, 'nvidia.com/mig-3g.20gb': 1, 'nvidia.com/mig-2g.10gb': 1, 'nvidia.com/mig-1g.5gb': 8},
+     "this node has no 'nvidia.com/gpu.shared'; to share 'nvidia.com/gpu', name that"),
+    ({'version': 'v1', **OTHER_NAMES}, DIVIDED, {GPU: 5}, ''),
+    ({'version': 'v1', 'sharing': {'timeSlicing': {}}}, DISPLAY, None, 'sharing.timeSlicing: resources is missing'),
+], ids=['only the version', 'one replica', 'many replicas', 'too many replicas', 'a key in the wrong place', 'names of nothing',
+        'one name for all', 'an empty section'])
+def test_files_of_users_make_of_a_node_what_they_say(tmp_path, config, content, gpus, resources, said):
+    scenario = tmp_path / 'node.yaml'
+    scenario.write_text(yaml.safe_dump({'gpus': gpus}))
+    done = simulate(config(content), '--scenario', str(scenario), '--output', 'json')
+    if resources is None:
+        assert done.returncode == 1 and said in done.stderr, done.stderr
+        return
+    told = json.loads(done.stdout)
+    assert {one['name']: sum(unit['replicas'] for unit in one['units']) for one in told['resources']} == resources
+    assert [said in warning for warning in told['warnings']] == ([True] if said else [])
+
+
 # ---- DRA ----
 
 def dra(**section):
