@@ -13,7 +13,8 @@
  * -lgip` and -lgipp. Sizes and SMs are what machines reported (test/fixtures/recorded/mig), those of A30 and A100 what
  * the guide's listings say. What neither has (large profiles of GB200, GH200, B200; all of A800, H20, B300 and GB300
  * but the small one of B300) is computed as H100's is: the same share of SMs, an eighth of the memory less the reserve.
- * Only RTX PRO has encoders, the last column.
+ * Thor's are those of test/fixtures/recorded/host/tegra-devices-csv.txt, with the engines of the guide. Only RTX PRO and
+ * Thor have encoders, the last column.
  */
 /* clang-format off */
 static const struct mig_profile a30_profiles[] = {
@@ -147,6 +148,16 @@ static const struct mig_profile rtx_pro_6000_profiles[] = {
         {"2g.48gb-me",     P(2_SLICE_NO_ME),  66, 2, 2, 0x05, 2,  94,  48512, 2, 0, 0, 0, 0},
         {"4g.96gb",        P(4_SLICE),         0, 4, 1, 0x01, 4, 188,  97280, 4, 4, 4, 1, 4},
         {"4g.96gb+gfx",    P(4_SLICE_GFX),    32, 4, 1, 0x01, 4, 188,  97280, 4, 4, 4, 1, 4},
+};
+
+static const struct mig_profile thor_profiles[] = {
+        {"1g.0gb",        P(1_SLICE),        80, 1, 1, 0x04, 1,   8, 0, 1, 1, 1, 0, 1},
+        {"1g.0gb+me",     P(1_SLICE_REV1),   78, 1, 1, 0x04, 1,   8, 0, 1, 1, 1, 1, 1},
+        {"1g.0gb+gfx",    P(1_SLICE_GFX),    81, 1, 1, 0x04, 1,   8, 0, 1, 1, 1, 0, 1},
+        {"2g.0gb",        P(2_SLICE),        82, 2, 1, 0x01, 2,  12, 0, 1, 1, 1, 0, 1},
+        {"2g.0gb+gfx",    P(2_SLICE_GFX),    83, 2, 1, 0x01, 2,  12, 0, 1, 1, 1, 0, 1},
+        {"3g.0gb",        P(3_SLICE),        84, 3, 1, 0x01, 3,  20, 0, 1, 2, 2, 1, 2},
+        {"3g.0gb+gfx",    P(3_SLICE_GFX),    85, 3, 1, 0x01, 3,  20, 0, 1, 2, 2, 1, 2},
 };
 /* clang-format on */
 
@@ -687,6 +698,31 @@ static const struct model models[] = {
                 .clock_mhz = 3090,
                 .memory_clock_mhz = 14001,
                 .pcie_generation = 5},
+        /* These two have the memory of the machine, so NVML reports none. */
+        {.key = "GB10",
+                .product = "NVIDIA GB10",
+                .brand = NVML_BRAND_NVIDIA,
+                .architecture = NVML_DEVICE_ARCH_BLACKWELL,
+                .compute_major = 12,
+                .compute_minor = 1,
+                .multiprocessors = 48,
+                .cores = 128,
+                .pci_device = 0x2e12,
+                .clock_mhz = 3003,
+                .pcie_generation = 5},
+        {.key = "Thor",
+                .product = "NVIDIA Thor",
+                .brand = NVML_BRAND_NVIDIA,
+                .architecture = NVML_DEVICE_ARCH_BLACKWELL,
+                .compute_major = 11,
+                .multiprocessors = 20,
+                .cores = 128,
+                .clock_mhz = 1575,
+                .pcie_generation = 5,
+                .memory_slices = 3,
+                .compute_slices = 3,
+                .pairs_graphics = true,
+                PROFILES(thor_profiles)},
 };
 
 const struct model *model_at(size_t position)

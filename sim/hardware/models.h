@@ -2,7 +2,8 @@
  * What NVML reports about the GPU models that a scenario can name: constants of the hardware, in one table.
  *
  * Memory sizes are those that NVML reports (here in MiB), which are less than the name suggests. MIG profiles are those
- * of `nvidia-smi mig -lgip` on the product. It knows nothing of scenarios.
+ * of `nvidia-smi mig -lgip` on the product. It knows nothing of scenarios. docs/evidence.md says which values nobody has
+ * recorded.
  */
 #pragma once
 
@@ -35,7 +36,7 @@ struct model {
         unsigned int architecture;
         int compute_major;
         int compute_minor;
-        unsigned int memory_mib;
+        unsigned int memory_mib;   /* 0: it uses the machine's, and NVML reports none */
         unsigned int reserved_mib; /* used by the driver itself */
         unsigned int bar1_mib;
         unsigned int multiprocessors;
@@ -44,13 +45,14 @@ struct model {
         unsigned int pci_subsystem;
         unsigned int nvlinks;
         unsigned int nvlink_version;
-        unsigned int power_w;
+        unsigned int power_w; /* 0: NVML reports no limit */
         unsigned int clock_mhz;
         unsigned int memory_clock_mhz;
         unsigned int pcie_generation;
         bool coherent;              /* its memory is a NUMA node of the host */
         unsigned int memory_slices; /* 0: no MIG */
         unsigned int compute_slices;
+        bool pairs_graphics; /* it has two MIG devices at most: one for graphics (+gfx) and one that is not */
         const struct mig_profile *profiles;
         size_t n_profiles;
 };

@@ -38,6 +38,9 @@ static void copy(char *to, size_t size, const char *from)
         snprintf(to, size, "%s", from);
 }
 
+/* What a GPU without memory of its own has: the machine's, as much as a DGX Spark has. */
+#define MACHINE_MIB ((uint64_t)131072)
+
 /* "GPU-… sms=108 chunks=25 memory=40960 cc=8 name=A100 lost"; the memory is MiB. */
 static bool read_gpu(struct mps_scenario *scenario, char *text)
 {
@@ -90,7 +93,7 @@ static bool read_gpus(struct mps_scenario *scenario, char *text)
 
                 *gpu = (struct mps_gpu){.sms = model->multiprocessors,
                         .compute_major = (unsigned int)model->compute_major,
-                        .memory_mib = model->memory_mib};
+                        .memory_mib = model->memory_mib ? model->memory_mib : MACHINE_MIB};
                 sim_uuid_gpu(gpu->uuid, model->key, i);
                 copy(gpu->name, sizeof(gpu->name), model->product);
         }

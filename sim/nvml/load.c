@@ -14,8 +14,11 @@ static bool is_of_instance(const struct scenario_process *process, const struct 
         return !compute || process->gi == compute->instance->place->id;
 }
 
-/* The memory of a MIG device is that of its GPU instance, and so are its processes. */
-static void read_memory(const struct call *call, struct memory *memory)
+/*
+ * The memory of a MIG device is that of its GPU instance, and so are its processes. A GPU that uses the machine's memory
+ * has none to report.
+ */
+static nvmlReturn_t read_memory(const struct call *call, struct memory *memory)
 {
         const struct scenario_gpu *gpu = call->config;
         uint64_t used = 0;
@@ -34,18 +37,22 @@ static void read_memory(const struct call *call, struct memory *memory)
                         used = (uint64_t)gpu->memory_used;
         }
         memory->used = MIN(used, memory->total - memory->reserved);
+        return memory->total ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
         _cleanup_(call_end) struct call call = call_device(__func__, device);
         struct memory m;
+        nvmlReturn_t result;
 
         if (call.result)
                 return call.result;
         if (!memory)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        read_memory(&call, &m);
+        result = read_memory(&call, &m);
+        if (result)
+                return result;
         *memory = (nvmlMemory_t){.total = m.total, .free = m.total - m.reserved - m.used, .used = m.reserved + m.used};
         return NVML_SUCCESS;
 }
@@ -54,6 +61,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 {
         _cleanup_(call_end) struct call call = call_device(__func__, device);
         struct memory m;
+        nvmlReturn_t result;
 
         if (call.result)
                 return call.result;
@@ -61,7 +69,9 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
                 return NVML_ERROR_INVALID_ARGUMENT;
         if (memory->version != NVML_MEMORY_V2)
                 return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-        read_memory(&call, &m);
+        result = read_memory(&call, &m);
+        if (result)
+                return result;
         memory->total = m.total;
         memory->reserved = m.reserved;
         memory->free = m.total - m.reserved - m.used;
@@ -177,32 +187,45 @@ nvmlReturn_t nvmlDeviceGetPowerManagementMode(nvmlDevice_t device, nvmlEnableSta
         RETURN_GPU_VALUE(device, mode, NVML_FEATURE_ENABLED);
 }
 
-nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned int *milliwatts)
+static nvmlReturn_t read_power_limits(const char *name, nvmlDevice_t device, unsigned int *least, unsigned int *most)
 {
-        RETURN_GPU_VALUE(device, milliwatts, call.config->model->power_w * 1000);
-}
-
-nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned int *milliwatts)
-{
-        RETURN_GPU_VALUE(device, milliwatts, call.config->model->power_w * 1000);
-}
-
-nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int *milliwatts)
-{
-        RETURN_GPU_VALUE(device, milliwatts, call.config->model->power_w * 1000);
-}
-
-nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned int *least, unsigned int *most)
-{
-        _cleanup_(call_end) struct call call = call_gpu(__func__, device);
+        _cleanup_(call_end) struct call call = call_gpu(name, device);
+        unsigned int watts;
 
         if (call.result)
                 return call.result;
         if (!least || !most)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        *least = call.config->model->power_w * 500;
-        *most = call.config->model->power_w * 1000;
-        return NVML_SUCCESS;
+        watts = call.config->model->power_w;
+        *least = watts * 500;
+        *most = watts * 1000;
+        return watts ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+}
+
+nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned int *milliwatts)
+{
+        unsigned int least;
+
+        return read_power_limits(__func__, device, &least, milliwatts);
+}
+
+nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned int *milliwatts)
+{
+        unsigned int least;
+
+        return read_power_limits(__func__, device, &least, milliwatts);
+}
+
+nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int *milliwatts)
+{
+        unsigned int least;
+
+        return read_power_limits(__func__, device, &least, milliwatts);
+}
+
+nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned int *least, unsigned int *most)
+{
+        return read_power_limits(__func__, device, least, most);
 }
 
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *millijoules)

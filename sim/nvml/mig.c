@@ -1,5 +1,7 @@
 #include "sim/nvml/mig.h"
 
+#include <string.h>
+
 #include "base/macro.h"
 #include "gpu/nvml_abi.h"
 
@@ -51,18 +53,25 @@ static unsigned int decoder_room(
         return profile->decoders ? (all - MIN(all, taken)) / profile->decoders : MIG_INSTANCES_MAX;
 }
 
+static bool is_for_graphics(const struct mig_profile *profile)
+{
+        return strstr(profile->name, "+gfx");
+}
+
 /*
  * How many instances there are of |profile|. A GPU has the media extension once: for a profile with it, all instances
- * with it count.
+ * with it count. So do, where they come in pairs, all that are for graphics or all that are not.
  */
-static unsigned int count_of(const struct mig_layout *layout, const struct mig_profile *profile)
+static unsigned int count_of(
+        const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile)
 {
         unsigned int count = 0;
 
         for (size_t i = 0; i < MIG_INSTANCES_MAX; i++) {
                 const struct mig_profile *other = layout->instances[i].profile;
 
-                if (other && (other == profile || (profile->ofas && other->ofas)))
+                if (other && (other == profile || (profile->ofas && other->ofas) ||
+                                     (model->pairs_graphics && is_for_graphics(other) == is_for_graphics(profile))))
                         count++;
         }
         return count;
@@ -76,7 +85,7 @@ static bool may_start(const struct mig_profile *profile, uint32_t taken, unsigne
 bool mig_fits(const struct model *model, const struct mig_layout *layout, const struct mig_profile *profile,
         unsigned int start)
 {
-        return count_of(layout, profile) < profile->count && decoder_room(model, layout, profile) > 0 &&
+        return count_of(model, layout, profile) < profile->count && decoder_room(model, layout, profile) > 0 &&
                compute_taken(layout) + profile->slices <= model->compute_slices &&
                may_start(profile, memory_taken(layout), start);
 }
@@ -85,7 +94,7 @@ unsigned int mig_room(const struct model *model, const struct mig_layout *layout
 {
         uint32_t taken = memory_taken(layout);
         unsigned int by_compute = (model->compute_slices - compute_taken(layout)) / profile->slices;
-        unsigned int made = count_of(layout, profile);
+        unsigned int made = count_of(model, layout, profile);
         unsigned int by_count = profile->count - MIN(profile->count, made);
         unsigned int by_memory = 0;
 

@@ -120,8 +120,7 @@ static int read_profile(struct arena *arena, const struct mig_gpu *gpu, unsigned
                         .jpegs = info.jpegCount,
                         .ofas = info.ofaCount,
                         .memory_mib = info.memorySizeMB},
-                .engines = {.copy = info.copyEngineCount,
-                        .decoders = info.decoderCount,
+                .engines = {.decoders = info.decoderCount,
                         .encoders = info.encoderCount,
                         .jpegs = info.jpegCount,
                         .ofas = info.ofaCount}};

@@ -40,7 +40,6 @@ struct mig_placement {
 
 /* Engines that a GPU has beside its slices. Instances share them out: what one has no other has. */
 struct mig_engines {
-        unsigned int copy;
         unsigned int decoders;
         unsigned int encoders;
         unsigned int jpegs;

@@ -6,7 +6,8 @@
  * Beside slices, instances share out the GPU's engines (decoders and the like; the media extension of "+me" is one).
  * NVML does not say how many of a kind a GPU has, only how many an instance of each profile has, and how many such
  * instances fit at most. So a GPU is taken to have as many as the greatest product of the two; where the driver has
- * fewer for a mixture, it refuses to create the last instance.
+ * fewer for a mixture, it refuses to create the last instance. Copy engines do not count: on Thor the full instance has
+ * one, and so has each of two beside each other (MIG user guide).
  */
 #pragma once
 
@@ -17,7 +18,7 @@
 #define GEOMETRY_MAX_PROFILES ((size_t)64)
 #define GEOMETRY_MAX_INSTANCES ((size_t)32)
 
-enum { GEOMETRY_COPY, GEOMETRY_DECODERS, GEOMETRY_ENCODERS, GEOMETRY_JPEGS, GEOMETRY_OFAS, GEOMETRY_ENGINES };
+enum { GEOMETRY_DECODERS, GEOMETRY_ENCODERS, GEOMETRY_JPEGS, GEOMETRY_OFAS, GEOMETRY_ENGINES };
 
 struct geometry_profile {
         unsigned int slices;                    /* compute slices */

@@ -30,8 +30,7 @@ static void take_profile(struct geometry_profile *ret, const struct mig_gpu_prof
 {
         *ret = (struct geometry_profile){.slices = profile->slices,
                 .count = profile->max,
-                .engines = {[GEOMETRY_COPY] = profile->engines.copy,
-                        [GEOMETRY_DECODERS] = profile->engines.decoders,
+                .engines = {[GEOMETRY_DECODERS] = profile->engines.decoders,
                         [GEOMETRY_ENCODERS] = profile->engines.encoders,
                         [GEOMETRY_JPEGS] = profile->engines.jpegs,
                         [GEOMETRY_OFAS] = profile->engines.ofas}};
@@ -184,7 +183,6 @@ static const char *explain_count(const struct problem *problem)
 static const char *explain_engines(const struct problem *problem)
 {
         static const char *const names[] = {
-                [GEOMETRY_COPY] = "copy engines",
                 [GEOMETRY_DECODERS] = "decoders",
                 [GEOMETRY_ENCODERS] = "encoders",
                 [GEOMETRY_JPEGS] = "JPEG engines",

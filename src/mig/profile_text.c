@@ -26,6 +26,16 @@ static bool take_number(const char **at, unsigned int most, const char *unit, un
         return true;
 }
 
+/* A GPU with the memory of its machine (Thor) has "0gb" in all of its profiles. */
+static bool take_memory(const char **at, unsigned int *ret)
+{
+        if (!text_starts_with(*at, "0gb"))
+                return take_number(at, MAX_GB, "gb", ret);
+        *ret = 0;
+        *at += strlen("0gb");
+        return true;
+}
+
 /*
  * Any number of '+' or '-', each with a word of lower-case letters and dots: names of new attributes are not known yet.
  */
@@ -50,7 +60,7 @@ bool mig_profile_text_parse(struct mig_profile_text *ret, const char *text)
         struct mig_profile_text profile = {0};
         const bool has_compute = take_number(&text, MAX_SLICES, "c.", &profile.compute);
 
-        if (!take_number(&text, MAX_SLICES, "g.", &profile.slices) || !take_number(&text, MAX_GB, "gb", &profile.gb) ||
+        if (!take_number(&text, MAX_SLICES, "g.", &profile.slices) || !take_memory(&text, &profile.gb) ||
                 !are_attributes(text))
                 return false;
         if (!has_compute)

@@ -16,9 +16,9 @@
 #define MIG_PROFILE_TEXT_MAX ((size_t)31)
 
 struct mig_profile_text {
-        unsigned int compute; /* compute slices of the compute instance, from 1 to |slices| */
-        unsigned int slices;  /* compute slices of the GPU instance */
-        unsigned int gb;
+        unsigned int compute;   /* compute slices of the compute instance, from 1 to |slices| */
+        unsigned int slices;    /* compute slices of the GPU instance */
+        unsigned int gb;        /* 0: that of a GPU with the memory of its machine, "1g.0gb" */
         const char *attributes; /* "+me", or ""; points into the text that was parsed */
 };
 

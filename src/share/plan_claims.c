@@ -175,6 +175,27 @@ static bool is_here(const struct plan_builder *builder, const char *name)
         return false;
 }
 
+#define SHARED_SUFFIX ".shared"
+
+/*
+ * Files are made for many nodes, so a name that this one does not have is no mistake; but "nvidia.com/gpu.shared" is
+ * what renameByDefault makes of "nvidia.com/gpu".
+ */
+static void warn_of_suffix(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        const size_t length = strlen(entry->name);
+        const char *base;
+
+        if (length <= strlen(SHARED_SUFFIX) || strcmp(entry->name + length - strlen(SHARED_SUFFIX), SHARED_SUFFIX) != 0)
+                return;
+        base = arena_strndup(builder->arena, entry->name, length - strlen(SHARED_SUFFIX));
+        if (is_here(builder, base))
+                plan_warn(builder,
+                        "%s: shares nothing: this node has no '%s'; to share '%s', name that (renameByDefault appends '" SHARED_SUFFIX
+                        "')",
+                        plan_entry_place(builder, entry), entry->name, base);
+}
+
 static int claim_by(const struct plan_builder *builder, const struct shared_resource *entry)
 {
         if (check_not_for_dra(builder, entry) < 0)
@@ -182,8 +203,10 @@ static int claim_by(const struct plan_builder *builder, const struct shared_reso
         if (builder->n_for_dra > 0 && builder->n_for_dra == builder->inventory->n_gpus)
                 plan_warn(builder, "%s: shares nothing, since all GPUs of this node belong to DRA: dra.devices",
                         plan_entry_place(builder, entry));
-        if (!is_here(builder, entry->name))
+        if (!is_here(builder, entry->name)) {
+                warn_of_suffix(builder, entry);
                 return 0;
+        }
         switch (entry->devices.kind) {
         case SELECT_LIST:
                 return claim_list(builder, entry);

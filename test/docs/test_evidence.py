@@ -65,6 +65,19 @@ def test_what_is_called_recorded_names_its_fixture():
             assert any(path.startswith('test/fixtures/') for path in paths(source)), belief
 
 
+def models():
+    """(key, product) of each GPU that the simulator can be."""
+    return re.findall(r'\.key = "([^"]+)",\s+\.product = "([^"]+)"', read('sim/hardware/models.c'))
+
+
+@pytest.mark.parametrize('key, product', models())
+def test_what_nobody_recorded_of_a_model_is_called_inferred(key, product):
+    """Who has no row in gpus.csv has values that are somebody's conclusion."""
+    recorded = [line.split(',')[0] for line in read(RECORDED + '/gpu/gpus.csv').splitlines()]
+    inferred = [belief for belief, used_by, level, _ in rows() if level == 'inferred' and 'sim/hardware/models.c' in paths(used_by)]
+    assert product in recorded or any(re.search(r'(?<![\w-])%s(?![\w-])' % re.escape(key), belief) for belief in inferred)
+
+
 @pytest.mark.parametrize('path', sorted(recorded_files()))
 def test_each_recorded_file_is_believed_and_read_by_a_test(path):
     assert any(path in paths(source) for _, _, _, source in rows()), "no row of docs/evidence.md names '%s'" % path

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import uuid
 
+import grpc
 import pytest
 
 from container_options import ContainerOptions
@@ -115,6 +116,23 @@ def test_the_strategies_may_stand_in_the_file(node):
     answer = allocate(kubelet, next(iter(kubelet.messages_of(GPU)[0].healthy)))
     assert answer.envs == {'NVIDIA_VISIBLE_DEVICES': VOLUMES}
     assert answer.mounts == volumes('0')
+
+
+def test_settings_for_a_host_of_its_own_stand_together(node):
+    """A file as users write it: by index, as mounts, with the nodes, one replica each under the other name."""
+    make_device_nodes(node, '/dev/nvidia1', *CONTROL_NODES)
+    config = sharing('timeSlicing', 2, failRequestsGreaterThanOne=True, renameByDefault=True)
+    config['flags'] = {'failOnInitError': True, 'plugin': {
+        'deviceIDStrategy': 'index', 'deviceListStrategy': 'volume-mounts', 'passDeviceSpecs': True}}
+    kubelet = node.start_all(config, '--system-root=' + machine(node))
+    shared = GPU + '.shared'
+    devices = list(kubelet.messages_of(shared)[0].healthy)
+    assert len(devices) == 8
+    answer = allocate(kubelet, devices[2], resource=shared)
+    assert (answer.envs, answer.mounts) == ({'NVIDIA_VISIBLE_DEVICES': VOLUMES}, volumes('1'))
+    assert answer.nodes == same_path([*CONTROL_NODES, '/dev/nvidia1'])
+    with pytest.raises(grpc.RpcError, match='failRequestsGreaterThanOne'):
+        allocate(kubelet, *devices[2:4], resource=shared)
 
 
 def test_a_new_strategy_counts_from_the_next_request_on(node):

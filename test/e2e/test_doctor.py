@@ -254,6 +254,17 @@ def test_a_gpu_that_fails_is_named(site):
     expect(site, 'gpus', FIRST_UUID, alone=False)
 
 
+def test_a_mig_device_whose_profile_nothing_tells_is_named_with_what_nvml_said(site):
+    site.scenario([{'model': 'A30', 'mig': {'devices': [{'profile': '1g.6gb', 'uuid': 'MIG-1'}]},
+                    'errors': {'nvmlDeviceGetGpuInstanceById': 'NO_PERMISSION', 'nvmlDeviceGetName': {'error': 'NO_PERMISSION', 'after': 1}}}])
+    text = 'GPU 0: the profile of the MIG device MIG-1 is unknown: nvmlDeviceGetGpuInstanceById: Insufficient Permissions (NO_PERMISSION)'
+    site.config({'version': 'v1', 'flags': {'migStrategy': 'mixed'}})
+    findings = expect(site, 'gpus', text, alone=False)
+    assert any('run the agent privileged' in finding.get('todo', '') for finding in findings), findings
+    site.config({'version': 'v1', 'flags': {'migStrategy': 'mixed'}, 'resources': {'mig': [{'pattern': '*', 'name': 'nvidia.com/mig-some'}]}})
+    expect(site, 'gpus', text, verdict='note', alone=False)
+
+
 def test_mig_mode_without_mig_devices_is_noted(site):
     site.config({'version': 'v1'})
     site.scenario([{'model': 'A100-40GB', 'mig': {'enabled': True}}])

@@ -11,7 +11,7 @@ import pytest
 
 from apiserver import agent_rules
 from cluster import NAME, cluster  # noqa: F401 -- a fixture
-from dra import CLAIMS, DRIVER, SHARED, WHOLE, node  # noqa: F401 -- a fixture
+from dra import CLAIMS, DRIVER, SHARED, WHOLE, Unschedulable, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mps_node import H100, share, uuid_of
 from test_agent_metrics import get
@@ -155,6 +155,16 @@ def test_three_unequal_shares_of_one_gpu_and_the_whole_gpu_meanwhile(node):
 
 WAITS = 'a DRA claim waits for what it was allocated to become free'
 ALMOST_ALL = {'memory': '70Gi', 'threadPercentage': '90'}
+
+
+def test_a_claim_for_so_many_of_nvidias_shares_has_no_device(node):
+    """NVIDIA's driver has a capacity 'shares' where ConsumableShares is on: it counts, and limits nothing."""
+    start(node)
+    with pytest.raises(Unschedulable):
+        node.run(node.claim('counted', {'shares': '1'}, WHOLE))
+    with pytest.raises(Unschedulable):
+        node.run(node.claim('counted-too', {'shares': '1'}, SHARED))
+    node.run(node.claim('whole', class_=WHOLE)).end()
 
 
 @contextlib.contextmanager

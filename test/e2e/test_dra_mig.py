@@ -18,6 +18,7 @@ from test_dra import config, preparing, taints
 from test_dra_crash import MOMENTS, call_and_kill
 
 GPU = uuid_of(0)
+DESTROY, DESTROY_COMPUTE = 'nvmlGpuInstanceDestroy', 'nvmlComputeInstanceDestroy'
 PROFILES = {SMALL: '1g.10gb', 20: '1g.10gb+me', 15: '1g.20gb', MIDDLE: '2g.20gb', LARGE: '3g.40gb', 5: '4g.40gb', 0: '7g.80gb'}
 
 
@@ -213,6 +214,29 @@ def test_a_mig_device_that_a_process_uses_is_destroyed_when_that_has_ended(node)
     set_gpus(node)
     pod.end()
     assert there(node) == set()
+
+
+def test_a_handle_that_somebody_keeps_holds_up_its_own_mig_device_alone_and_says_who_it_may_be(node):
+    """NVIDIA/DCGM#276: a program that watches GPUs never closes the MIG device, and nvidia-smi lists no process."""
+    start(node)
+    first = node.run(claim(node, 'first'))
+    set_gpus(node, errors={DESTROY_COMPUTE: 'IN_USE'})
+    for _ in range(2):
+        with pytest.raises(Failed, match=r'destroy 1g.10gb at 6: .*if it lists none, a program that watches GPUs keeps it opened \(DCGM, '
+                                         r'dcgm-exporter, another agent\): restart that'):
+            node.dra.unprepare(first.pod)
+    second = node.run(claim(node, 'second'))
+    assert there(node) == {(SMALL, 6), (SMALL, 4)}
+    first.vanish()
+    third = claim(node, 'third')
+    with preparing(node, third) as call:
+        assert node.device_of(third) == 'gpu-0-mig-1g-10gb-at-6', 'the scheduler gives out what the deleted pod still has'
+        set_gpus(node)
+        node.dra.unprepare(first.pod)
+        assert call.result()
+    assert there(node) == {(SMALL, 6), (SMALL, 4)}
+    second.end()
+    assert there(node) == {(SMALL, 6)}
 
 
 def test_a_reset_that_destroys_everything_leaves_nothing_to_release(node):

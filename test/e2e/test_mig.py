@@ -13,7 +13,8 @@ PARTED = os.path.join(os.path.dirname(WARPSHARE), 'nvidia-mig-parted')
 MIXED = {'driverVersion': '580.105.08', 'gpus': [
     {'model': 'A100-40GB'},
     {'model': 'A100-40GB', 'mig': {'devices': [{'profile': '3g.20gb'}, {'profile': '1g.5gb', 'count': 4}]}}]}
-MODELS = ('T4', 'A30', 'A100-40GB', 'A100-80GB', 'H100-80GB', 'H100-NVL', 'H200', 'B200', 'B300', 'GB200', 'GB300', 'RTX-PRO-6000')
+MODELS = ('T4', 'A30', 'A100-40GB', 'A100-80GB', 'H100-80GB', 'H100-NVL', 'H200', 'B200', 'B300', 'GB200', 'GB300', 'RTX-PRO-6000',
+          'Thor')
 
 
 class Simulated:
@@ -124,13 +125,36 @@ def test_a_gpu_that_stays_as_it_is_may_be_busy(tmp_path):
     assert node.good('assert', '--file', file, '--config', 'second')
 
 
+def test_a_count_of_0_beside_others_counts_for_nothing(tmp_path):
+    """NVIDIA's program takes it for a difference: what it has applied it never finds applied."""
+    node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'geometryFile': str(tmp_path / 'geometry'),
+                                'gpus': [{'model': 'H100-80GB', 'mig': {'enabled': True}}]})
+    file = configs(tmp_path, seven=[{'devices': 'all', 'mig-enabled': True, 'mig-devices': {'1g.10gb': 7, '7g.80gb': 0}}])
+    assert node.mig('assert', '--file', file, '--config', 'seven').returncode == 1
+    assert node.good('apply', '--file', file, '--config', 'seven', '--state-directory', tmp_path / 'state')
+    assert node.good('assert', '--file', file, '--config', 'seven')
+    assert node.parted('assert', '-f', file, '-c', 'seven').returncode == 0
+
+
+def test_a_thor_is_divided_in_two_although_its_full_instance_has_one_copy_engine(tmp_path):
+    """MIG user guide: two instances at most, one of them for graphics; what it refuses is taken back."""
+    node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'geometryFile': str(tmp_path / 'geometry'),
+                                'gpus': [{'model': 'Thor', 'mig': {'enabled': True}}]})
+    for name, profiles, status in (('both', {'2g.0gb+gfx': 1, '1g.0gb+me': 1}, 0), ('neither', {'2g.0gb': 1, '1g.0gb+me': 1}, 1)):
+        file = configs(tmp_path, **{name: [{'devices': 'all', 'mig-enabled': True, 'mig-devices': profiles}]})
+        done = node.mig('apply', '--file', file, '--config', name, '--state-directory', tmp_path / 'state')
+        assert done.returncode == status, done.stderr
+        entry, = yaml.safe_load(node.good('export'))['mig-configs']['current']
+        assert entry['mig-devices'] == {'2g.0gb+gfx': 1, '1g.0gb+me': 1}
+
+
 @pytest.mark.parametrize('model', MODELS)
 def test_each_default_configuration_of_a_model_is_a_valid_one(model, tmp_path):
     node = Simulated(tmp_path, {'driverVersion': '580.105.08', 'gpus': [{'model': model, 'count': 2}]})
     text = node.good('generate')
     configs = yaml.safe_load(text)['mig-configs']
     assert {'all-disabled', 'all-enabled'} <= set(configs)
-    assert ('all-balanced' in configs) == (model != 'T4')
+    assert ('all-balanced' in configs) == (model not in ('T4', 'Thor'))
     assert not any('device-filter' in entry for entries in configs.values() for entry in entries)
     (tmp_path / 'generated.yaml').write_text(text)
     for name in configs:

@@ -207,12 +207,54 @@ def test_the_examples_of_the_help_work(tmp_path):
     (('--model', 'T4', '--driver', '1: 2'), "driver: '1: 2' is not a version such as 580.105.08"),
     (('--gpus', '2'), '--gpus and --driver are of a simulated node: they need --model'),
     (('--model', 'T4', '--scenario', 'x'), '--model and --scenario: only one of them'),
+    (('--memory', '24576', '--sms', '46', '--scenario', 'x'), '--memory, --sms and --scenario: only one of them'),
+    (('--memory', '24576'), '--memory and --sms: without --model both are needed'),
+    (('--sms', '46'), '--memory and --sms: without --model both are needed'),
+    (('--memory', '24Gi', '--sms', '46'), "memory: '24Gi' is not a number of MiB from 1 to 16777216"),
+    (('--memory', '0', '--sms', '46'), "memory: '0' is not a number of MiB from 1 to 16777216"),
+    (('--memory', '24576', '--sms', '1025'), "sms: '1025' is not a number from 1 to 1024"),
     (('--replicas', 'two'), "replicas: 'two' is neither a number from 1 to 50000, nor half, nor all"),
     (('--output', 'xml'), "output: 'xml' is not a known value, use table or json")])
 def test_a_wrong_word_has_status_2_and_is_named(arguments, text):
     done = plan(*arguments)
     assert done.returncode == 2 and not done.stdout
     assert text in done.stderr
+
+
+def test_a_gpu_that_has_no_name_here_is_planned_by_its_sizes(config):
+    done = simulate(config(weighted(4)), '--memory', '24576', '--sms', '46', '--gpus', '2', '--replicas', '1,all')
+    assert done.returncode == 0 and not done.stderr
+    assert done.stdout.startswith('2 GPUs (simulated: GPU), driver ')
+    assert '\nnvidia.com/gpu: 8\n' in done.stdout
+    assert re.search(r'^  0-1 +GPU +24576 MiB +\d+ MiB +46 +4 ', done.stdout, re.M)
+    unit = plan_json(config(weighted(4)), '--memory', '24576', '--sms', '46', '--replicas', '2')['resources'][0]['units'][0]
+    assert (unit['memoryMiB'], unit['sms'], unit['migProfile']) == (24576, 46, None)
+    assert (24576 - unit['reserveMiB']) // 2 - 1 <= unit['shares'][0]['memoryMiB'] <= (24576 - unit['reserveMiB']) // 2
+
+
+def test_sizes_stand_in_the_place_of_the_models(config):
+    """Of a board that has other sizes than the simulator's."""
+    for arguments, sizes in (((), (24564, 128)), (('--memory', '49140'), (49140, 128)), (('--sms', '114'), (24564, 114))):
+        unit = plan_json(config(weighted(4)), '--model', 'RTX-4090', *arguments)['resources'][0]['units'][0]
+        assert (unit['gpu'], unit['memoryMiB'], unit['sms']) == ('NVIDIA GeForce RTX 4090', *sizes)
+
+
+def test_a_gpu_with_the_machines_memory_has_no_memory_in_the_plan(config):
+    """GB10: as recorded, NVML reports none. Thor is Tegra, so one device, whatever MIG devices it could have."""
+    unit = plan_json(config(weighted(4)), '--model', 'gb10')['resources'][0]['units'][0]
+    assert (unit['gpu'], unit['memoryMiB'], unit['sms']) == ('NVIDIA GB10', None, 48)
+    resource, = plan_json(config(sharing('timeSlicing', 3)), '--model', 'Thor', '--mig-strategy', 'mixed')['resources']
+    assert resource['name'] == GPU
+    assert [(unit['uuid'], unit['memoryMiB'], unit['replicas']) for unit in resource['units']] == [('tegra', None, 3)]
+
+
+def test_mig_devices_without_memory_of_their_own_are_named_by_the_driver(tmp_path):
+    """Thor, where NVML and not Tegra's one device is wanted: memory is 0 in every profile, as recorded."""
+    scenario = tmp_path / 'node.yaml'
+    scenario.write_text('gpus: [{model: Thor, mig: {devices: [{profile: 2g.0gb+gfx}, {profile: 1g.0gb+me}]}}]\n')
+    told = plan_json('--device-discovery-strategy', 'nvml', '--mig-strategy', 'mixed', '--scenario', str(scenario))
+    assert {one['name']: [(unit['migProfile'], unit['memoryMiB'], unit['sms']) for unit in one['units']] for one in told['resources']} == {
+        'nvidia.com/mig-1g.0gb.me': [('1g.0gb+me', None, 8)], 'nvidia.com/mig-2g.0gb.gfx': [('2g.0gb+gfx', None, 12)]}
 
 
 def test_the_agents_switches_count_too(config):
@@ -225,6 +267,83 @@ def test_a_gpu_that_fails_is_named(node):
     done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path)
     assert done.returncode == 0 and '\nnvidia.com/gpu: 2\n' in done.stdout
     assert re.search(r'^warning: GPU 1 \(GPU-[^)]+\) cannot be used: .*GPU_IS_LOST', done.stdout, re.M)
+
+
+# ---- what nodes have under each strategy, and what files of users make of a node ----
+
+DISPLAY = [{'model': 'A100-80GB', 'name': 'DGX Display'}, {'model': 'A100-80GB'}]
+EQUAL = [{'model': 'H100-80GB', 'count': 2, 'mig': {'devices': [{'profile': '1g.10gb', 'count': 7}]}}]
+EMPTY = [{'model': 'A100-40GB', 'mig': {'enabled': True}}, {'model': 'A100-40GB'}]
+DIVIDED = [{'model': 'A100-40GB'},
+           {'model': 'A100-40GB', 'mig': {'devices': [{'profile': '3g.20gb'}, {'profile': '2g.10gb'}, {'profile': '1g.5gb', 'count': 2}]}}]
+TWO_KINDS = [{'model': 'A30', 'mig': {'devices': [{'profile': '2g.12gb', 'count': 2}]}}, {'model': 'T4'}]
+GRAPHICS = [{'model': 'RTX-PRO-6000', 'mig': {'devices': [{'profile': '1g.24gb+gfx'}, {'profile': '1g.24gb-me'}, {'profile': '2g.48gb'}]}},
+            {'model': 'RTX-PRO-6000', 'mig': {'devices': [{'profile': '1g.24gb+me.all'}, {'profile': '1g.24gb-me', 'count': 2}]}},
+            {'model': 'RTX-PRO-6000'}]
+NO_WHOLE = 'is not in MIG mode, but there is MIG device'
+
+
+def mig(*profiles):
+    return {'nvidia.com/mig-' + profile: count for profile, count in profiles}
+
+
+@pytest.mark.parametrize('gpus, none, single, mixed', [
+    ([], {}, {}, {}),
+    (DISPLAY, {GPU: 1}, {GPU: 1}, {GPU: 1}),
+    (EQUAL, {GPU: 2}, {GPU: 14}, mig(('1g.10gb', 14))),
+    (EMPTY, {GPU: 2}, {GPU: 1}, {GPU: 1}),
+    (DIVIDED, {GPU: 2}, NO_WHOLE, {GPU: 1, **mig(('3g.20gb', 1), ('2g.10gb', 1), ('1g.5gb', 2))}),
+    (TWO_KINDS, {GPU: 2}, NO_WHOLE, {GPU: 1, **mig(('2g.12gb', 2))}),
+    (GRAPHICS, {GPU: 3}, 'differ in decoders (1 and 0)',
+     {GPU: 1, **mig(('1g.24gb.gfx', 1), ('1g.24gb-me', 3), ('2g.48gb', 1), ('1g.24gb.me.all', 1))}),
+], ids=['no GPU', 'display', 'equal', 'empty', 'divided', 'two kinds', 'graphics'])
+def test_each_strategy_makes_of_a_node_what_nvidias_plugin_makes(tmp_path, gpus, none, single, mixed):
+    """But for GPUs in MIG mode without MIG devices, with which NVIDIA's starts under none only."""
+    scenario = tmp_path / 'node.yaml'
+    scenario.write_text(yaml.safe_dump({'driverVersion': '580.95.05', 'gpus': gpus}))
+    for strategy, expected in ('none', none), ('single', single), ('mixed', mixed):
+        done = simulate('--scenario', str(scenario), '--mig-strategy', strategy, '--output', 'json')
+        if isinstance(expected, str):
+            assert done.returncode == 1 and expected in done.stderr
+            continue
+        told = json.loads(done.stdout)
+        assert {one['name']: len(one['units']) for one in told['resources']} == expected
+        assert bool(told['warnings']) == (gpus is EMPTY and strategy != 'none')
+
+
+def slices(*resources, flags=None, **more):
+    return {'version': 'v1', **({'flags': flags} if flags else {}), 'sharing': {'timeSlicing': {'resources': list(resources), **more}}}
+
+
+MANY = {'name': GPU, 'replicas': 16384}
+OTHER_NAMES = {'flags': {'migStrategy': 'mixed'}, 'resources': {kind: [{'pattern': '*', 'name': GPU}] for kind in ('gpus', 'mig')}}
+
+
+@pytest.mark.parametrize('content, gpus, resources, said', [
+    ({'version': 'v1'}, DISPLAY, {GPU: 1}, ''),
+    (slices({'name': GPU, 'replicas': 1}), EMPTY, {GPU: 2}, ''),
+    (slices(MANY, renameByDefault=True), DISPLAY, {GPU + '.shared': 16384}, ''),
+    (slices(MANY, renameByDefault=True), [{'model': 'T4', 'count': 4}], None,
+     "16384, which makes 65536 devices of the 4 units of 'nvidia.com/gpu.shared', at most 50000 (kubelet takes a list of at most 4 MiB): "
+     'use at most 12500'),
+    (slices(MANY, flags={'renameByDefault': True}), DISPLAY, {GPU: 16384}, 'flags.renameByDefault: unknown key, ignored'),
+    (slices({'name': GPU + '.shared', 'replicas': 4}, {'name': 'nvidia.com/mig-1g.5gb', 'replicas': 4}, flags={'migStrategy': 'mixed'}), DIVIDED,
+     {GPU: 1, 'nvidia.com/mig-3g.20gb': 1, 'nvidia.com/mig-2g.10gb': 1, 'nvidia.com/mig-1g.5gb': 8},
+     "this node has no 'nvidia.com/gpu.shared'; to share 'nvidia.com/gpu', name that"),
+    ({'version': 'v1', **OTHER_NAMES}, DIVIDED, {GPU: 5}, ''),
+    ({'version': 'v1', 'sharing': {'timeSlicing': {}}}, DISPLAY, None, 'sharing.timeSlicing: resources is missing'),
+], ids=['only the version', 'one replica', 'many replicas', 'too many replicas', 'a key in the wrong place', 'names of nothing',
+        'one name for all', 'an empty section'])
+def test_files_of_users_make_of_a_node_what_they_say(tmp_path, config, content, gpus, resources, said):
+    scenario = tmp_path / 'node.yaml'
+    scenario.write_text(yaml.safe_dump({'gpus': gpus}))
+    done = simulate(config(content), '--scenario', str(scenario), '--output', 'json')
+    if resources is None:
+        assert done.returncode == 1 and said in done.stderr, done.stderr
+        return
+    told = json.loads(done.stdout)
+    assert {one['name']: sum(unit['replicas'] for unit in one['units']) for one in told['resources']} == resources
+    assert [said in warning for warning in told['warnings']] == ([True] if said else [])
 
 
 # ---- DRA ----
@@ -305,14 +424,8 @@ def test_the_plan_shows_what_dra_cannot_offer_with_the_reason(config):
         '--scenario', f'{SOURCE}/sim/scenarios/broken.yaml', config(dra(devices=[0, 1]))).stdout
 
 
-def gb10():
-    """As recorded: neither call that reports memory is supported, the rest works."""
-    calls = ('nvmlDeviceGetMemoryInfo', 'nvmlDeviceGetMemoryInfo_v2')
-    return {'model': 'H100-80GB', 'name': 'NVIDIA GB10', 'errors': {call: 'NOT_SUPPORTED' for call in calls}}
-
-
 def test_a_gpu_whose_memory_nvml_does_not_report_has_no_memory_limit_and_a_warning_says_so(node):
-    node.scenario([gb10()])
+    node.scenario([{'model': 'GB10'}])
     node.config(weighted(4))
     done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path, CONFIG_FILE=node.config_path)
     assert done.returncode == 0 and '\nnvidia.com/gpu: 4\n' in done.stdout
@@ -326,7 +439,7 @@ def test_a_gpu_whose_memory_nvml_does_not_report_has_no_memory_limit_and_a_warni
 def test_a_gpu_whose_memory_the_configuration_says_has_limits_and_no_warning(node):
     content = weighted(4)
     content['sharing']['mps']['resources'][0]['memory'] = '64Gi'
-    node.scenario([gb10()])
+    node.scenario([{'model': 'GB10'}])
     node.config(content)
     done = simulate(WARPSHARE_SIM_SCENARIO=node.scenario_path, CONFIG_FILE=node.config_path)
     assert done.returncode == 0 and 'warning' not in done.stdout and 'no-memory-limit' not in done.stdout

@@ -200,6 +200,27 @@ def test_a_terminal_without_a_screen_gets_the_table_or_an_error(agent, terminal,
         assert b'\x1b[?1049h' not in screen.written
 
 
+@pytest.mark.parametrize('way', ['timeSlicing', 'mps'])
+def test_two_pods_with_one_device_have_a_line_each(node, terminal, way):
+    """kubelet gave it twice; the second one is as real as the first."""
+    machine = Machine(node)
+    kubelet = start(node, sharing(way, 4), machine)
+    kubelet.admit('one', GPU, 1, namespace='team')
+    kubelet.admit_again('two', 'one')
+    machine.put(4711, '/kubepods/burstable/pod%s/%064d' % (kubelet.pods['two'].uid, 1))  # whose that is the agent asks kubelet
+    gpus = v100s()
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB'}]
+    node.scenario(gpus)
+    node.agent.wait_log('kubelet has given one device to two pods')
+    screen = terminal('--metrics-address=127.0.0.1:%s' % node.agent.wait_log(r'metrics.* port=(\d+)').group(1), '--interval=1')
+    screen.shows('team/one')
+    screen.shows('team/two')
+    units = [line for line in screen.text().splitlines() if line.startswith('GPU 0')]
+    assert len(units) == 1, screen.text()
+    screen.press('q')
+    assert screen.end() == 0
+
+
 def test_once_prints_the_table_on_a_terminal(agent, terminal):
     screen = terminal(agent, '--once', columns=60)
     assert screen.end() == 0

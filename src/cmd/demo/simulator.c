@@ -33,7 +33,7 @@ static const char *const demo_places[] = {
 /* The models of sim/hardware/models.c, which is in the library; a test compares the two. */
 const char *const simulator_models[] = {"V100-32GB", "T4", "A30", "A100-40GB", "A100-80GB", "L40S", "H100-80GB", "H200",
         "GB200", "RTX-PRO-6000", "V100-16GB", "A2", "A10", "A10G", "A16", "A40", "A6000", "A800-80GB", "L4", "L40",
-        "RTX-4090", "H100-NVL", "H20", "GH200", "B200", "B300", "GB300", "RTX-5090", NULL};
+        "RTX-4090", "H100-NVL", "H20", "GH200", "B200", "B300", "GB300", "RTX-5090", "GB10", "Thor", NULL};
 
 /* The first of |places| that exists, relative to the folder of this program. */
 static char *demo_simulator_find(const char *const *places, size_t n_places, const char *what, struct error *err)

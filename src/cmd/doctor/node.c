@@ -123,6 +123,22 @@ void doctor_check_device_nodes(struct doctor *doctor)
 
 /* ---- GPUs ---- */
 
+/* A MIG device without a name; only under mixed, and where no pattern gives it one, a resource needs that. */
+static void check_profile(struct doctor *doctor, const struct gpu *gpu, const struct mig_device *mig)
+{
+        const struct config *config = doctor->config;
+        const bool needs_name = config->mig_strategy == MIG_STRATEGY_MIXED && config->n_mig_patterns == 0;
+
+        if (mig->profile_failure)
+                doctor_report(doctor, needs_name ? DOCTOR_WRONG : DOCTOR_NOTE,
+                        needs_name ? "under mixed, resources are named by profiles, so it is not advertised"
+                                   : "nothing that goes by profiles finds it",
+                        "run the agent privileged if NVML refuses it the permission, or name the MIG device by a pattern in "
+                        "resources.mig",
+                        "GPU %u: the profile of the MIG device %s is unknown: %s", gpu->index, mig->uuid,
+                        mig->profile_failure);
+}
+
 static void check_gpu(struct doctor *doctor, const struct gpu *gpu)
 {
         if (gpu->failure)
@@ -133,6 +149,8 @@ static void check_gpu(struct doctor *doctor, const struct gpu *gpu)
                 doctor_report(doctor, DOCTOR_WRONG, "this MIG device is not advertised",
                         "create the MIG devices of this GPU again, or reset it", "GPU %u: %s", gpu->index,
                         gpu->mig_failures[i]);
+        for (size_t i = 0; i < gpu->n_mig_devices; i++)
+                check_profile(doctor, gpu, &gpu->mig_devices[i]);
         if (gpu->mig_enabled && doctor->config->mig_strategy == MIG_STRATEGY_NONE)
                 doctor_report(doctor, DOCTOR_NOTE,
                         "it is advertised as a whole GPU, and a container sees one MIG device of it at most",

@@ -31,7 +31,7 @@ static const struct option own[] = {
                 .choices = simulator_models, /* for completion; case does not matter */
                 .fallback = "",
                 .argument = "NAME",
-                .help = "plan for a simulated node with GPUs of this model, in any case: V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, H100-80GB, H200, GB200, RTX-PRO-6000, V100-16GB, A2, A10, A10G, A16, A40, A6000, A800-80GB, L4, L40, RTX-4090, H100-NVL, H20, GH200, B200, B300, GB300 or RTX-5090; without it, for this node"},
+                .help = "plan for a simulated node with GPUs of this model, in any case: V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, H100-80GB, H200, GB200, RTX-PRO-6000, V100-16GB, A2, A10, A10G, A16, A40, A6000, A800-80GB, L4, L40, RTX-4090, H100-NVL, H20, GH200, B200, B300, GB300, RTX-5090, GB10 or Thor; without it, for this node"},
         [MEMORY] = {.flag = "memory",
                 .type = OPTION_STRING,
                 .fallback = "",

@@ -101,8 +101,6 @@ struct mps_poll {
         size_t n_guessed;
         size_t n_asked; /* questions about |seen->servers| that have an answer: questions_of() each */
 
-        const char **names; /* v3: names of the first |n_names| servers */
-        size_t n_names;
         bool has_unread_servers; /* v3: the list of servers has lines that could not be read */
         struct dialogue_v3_client *listed;
         size_t n_listed;
@@ -455,13 +453,15 @@ static void make_room_for_servers(struct mps_poll *poll, size_t count)
         count += count_known_servers(poll);
         seen->servers = ARENA_ARRAY(&seen->arena, struct mps_server, count);
         seen->server_fds = ARENA_ARRAY(&seen->arena, int, count);
+        seen->server_names = ARENA_ARRAY(&seen->arena, const char *, count);
 }
 
-static void take_server(struct mps_poll *poll, const struct mps_server *server, int fd)
+static void take_server(struct mps_poll *poll, const struct mps_server *server, const char *name, int fd)
 {
         struct mps_observation *seen = poll->seen;
 
         seen->server_fds[seen->n_servers] = fd;
+        seen->server_names[seen->n_servers] = name;
         seen->servers[seen->n_servers++] = *server;
 }
 
@@ -489,7 +489,7 @@ static void keep_unlisted_servers(struct mps_poll *poll)
                                 &(struct mps_server){.pid = server->pid,
                                         .uid = server->uid,
                                         .status = keep_text(poll, server->status)},
-                                fd);
+                                keep_text(poll, poll->options.known->server_names[i]), fd);
         }
 }
 
@@ -504,7 +504,8 @@ static int take_servers(struct mps_poll *poll, const char *answer, struct error 
                 return -1;
         make_room_for_servers(poll, count);
         for (size_t i = 0; i < count; i++)
-                take_server(poll, &(struct mps_server){.pid = pids[i], .uid = (uid_t)-1}, open_server(poll, pids[i]));
+                take_server(
+                        poll, &(struct mps_server){.pid = pids[i], .uid = (uid_t)-1}, NULL, open_server(poll, pids[i]));
         keep_unlisted_servers(poll);
         return 0;
 }
@@ -602,9 +603,9 @@ static size_t find_server(const struct mps_poll *poll, const char *name)
 {
         size_t i = 0;
 
-        while (i < poll->n_names && strcmp(poll->names[i], name) != 0)
+        while (i < poll->seen->n_servers && strcmp(poll->seen->server_names[i], name) != 0)
                 i++;
-        return i < poll->n_names ? i : poll->seen->n_servers;
+        return i;
 }
 
 /*
@@ -652,12 +653,11 @@ static void add_server(struct mps_poll *poll, const struct dialogue_v3_server *s
 
         if (!server->pid)
                 return;
-        poll->names[poll->n_names++] = server->name;
         take_server(poll,
                 &(struct mps_server){.pid = server->pid,
                         .uid = server->uid,
                         .status = arena_strndup(&seen->arena, server->status, strnlen(server->status, 32))},
-                open_server(poll, server->pid));
+                server->name, open_server(poll, server->pid));
         seen->has_fault |= strncasecmp(server->status, "fault", strlen("fault")) == 0;
 }
 
@@ -680,7 +680,6 @@ static void on_listed_servers(const struct error *err, const char *answer, void 
         }
         poll->has_unread_servers = seen->unread.count;
         make_room_for_servers(poll, count);
-        poll->names = ARENA_ARRAY(&seen->arena, const char *, count);
         for (size_t i = 0; i < count; i++)
                 add_server(poll, &servers[i]);
         keep_unlisted_servers(poll);

@@ -24,7 +24,8 @@ struct mps_observation {
         struct arena arena;
         struct mps_server *servers;
         size_t n_servers;
-        int *server_fds; /* a pidfd of each; -1: not proven to be this daemon's (mps/supervisor/identity.h) */
+        int *server_fds;           /* a pidfd of each; -1: not proven to be this daemon's (mps/supervisor/identity.h) */
+        const char **server_names; /* v3: of each; NULL else */
         struct mps_client *clients;
         size_t n_clients;
         struct dialogue_unread unread; /* if any: there may be more servers and clients than these */

@@ -96,6 +96,7 @@ static void test_what_is_said_counts_by_request_class_before_claim_and_later_ove
                              "{'GPU-0': '1025Ki', '1': '2Gi'}}")}},
                         1, 1, 30},
                 {{{false, "share", MPS("{'defaultPerDevicePinnedMemoryLimit': {'0': 2097152}}")}}, 1, 2, 30},
+                {{{false, "share", MPS("{'defaultPinnedDeviceMemoryLimit': '0.5Gi'}")}}, 1, 512, 30},
                 {{{true, "share", MPS("{'defaultActiveThreadPercentage': 10}")},
                          {false, "share", MPS("{'defaultPinnedDeviceMemoryLimit': '5Mi'}")}},
                         2, 5, 30},
@@ -151,6 +152,8 @@ static void test_what_makes_no_sense_or_cannot_be_honoured_is_refused_with_what_
                         "GpuConfig: request 'mig' is for device 'gpu-2-mig-0', which is a MIG device"},
                 {{false, "share", "{" MIG "}"}, ERROR_INVALID,
                         "MigDeviceConfig: request 'share' is for device 'gpu-0-shared', which is no MIG device"},
+                {{false, "whole", "{" MIG "}"}, ERROR_INVALID,
+                        "MigDeviceConfig: request 'whole' is for device 'gpu-1', which is no MIG device"},
                 {{false, NULL, "{" GPU ", 'sharing': {}}"}, ERROR_INVALID,
                         "GpuConfig: sharing: strategy: missing; known are TimeSlicing, MPS"},
                 {{false, NULL, "{" GPU ", 'sharing': {'strategy': 'MPS', 'timeSlicingConfig': {}}}"}, ERROR_INVALID,
@@ -167,6 +170,8 @@ static void test_what_makes_no_sense_or_cannot_be_honoured_is_refused_with_what_
                         "GpuConfig: sharing: timeSlicingConfig: interval: 'Long' cannot be set: this driver does not change the "
                         "time slice of a GPU; use Default"},
                 {{false, "share", MPS("{'defaultActiveThreadPercentage': 101}")}, ERROR_INVALID,
+                        "GpuConfig: sharing: mpsConfig: defaultActiveThreadPercentage: must be a number of 1 to 100"},
+                {{false, "share", MPS("{'defaultActiveThreadPercentage': 0}")}, ERROR_INVALID,
                         "GpuConfig: sharing: mpsConfig: defaultActiveThreadPercentage: must be a number of 1 to 100"},
                 {{false, "share", MPS("{'multiUser': true}")}, ERROR_UNSUPPORTED,
                         "GpuConfig: sharing: mpsConfig: multiUser: MPS daemons serve several users at the same time from driver "

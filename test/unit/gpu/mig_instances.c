@@ -83,7 +83,7 @@ static void test_profiles_are_listed_with_their_placements(void **state UNUSED)
         assert_int_equal(two->slices, 2);
         assert_int_equal(two->max, 3);
         assert_int_equal(two->memory_mib, 20096);
-        assert_int_equal(two->engines.copy, 2);
+        assert_int_equal(two->attributes.copy_engines, 2);
         assert_int_equal(two->engines.decoders, 2);
         assert_int_equal(two->engines.ofas, 0);
         assert_int_equal(profile(&rig, "7g.80gb")->engines.ofas, 1);

@@ -3,6 +3,7 @@
 #include <glob.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "reading.h"
 
@@ -376,6 +377,44 @@ static void test_a_gpu_is_in_a_fabric_once_it_has_registered(void **state UNUSED
         }
 }
 
+/* Machines with NVSwitch inside are in no fabric beyond: NVML names no cluster. */
+static void test_recorded_fabrics_and_pci_domains_are_read(void **state UNUSED)
+{
+        static const struct {
+                const char *recorded;
+                const char *gpu;
+                int state;
+                const char *bus;
+        } table[] = {
+                {"\nfabric of NVSwitch machines (B200, H100): state Completed, status Success, cliqueId 0, clusterUuid "
+                 "all zeros\n",
+                        "model: B200, fabric: {cluster: 00000000-0000-0000-0000-000000000000, clique: 0, "
+                        "state: completed}, bus: \"0000:1b:00.0\"",
+                        GPU_FABRIC_NONE, "0000:1b:00.0"},
+                {"\nfabric of PCIe GPUs and A100: N/A\n",
+                        "model: A100-40GB, fabric: {state: not-supported}, bus: \"0000:0f:00.0\"", GPU_FABRIC_NONE,
+                        "0000:0f:00.0"},
+                {" PCI domains 0008 0009\n",
+                        "model: GB300, fabric: {cluster: " CLUSTER ", clique: 388}, bus: \"0008:01:00.0\"",
+                        GPU_FABRIC_ATTACHED, "0008:01:00.0"},
+                {" PCI domains 0008 0009\n",
+                        "model: GB300, fabric: {cluster: " CLUSTER ", clique: 32766}, bus: \"0009:01:00.0\"",
+                        GPU_FABRIC_ATTACHED, "0009:01:00.0"},
+        };
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        struct error err;
+
+        assert_ok(file_read(RECORDED "/gpu/labels-vgpu-and-fabric.txt", 1 << 20, &text, &err), &err);
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                _free_ char *scenario = xasprintf("gpus: [{%s}]\n", table[i].gpu);
+                _cleanup_(inventory_freep) struct inventory *inventory = read_scenario(scenario);
+
+                assert_non_null(strstr(text.data, table[i].recorded));
+                assert_int_equal(inventory->gpus->fabric.state, table[i].state);
+                assert_string_equal(inventory->gpus->bus, table[i].bus);
+        }
+}
+
 static void test_a_count_that_fails_is_nvmls_failure(void **state UNUSED)
 {
         const struct gpu_paths paths = {.system_root = NO_SYSTEM, .driver_root = ""};
@@ -469,6 +508,7 @@ int main(void)
                 cmocka_unit_test(test_the_pci_class_is_what_sysfs_says),
                 cmocka_unit_test(test_the_pcie_root_is_the_first_device_on_the_way_to_the_gpu),
                 cmocka_unit_test(test_a_gpu_is_in_a_fabric_once_it_has_registered),
+                cmocka_unit_test(test_recorded_fabrics_and_pci_domains_are_read),
                 cmocka_unit_test(test_a_count_that_fails_is_nvmls_failure),
                 cmocka_unit_test(test_each_way_that_nvml_does_not_start_is_explained),
                 cmocka_unit_test(test_every_shipped_scenario_is_read),

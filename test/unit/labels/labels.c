@@ -1,6 +1,7 @@
 /* What the tables of test/fixtures/labels do not show: values from outside, times, vGPUs, platforms without NVML. */
 #include "unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -349,14 +350,80 @@ static void test_recorded_values_of_vgpus_and_machines_are_kept(void **state UNU
                 assert_string_equal(get(&bench, "nvidia.com/gpu.machine"), machines[i][1]);
                 assert_non_null(strstr(text.data, machines[i][1]));
         }
-        bench.input.vgpu = (struct vgpu){.state = VGPU_PRESENT};
-        strcpy(bench.input.vgpu.host_driver_version, "580.126.08");
-        strcpy(bench.input.vgpu.host_driver_branch, "r582_12");
-        assert_string_equal(get(&bench, "nvidia.com/vgpu.present"), "true");
-        assert_string_equal(get(&bench, "nvidia.com/vgpu.host-driver-version"), "580.126.08");
-        assert_string_equal(get(&bench, "nvidia.com/vgpu.host-driver-branch"), "r582_12");
-        assert_non_null(strstr(text.data, "r582_12"));
-        assert_non_null(strstr(text.data, "580.126.08"));
+        assert_non_null(strstr(text.data, "; gpu.memory 8192; gpu.mode compute or graphics; mig.capable false; "));
+        bench.gpus[0].memory = UINT64_C(8192) << 20;
+        assert_string_equal(get(&bench, "nvidia.com/gpu.memory"), "8192");
+        bench.gpus[0].pci_class = 0x030200;
+        assert_string_equal(get(&bench, "nvidia.com/gpu.mode"), "compute");
+        bench.gpus[0].pci_class = 0x030000;
+        assert_string_equal(get(&bench, "nvidia.com/gpu.mode"), "graphics");
+        assert_string_equal(get(&bench, "nvidia.com/mig.capable"), "false");
+}
+
+/* Begins what stands behind |key| in the recording. */
+static char *find_recorded(const struct strbuf *text, const char *key)
+{
+        char *found = strstr(text->data, key);
+
+        assert_non_null(found);
+        return found + strlen(key);
+}
+
+static void test_each_recorded_host_driver_of_a_vgpu_is_a_label(void **state UNUSED)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _cleanup_(bench_done) struct bench bench;
+        char *branches;
+        char *versions;
+        size_t compared = 0;
+
+        bench_init(&bench, 1);
+        read_recorded("gpu/labels-vgpu-and-fabric.txt", &text);
+        branches = find_recorded(&text, "nvidia.com/vgpu.host-driver-branch: ");
+        versions = find_recorded(&text, "; vgpu.host-driver-version: ");
+        branches[strcspn(branches, ";")] = '\0';
+        versions[strcspn(versions, "\n")] = '\0';
+        while (branches && versions) {
+                bench.input.vgpu = (struct vgpu){.state = VGPU_PRESENT};
+                strcpy(bench.input.vgpu.host_driver_branch, strsep(&branches, ","));
+                strcpy(bench.input.vgpu.host_driver_version, strsep(&versions, ","));
+                branches += branches ? 1 : 0;
+                versions += versions ? 1 : 0;
+                assert_string_equal(get(&bench, "nvidia.com/vgpu.present"), "true");
+                assert_string_equal(
+                        get(&bench, "nvidia.com/vgpu.host-driver-version"), bench.input.vgpu.host_driver_version);
+                assert_string_equal(
+                        get(&bench, "nvidia.com/vgpu.host-driver-branch"), bench.input.vgpu.host_driver_branch);
+                compared++;
+        }
+        assert_int_equal(compared, 3);
+}
+
+/* "<uuid>.2478, <uuid>.388 (GB300), .2 (GB200), .32766 (GB300)" */
+static void test_each_recorded_clique_is_a_label(void **state UNUSED)
+{
+        static const char cluster[] = "6d0a1f2e-0123-4567-89ab-cdef01234567";
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _cleanup_(bench_done) struct bench bench;
+        size_t compared = 0;
+        char *at;
+
+        bench_init(&bench, 2);
+        read_recorded("gpu/labels-vgpu-and-fabric.txt", &text);
+        at = find_recorded(&text, "nvidia.com/gpu.clique: ");
+        at[strcspn(at, "\n")] = '\0';
+        while ((at = strchr(at, '.'))) {
+                const unsigned int clique = (unsigned int)strtoul(++at, &at, 10);
+                _free_ char *label = xasprintf("%s.%u", cluster, clique);
+
+                assert_true(clique > 0);
+                for (size_t i = 0; i < 2; i++)
+                        bench.gpus[i].fabric =
+                                (struct gpu_fabric){.state = GPU_FABRIC_ATTACHED, .cluster = cluster, .clique = clique};
+                assert_string_equal(get(&bench, "nvidia.com/gpu.clique"), label);
+                compared++;
+        }
+        assert_int_equal(compared, 4);
 }
 
 int main(void)
@@ -375,6 +442,8 @@ int main(void)
                 cmocka_unit_test(test_labels_compare_by_key_and_value),
                 cmocka_unit_test(test_a_t4_has_the_labels_that_were_recorded),
                 cmocka_unit_test(test_recorded_values_of_vgpus_and_machines_are_kept),
+                cmocka_unit_test(test_each_recorded_host_driver_of_a_vgpu_is_a_label),
+                cmocka_unit_test(test_each_recorded_clique_is_a_label),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,16 +18,17 @@ static inline struct mig_node_gpu model_gpu(struct arena *arena, unsigned int in
                 struct mig_placement *placements = ARENA_ARRAY(arena, struct mig_placement, 32);
                 char name[MIG_PROFILE_SIZE] = "";
 
-                (void)!mig_profile_name(
+                bool is_named = mig_profile_name(
                         name, from->index, from->slices, from->memory_mib, (uint64_t)model->memory_mib << 20);
-                profiles[i] = (struct mig_gpu_profile){.name = arena_strdup(arena, name),
+
+                profiles[i] = (struct mig_gpu_profile){.name = is_named ? arena_strdup(arena, name) : from->name,
                         .driver_name = from->name,
                         .id = from->id,
                         .index = from->index,
                         .slices = from->slices,
                         .max = from->count,
                         .memory_mib = from->memory_mib,
-                        .engines = {from->copy_engines, from->decoders, from->encoders, from->jpegs, from->ofas},
+                        .engines = {from->decoders, from->encoders, from->jpegs, from->ofas},
                         .placements = placements};
                 for (unsigned int start = 0; start < 32; start++)
                         if (from->starts >> start & 1)

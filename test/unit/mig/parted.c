@@ -276,6 +276,10 @@ static void a_profile_is_found_by_any_name_that_a_driver_gives_it(void **state)
                 {"H100-80GB", "1g.12gb", NULL},
                 {"H100-80GB", "1g.10gb+gfx", NULL},
                 {"A30", "1g.5gb", NULL},
+                {"H100-80GB", "1g.0gb", NULL},
+                {"Thor", "1g.0gb", "1g.0gb"},
+                {"Thor", "2g.0gb+gfx", "2g.0gb+gfx"},
+                {"Thor", "1g.1gb", NULL},
                 {"RTX-PRO-6000", "1g.24gb", "1g.24gb"},
                 {"RTX-PRO-6000", "1g.24gb+gfx", "1g.24gb+gfx"},
                 {"RTX-PRO-6000", "1g.24gb+me", "1g.24gb+me"},
@@ -298,7 +302,7 @@ static void what_is_no_profile_name_is_none(void **state)
 {
         (void)state;
         static const char *const names[] = {"", "half", "1g", "1g.10", "1g.10gb ", "1g.10gb+", "1g.10gb+.me",
-                "1g.10gb+ME", "01g.10gb", "0g.10gb", "1g.0gb", "2c.1g.10gb", "100g.10gb", "1g.100000gb",
+                "1g.10gb+ME", "01g.10gb", "0g.10gb", "1g.00gb", "2c.1g.10gb", "100g.10gb", "1g.100000gb",
                 "1g.10gb+abcdefghijklmnop"};
         static const struct mig_gpu_profile profiles[] = {{.name = "1g.10gb"}};
         static const struct mig_geometry geometry = {.profiles = profiles, .n_profiles = 1};

@@ -17,21 +17,21 @@ static const struct mig_placement sevens[] = {{0, 8}};
 
 #define AT(list) .placements = (list), .n_placements = ARRAY_SIZE(list)
 static const struct mig_gpu_profile h100[] = {
-        {.name = "1g.10gb", .driver_name = "1g.10gb", .slices = 1, .max = 7, .engines = {1, 1, 0, 1, 0}, AT(ones)},
-        {.name = "1g.10gb+me", .slices = 1, .max = 1, .engines = {1, 1, 0, 1, 1}, AT(ones)},
-        {.name = "1g.20gb", .slices = 1, .max = 4, .engines = {1, 1, 0, 1, 0}, AT(doubles)},
-        {.name = "2g.20gb", .slices = 2, .max = 3, .engines = {2, 2, 0, 2, 0}, AT(twos)},
-        {.name = "3g.40gb", .slices = 3, .max = 2, .engines = {3, 3, 0, 3, 0}, AT(threes)},
-        {.name = "4g.40gb", .slices = 4, .max = 1, .engines = {4, 4, 0, 4, 0}, AT(fours)},
-        {.name = "7g.80gb", .driver_name = "7g.79gb", .slices = 7, .max = 1, .engines = {8, 7, 0, 7, 1}, AT(sevens)},
+        {.name = "1g.10gb", .driver_name = "1g.10gb", .slices = 1, .max = 7, .engines = {1, 0, 1, 0}, AT(ones)},
+        {.name = "1g.10gb+me", .slices = 1, .max = 1, .engines = {1, 0, 1, 1}, AT(ones)},
+        {.name = "1g.20gb", .slices = 1, .max = 4, .engines = {1, 0, 1, 0}, AT(doubles)},
+        {.name = "2g.20gb", .slices = 2, .max = 3, .engines = {2, 0, 2, 0}, AT(twos)},
+        {.name = "3g.40gb", .slices = 3, .max = 2, .engines = {3, 0, 3, 0}, AT(threes)},
+        {.name = "4g.40gb", .slices = 4, .max = 1, .engines = {4, 0, 4, 0}, AT(fours)},
+        {.name = "7g.80gb", .driver_name = "7g.79gb", .slices = 7, .max = 1, .engines = {7, 0, 7, 1}, AT(sevens)},
 };
 enum { P1, P1_ME, P1_DOUBLE, P2, P3, P4, P7 };
 
 static const struct mig_placement quarters[] = {{0, 1}, {1, 1}, {2, 1}, {3, 1}};
 static const struct mig_gpu_profile rtx[] = {
-        {.name = "1g.24gb", .slices = 1, .max = 4, .engines = {1, 1, 1, 1, 0}, AT(quarters)},
-        {.name = "1g.24gb+me.all", .slices = 1, .max = 1, .engines = {1, 4, 4, 4, 1}, AT(quarters)},
-        {.name = "1g.24gb-me", .slices = 1, .max = 4, .engines = {1, 0, 0, 0, 0}, AT(quarters)},
+        {.name = "1g.24gb", .slices = 1, .max = 4, .engines = {1, 1, 1, 0}, AT(quarters)},
+        {.name = "1g.24gb+me.all", .slices = 1, .max = 1, .engines = {4, 4, 4, 1}, AT(quarters)},
+        {.name = "1g.24gb-me", .slices = 1, .max = 4, .engines = {0, 0, 0, 0}, AT(quarters)},
 };
 
 static const struct mig_gpu_device whole[] = {

@@ -100,12 +100,12 @@ static void take_place(uint64_t *used, unsigned int *slices, const struct mig_gp
 
 /* ---- what others do ---- */
 
-enum { ENGINES = 5 };
+enum { ENGINES = 4 };
 
 static unsigned int engines_of(const struct mig_gpu_profile *profile, size_t kind)
 {
-        const unsigned int engines[ENGINES] = {profile->engines.copy, profile->engines.decoders,
-                profile->engines.encoders, profile->engines.jpegs, profile->engines.ofas};
+        const unsigned int engines[ENGINES] = {profile->engines.decoders, profile->engines.encoders,
+                profile->engines.jpegs, profile->engines.ofas};
 
         return engines[kind];
 }

@@ -80,6 +80,26 @@ static void test_sharing_of_resources_that_are_not_here_is_skipped(void **state 
         assert_string_equal(node.warnings.data, "");
 }
 
+/* It is the name that pods use where renameByDefault is on. */
+static void test_sharing_under_the_name_that_it_makes_is_a_mistake(void **state UNUSED)
+{
+        _cleanup_(node_done) struct node node = node_new(1);
+
+        node_share(&node, SHARING_TIME_SLICING, 4);
+        node.shared.name = "nvidia.com/gpu.shared";
+        assert_ok(node_plan(&node), &node.err);
+        assert_int_equal(node.plan->resources[0].strategy, SHARING_NONE);
+        assert_non_null(strstr(node.warnings.data,
+                ": shares nothing: this node has no 'nvidia.com/gpu.shared'; to share 'nvidia.com/gpu', name that "
+                "(renameByDefault appends '.shared')\n"));
+        plan_done(node.plan);
+        node.plan = NULL;
+        strbuf_clear(&node.warnings);
+        node.shared.name = "nvidia.com/mig-1g.10gb.shared";
+        assert_ok(node_plan(&node), &node.err);
+        assert_string_equal(node.warnings.data, "");
+}
+
 static void test_a_node_without_gpus_has_no_resource(void **state UNUSED)
 {
         _cleanup_(node_done) struct node node = node_new(0);
@@ -605,6 +625,7 @@ int main(void)
                 cmocka_unit_test(test_replicas_are_numbered_below_their_unit),
                 cmocka_unit_test(test_one_replica_is_a_share_too),
                 cmocka_unit_test(test_sharing_of_resources_that_are_not_here_is_skipped),
+                cmocka_unit_test(test_sharing_under_the_name_that_it_makes_is_a_mistake),
                 cmocka_unit_test(test_a_node_without_gpus_has_no_resource),
                 cmocka_unit_test(test_mps_replicas_are_bounded_by_architecture_and_driver),
                 cmocka_unit_test(test_too_many_mps_replicas_are_named_with_their_bound),

@@ -42,7 +42,7 @@ static void test_a_bad_scenario_is_refused_with_line_path_and_reason(void **stat
                 {"gpu: []\n", " line 1: gpu: unknown key, did you mean 'gpus'?\n"},
                 {"\n- a\n", " line 2: must be a map\n"},
                 {"gpus:\n- model: T4\n- model: V200\n",
-                        " line 3: gpus[1].model: must be one of V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, H100-80GB, H200, GB200, RTX-PRO-6000, V100-16GB, A2, A10, A10G, A16, A40, A6000, A800-80GB, L4, L40, RTX-4090, H100-NVL, H20, GH200, B200, B300, GB300, RTX-5090\n"},
+                        " line 3: gpus[1].model: must be one of V100-32GB, T4, A30, A100-40GB, A100-80GB, L40S, H100-80GB, H200, GB200, RTX-PRO-6000, V100-16GB, A2, A10, A10G, A16, A40, A6000, A800-80GB, L4, L40, RTX-4090, H100-NVL, H20, GH200, B200, B300, GB300, RTX-5090, GB10, Thor\n"},
                 {"gpus:\n- T4\n", " line 2: gpus[0]: must be a map\n"},
                 {"gpus:\n- model: T4\n  temprature: 3\n",
                         " line 3: gpus[0].temprature: unknown key, did you mean 'temperature'?\n"},

@@ -2,17 +2,21 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "mps/supervisor/identity.h"
 #include "mps/supervisor/observe.h"
 
 #define UNIT "GPU-11111111-1111-1111-1111-111111111111"
@@ -28,6 +32,8 @@ struct fixture {
         unsigned int can;
         bool asks_singly;
         bool reads_again;
+        bool is_v3;
+        pid_t daemon; /* 0: servers are not proven */
 };
 
 /* ---- what there is ---- */
@@ -95,6 +101,9 @@ static char *poll(struct fixture *f)
                 .can = f->can,
                 .asks_singly = f->asks_singly,
                 .reads_again = f->reads_again,
+                .is_v3 = f->is_v3,
+                .daemon = f->daemon,
+                .daemon_start = f->daemon ? identity_start_time(f->daemon) : 0,
                 .known = f->seen,
                 .unit = UNIT,
                 .system_root = f->root,
@@ -295,6 +304,65 @@ static void test_a_known_client_stays_while_lines_cannot_be_read_and_its_process
         assert_int_equal(f->seen->n_clients, 0);
 }
 
+/* ---- the v3 interface ---- */
+
+static void answer_v3_servers(const struct fixture *f, pid_t server, const char *devices)
+{
+        _free_ char *list = xasprintf("uid_1000,1000,%d,Ready,/run/uid_1000,%s,-\n", (int)server, devices);
+
+        answer(f, "server list --format=csv,noheader", list);
+}
+
+/*
+ * The server is this process' child, as a daemon's are. Its line, that it runs, and what it was called in the last list
+ * say whose the clients are.
+ */
+static void test_clients_of_a_server_whose_line_cannot_be_read_stay_its_own(void **state)
+{
+        struct fixture *f = *state;
+        pid_t server = fork();
+
+        if (server == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                pause();
+                _exit(0);
+        }
+        f->is_v3 = true;
+        f->daemon = getpid();
+        answer_v3_servers(f, server, UNIT);
+        answer(f, "client list --all --format=csv,noheader", "201,uid_1000,0,uid_1000/default (0),train\n");
+        answer(f, "client get 201 server", "uid_1000\n");
+        answer(f, "client get 201 maws-ns", "uid_1000/default (0)\n");
+        make_process(f, 201, 7, POD_A);
+        free(poll(f));
+        assert_null(f->problem);
+        assert_int_equal(f->seen->n_clients, 1);
+        assert_int_equal(f->seen->clients[0].server, server);
+
+        answer(f, "server list --format=csv,noheader", "in another form\n");
+        answer(f, "client list --all --format=csv,noheader",
+                "201,uid_1000,0,uid_1000/default (0),train\n"
+                "202,uid_1000,0,uid_1000/default (0),train\n");
+        answer(f, "client get 202 server", "uid_1000\n");
+        answer(f, "client get 202 maws-ns", "uid_1000/default (0)\n");
+        make_process(f, 202, 8, POD_B);
+        for (int i = 0; i < 2; i++) {
+                free(poll(f));
+                assert_null(f->problem);
+                assert_int_equal(f->seen->unread.count, 1);
+                assert_int_equal(f->seen->n_servers, 1);
+                assert_int_equal(f->seen->n_clients, 2);
+                assert_int_equal(f->seen->clients[0].server, server);
+                assert_int_equal(f->seen->clients[1].server, server);
+        }
+        assert_int_equal(kill(server, SIGKILL), 0);
+        assert_int_equal(waitpid(server, NULL, 0), server);
+        free(poll(f)); /* nothing says now what it is */
+        assert_int_equal(f->seen->n_servers, 0);
+        assert_int_equal(f->seen->n_clients, 2);
+        assert_int_equal(f->seen->clients[1].server, 0);
+}
+
 /* ---- processes ---- */
 
 static void test_a_process_is_read_once_in_its_life(void **state)
@@ -357,15 +425,17 @@ static void test_a_process_that_has_ended_has_no_facts(void **state)
 
 static int set_up(void **state)
 {
-        static const char script[] = "#!/bin/sh\n"
-                                     "said=\n"
-                                     "while read -r line; do\n"
-                                     "  case $line in\n"
-                                     "  get_default_active_thread_percentage) echo 100.0 ;;\n"
-                                     "  *) said=$said,$line; cat \"${0%/*}/answers/$line\" ;;\n"
-                                     "  esac\n"
-                                     "done\n"
-                                     "printf '[%s]' \"${said#,}\" >>\"$0.asked\"\n";
+        static const char script[] =
+                "#!/bin/sh\n"
+                "[ $# -eq 0 ] || { printf '[%s]' \"$*\" >>\"$0.asked\"; exec cat \"${0%/*}/answers/$*\"; }\n"
+                "said=\n"
+                "while read -r line; do\n"
+                "  case $line in\n"
+                "  get_default_active_thread_percentage) echo 100.0 ;;\n"
+                "  *) said=$said,$line; cat \"${0%/*}/answers/$line\" ;;\n"
+                "  esac\n"
+                "done\n"
+                "printf '[%s]' \"${said#,}\" >>\"$0.asked\"\n";
         struct fixture *f = xcalloc(1, sizeof(*f));
         struct mps_control_options options = {.loop = &f->loop, .log_directory = "/log", .path = "/usr/bin:/bin"};
         _free_ char *program = NULL;
@@ -418,6 +488,7 @@ int main(void)
                 TEST(test_a_slow_daemon_has_a_front_end_for_each_question),
                 TEST(test_a_line_that_cannot_be_read_is_counted_and_hides_nobody),
                 TEST(test_a_known_client_stays_while_lines_cannot_be_read_and_its_process_runs),
+                TEST(test_clients_of_a_server_whose_line_cannot_be_read_stay_its_own),
                 TEST(test_a_process_is_read_once_in_its_life),
                 TEST(test_another_process_with_the_same_number_is_read),
                 TEST(test_clients_that_change_their_places_keep_their_own),
