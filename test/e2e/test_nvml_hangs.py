@@ -98,6 +98,7 @@ def test_while_all_of_nvml_hangs_known_gpus_stay_and_can_be_shared_differently(n
     node.start('--metrics-address=127.0.0.1:0', '--fail-on-init-error=true', *cluster.options())
     node.agent.wait_log('a call into NVML does not return.* call=nvmlInit', timeout=PATIENCE)
     assert 'nvmlInit' in ailment(node) and 'has not returned for' in ailment(node)
+    assert get(node.agent, '/livez')[0] == 200
     assert cluster.wait_event('NVMLCallHangs')['message'].endswith(
         ' s: until it does, no GPU is monitored, and the last known health of each stays')
     gpus = v100s()
@@ -116,6 +117,7 @@ def test_while_all_of_nvml_hangs_known_gpus_stay_and_can_be_shared_differently(n
     node.wait_counts(24, 32, timeout=PATIENCE)
     assert unhealthy_gpus(node) == lost
     assert 'nvmlSystemGetDriverVersion has not returned for' in ailment(node)
+    assert get(node.agent, '/livez')[0] == 200
     assert node.agent.stop() == 0
 
 

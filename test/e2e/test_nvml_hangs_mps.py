@@ -40,6 +40,8 @@ def test_a_supervisor_whose_nvml_hangs_names_the_call_and_its_daemons_serve_on(m
     supervisor.wait_log('a call into NVML does not return, and what needs NVML waits for it call="%s" seconds=1' % call,
                         timeout=PATIENCE)
     assert ailment(supervisor).startswith(call + ' has not returned for ')
+    # It is degraded, not dead: a restart would end its clients and repair no driver.
+    assert mps.run('mps', 'ping').returncode == 0 and get(supervisor, '/livez')[0] == 200
     # A client comes, another daemon starts, with what is known without NVML.
     other = mps.client(UUIDS[0])
     peer.apply(daemon(0), daemon(1), generation=2)

@@ -611,12 +611,17 @@ def test_an_agent_that_nobody_can_ask_is_given_ten_seconds(program):
     assert seconds() is None and seconds({'metrics': {'enabled': False}}) == 10
 
 
-def test_nothing_restarts_the_supervisor_and_the_agent_only_if_it_hangs(program):
+def test_supervisor_and_agent_are_restarted_only_if_their_loop_stands_still(program):
     rendered = chart.render(program)
     supervisor, agent = pod(rendered, 'mps')['containers'][0], pod(rendered, 'agent')['containers'][0]
-    assert 'livenessProbe' not in supervisor and supervisor['readinessProbe']['httpGet']['path'] == '/healthz'
+    assert supervisor['readinessProbe']['httpGet']['path'] == '/healthz'
     assert agent['livenessProbe']['httpGet']['path'] == '/livez'
     assert agent['readinessProbe']['httpGet']['path'] == '/healthz'
+    # Its clients end with it, so it has minutes. No port that tenants could fill is in between, and none has to be there.
+    alive = supervisor['livenessProbe']
+    assert alive['exec']['command'] == ['warpshare', 'mps', 'ping'] and alive['periodSeconds'] * alive['failureThreshold'] >= 180
+    without = pod(chart.render(program, {'metrics': {'enabled': False}}), 'mps')['containers'][0]
+    assert without['livenessProbe'] == alive and 'readinessProbe' not in without and 'ports' not in without
 
 
 def test_clients_have_their_grace_before_kubelet_loses_patience(program):

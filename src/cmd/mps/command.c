@@ -72,6 +72,7 @@ static const char run_help[] =
         "usage: warpshare mps [OPTION...]\n"
         "       warpshare mps --standalone [--config-file FILE]       on a machine without Kubernetes\n"
         "       warpshare mps status [--output table|json|metrics]    show its daemons; status 1 if one is not ready\n"
+        "       warpshare mps ping                                    status 0 if the supervisor's loop answers\n"
         "       warpshare mps mount-shm                               mount the shared memory of MPS, once, as root\n"
         "       warpshare mps uninstall                               undo all of it, where no supervisor runs\n"
         "\n"
@@ -96,18 +97,23 @@ const struct command_line command_mps_line = {
         .help = run_help,
 };
 
-/* Returns 1 in the process that does the work; otherwise |*ret_status| is the exit status. */
-static int command_begin(const struct option_set *set, int *ret_status)
+/*
+ * Returns 1 in the process that does the work; otherwise |*ret_status| is the exit status. |*is_kept|: a parent starts
+ * it again.
+ */
+static int command_begin(const struct option_set *set, bool *is_kept, int *ret_status)
 {
         struct keeper_crashes crashes = {0};
         struct error err;
         int rc;
 
+        *is_kept = false;
         if (!keeper_is_wanted(command_line_get(set, "restart-after-crash"))) {
                 init_if_first();
                 return 1;
         }
         rc = keeper_run("the supervisor of MPS", &crashes, ret_status, &err);
+        *is_kept = rc > 0;
         if (rc < 0)
                 log_warn("nobody would start the supervisor again", LOG_ERR(&err));
         if (crashes.total)
@@ -149,7 +155,7 @@ static int run_supervisor(const struct option_set *set, const char *const *value
         options.grace_ms = grace * 1000;
         options.shm_kib = shm_mib * 1024;
         command_line_setup_log(set, NULL);
-        if (!command_begin(set, &status))
+        if (!command_begin(set, &options.is_kept, &status))
                 return status;
         log_info("warpshare mps", LOG_STR("version", WARPSHARE_VERSION), LOG_STR("root", options.root));
         if (is_standalone)
@@ -274,6 +280,7 @@ static int command_exec_in_shm(int argc, char **argv)
 
 const struct command command_mps_table[] = {
         {"status", "show the daemons and their state", mps_command_status, &mps_command_status_line, NULL},
+        {"ping", "ask the supervisor for a sign of life", mps_command_ping, &mps_command_ping_line, NULL},
         {"mount-shm", "mount the shared memory of MPS, once", command_mount_shm, &shm_line, NULL},
         {"uninstall", "undo all of it, where no supervisor runs", mps_command_uninstall, &mps_command_uninstall_line,
                 NULL},

@@ -3,8 +3,10 @@
 
 #include "cli/command_line.h"
 
+int mps_command_ping(int argc, char **argv);
 int mps_command_status(int argc, char **argv);
 int mps_command_uninstall(int argc, char **argv);
 
+extern const struct command_line mps_command_ping_line;
 extern const struct command_line mps_command_status_line;
 extern const struct command_line mps_command_uninstall_line;

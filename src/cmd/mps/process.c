@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "cmd/mps/echo.h"
@@ -16,6 +17,9 @@
 #include "mps/wire/message.h"
 
 #define READY ".ready"
+/* Who stands still for so long is ended. The next supervisor takes its daemons over, and clients notice nothing. */
+#define STANDSTILL_S 60U
+#define HEARTBEAT_MS UINT64_C(20000)
 /* NVML may block the monitor's thread for ever. */
 #define STOP_DEADLINE_MS UINT64_C(3000)
 
@@ -249,6 +253,7 @@ int mps_process_start(struct mps_process *process, const struct mps_process_opti
         *process = (struct mps_process){.options = *options, .lock = LOCK_INIT, .is_ready = true};
         process->root = xstrdup(options->root);
         loop_init(&process->loop);
+        uv_timer_init(&process->loop, &process->heartbeat);
         uv_timer_init(&process->loop, &process->deadline);
         if (process_start(process, err) < 0)
                 return -1;
@@ -259,9 +264,18 @@ int mps_process_start(struct mps_process *process, const struct mps_process_opti
         return 0;
 }
 
+static void on_heartbeat(uv_timer_t *timer UNUSED)
+{
+        alarm(STANDSTILL_S);
+}
+
 int mps_process_run(struct mps_process *process)
 {
+        if (process->options.is_kept)
+                uv_timer_start(&process->heartbeat, on_heartbeat, 0, HEARTBEAT_MS);
+        uv_unref((uv_handle_t *)&process->heartbeat);
         uv_run(&process->loop, UV_RUN_DEFAULT);
+        uv_close((uv_handle_t *)&process->heartbeat, NULL);
         uv_close((uv_handle_t *)&process->deadline, NULL);
         uv_run(&process->loop, UV_RUN_DEFAULT);
         uv_loop_close(&process->loop);

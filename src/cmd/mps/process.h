@@ -27,7 +27,8 @@ struct mps_process_options {
         uint64_t shm_kib; /* 0: computed from the machine's memory */
         bool sets_compute_mode;
         uint64_t grace_ms;
-        const char *own_plan;        /* mps/supervisor/listener.h */
+        bool is_kept;         /* a parent starts it again: SIGALRM ends it when its loop stands still for a minute */
+        const char *own_plan; /* mps/supervisor/listener.h */
         const char *metrics_address; /* metrics/http.h; NULL or "": no metrics */
         /* SIGHUP arrived. NULL: the state of every daemon is logged. */
         void (*on_hang_up)(void *data);
@@ -46,6 +47,7 @@ struct mps_process {
         struct mps_echo *echo;
         struct metrics_http *metrics;
         struct signals signals;
+        uv_timer_t heartbeat;
         uv_timer_t deadline; /* for the owner's handles, when everything else is closed */
         bool is_stopping;
         bool is_ready;       /* .ready exists */

@@ -13,8 +13,9 @@ struct question {
         uv_loop_t loop;
         uv_timer_t deadline;
         struct lines *lines;
-        struct mps_status *status;
-        struct error err; /* where the status is missing */
+        bool is_heard;             /* an answer, or the end of the connection */
+        struct mps_status *status; /* the answer, if it is one */
+        struct error err;          /* if it is not */
 };
 
 static void ask_end(struct question *question)
@@ -29,6 +30,7 @@ static void on_ask_line(const char *text, size_t length, void *data)
         struct arena arena = ARENA_INIT;
         struct mps_answer answer;
 
+        question->is_heard = true;
         if (mps_answer_read(&answer, &arena, text, length, &question->err) == 0)
                 question->status = answer.is_status ? answer.status : NULL;
         arena_done(&arena);
@@ -39,6 +41,7 @@ static void on_ask_end(const struct error *reason, void *data)
 {
         struct question *question = data;
 
+        question->is_heard = true;
         question->err = *reason;
         ask_end(question);
 }
@@ -51,31 +54,47 @@ static void on_ask_deadline(uv_timer_t *timer)
         ask_end(question);
 }
 
-struct mps_status *mps_ask(const char *root, struct error *err)
+static void ask(struct question *question, const char *root, const struct mps_request *request, uint64_t ms)
 {
-        static const struct mps_request watch = {.kind = MPS_REQUEST_WATCH};
         _free_ char *path = xasprintf("%s/" MPS_SOCKET, root);
-        _free_ char *text = mps_request_write(&watch);
-        struct question question = {.status = NULL};
+        _free_ char *text = mps_request_write(request);
         const struct lines_options options = {
                 .line_limit = MPS_MESSAGE_MAX,
                 .unsent_limit = MPS_MESSAGE_MAX,
                 .on_line = on_ask_line,
                 .on_end = on_ask_end,
-                .data = &question,
+                .data = question,
         };
 
-        error_raise(&question.err, ERROR_INTERNAL, "it gave another answer");
-        loop_init(&question.loop);
-        uv_timer_init(&question.loop, &question.deadline);
-        if (lines_connect(&question.lines, &question.loop, path, &options, &question.err) == 0) {
-                uv_timer_start(&question.deadline, on_ask_deadline, PATIENCE_MS, 0);
-                lines_send(question.lines, text, strlen(text));
+        *question = (struct question){.status = NULL};
+        error_raise(&question->err, ERROR_INTERNAL, "it gave another answer");
+        loop_init(&question->loop);
+        uv_timer_init(&question->loop, &question->deadline);
+        if (lines_connect(&question->lines, &question->loop, path, &options, &question->err) == 0) {
+                uv_timer_start(&question->deadline, on_ask_deadline, ms, 0);
+                lines_send(question->lines, text, strlen(text));
         } else {
-                uv_close((uv_handle_t *)&question.deadline, NULL);
+                uv_close((uv_handle_t *)&question->deadline, NULL);
         }
-        uv_run(&question.loop, UV_RUN_DEFAULT);
-        uv_loop_close(&question.loop);
+        uv_run(&question->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&question->loop);
+}
+
+struct mps_status *mps_ask(const char *root, struct error *err)
+{
+        struct question question;
+
+        ask(&question, root, &(struct mps_request){.kind = MPS_REQUEST_WATCH}, PATIENCE_MS);
         *err = question.err;
         return question.status;
+}
+
+int mps_ping(const char *root, uint64_t ms, struct error *err)
+{
+        struct question question;
+
+        ask(&question, root, &(struct mps_request){.kind = MPS_REQUEST_PING, .id = 1}, ms);
+        mps_status_free(question.status);
+        *err = question.err;
+        return question.is_heard ? 0 : -1;
 }

@@ -11,3 +11,9 @@
  * within 10 s.
  */
 struct mps_status *mps_ask(const char *root, struct error *err);
+
+/*
+ * Does the supervisor's loop answer within |ms|, however its daemons and NVML are? If it closes the connection, since
+ * too many are open, it has answered, too.
+ */
+int mps_ping(const char *root, uint64_t ms, struct error *err) MUST_USE;
