@@ -8,6 +8,7 @@ import tempfile
 import pytest
 
 from mps import BIN, daemon, mps, wait, with_shm  # noqa: F401 -- a fixture
+from node import SANITIZED
 from served import FIRST, served  # noqa: F401 -- a fixture
 from tenant import USER, as_tenant, needs_root
 
@@ -73,6 +74,7 @@ def client_of_a_tenant(served, *prefix, **environment):
     return client
 
 
+@pytest.mark.skipif(SANITIZED, reason='the sanitizers want to be loaded first')
 def test_a_client_whose_memory_map_is_locked_does_not_stop_the_supervisor(served, withheld):  # noqa: F811
     """/proc/<pid>/environ lies in its memory: who reads it waits for the lock."""
     files = withheld('/bin/sh')
