@@ -30,11 +30,16 @@ def nest(uid, folder):
 
 
 def test_folders_in_folders_go_in_one_run(served):  # noqa: F811
+    def threads():
+        return len(os.listdir('/proc/%d/task' % served.supervisor.process.pid))
+
+    before = threads()
     nest(USER, served.shm_of(FIRST))
     line = served.supervisor.wait_log(r'files that ended containers left .* files=(\d+)', timeout=PATIENCE)
     assert int(line.group(1)) == DEPTH + 2
     assert os.listdir(served.shm_of(FIRST)) == []
     assert served.agent.wait_ready(FIRST)['pid'] == served.first
+    assert threads() <= before + 1, 'one closes large files'
 
 
 @pytest.mark.parametrize('name', ['pipe', 'log'])

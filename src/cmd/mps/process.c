@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -250,6 +251,7 @@ static int process_start(struct mps_process *process, struct error *err)
 
 int mps_process_start(struct mps_process *process, const struct mps_process_options *options, struct error *err)
 {
+        setenv("UV_THREADPOOL_SIZE", "1", 0); /* for files that a daemon's tenants left: closed one after the other */
         *process = (struct mps_process){.options = *options, .lock = LOCK_INIT, .is_ready = true};
         process->root = xstrdup(options->root);
         loop_init(&process->loop);
