@@ -13,8 +13,8 @@
  * -lgip` and -lgipp. Sizes and SMs are what machines reported (test/fixtures/recorded/mig), those of A30 and A100 what
  * the guide's listings say. What neither has (large profiles of GB200, GH200, B200; all of A800, H20, B300 and GB300
  * but the small one of B300) is computed as H100's is: the same share of SMs, an eighth of the memory less the reserve.
- * Thor's are those of test/fixtures/recorded/host/tegra-devices-csv.txt, with the engines of the guide. Only RTX PRO and
- * Thor have encoders, the last column.
+ * Thor's are those of test/fixtures/recorded/host/tegra-devices-csv.txt, with the engines of the guide. Only RTX PRO
+ * and Thor have encoders, the last column.
  */
 /* clang-format off */
 static const struct mig_profile a30_profiles[] = {

@@ -2,8 +2,8 @@
  * What NVML reports about the GPU models that a scenario can name: constants of the hardware, in one table.
  *
  * Memory sizes are those that NVML reports (here in MiB), which are less than the name suggests. MIG profiles are those
- * of `nvidia-smi mig -lgip` on the product. It knows nothing of scenarios. docs/evidence.md says which values nobody has
- * recorded.
+ * of `nvidia-smi mig -lgip` on the product. docs/evidence.md says which values nobody has recorded. It knows nothing of
+ * scenarios.
  */
 #pragma once
 
@@ -50,9 +50,9 @@ struct model {
         unsigned int memory_clock_mhz;
         unsigned int pcie_generation;
         bool coherent;              /* its memory is a NUMA node of the host */
+        bool pairs_graphics;        /* it has two MIG devices at most: one for graphics (+gfx) and one that is not */
         unsigned int memory_slices; /* 0: no MIG */
         unsigned int compute_slices;
-        bool pairs_graphics; /* it has two MIG devices at most: one for graphics (+gfx) and one that is not */
         const struct mig_profile *profiles;
         size_t n_profiles;
 };

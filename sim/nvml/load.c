@@ -15,8 +15,8 @@ static bool is_of_instance(const struct scenario_process *process, const struct 
 }
 
 /*
- * The memory of a MIG device is that of its GPU instance, and so are its processes. A GPU that uses the machine's memory
- * has none to report.
+ * The memory of a MIG device is that of its GPU instance, and so are its processes. A GPU that uses the machine's
+ * memory has none to report.
  */
 static nvmlReturn_t read_memory(const struct call *call, struct memory *memory)
 {
