@@ -397,9 +397,9 @@ const char *daemon_scope_name(enum daemon_scope scope); /* "gpu", "resource", "n
 const char *guard_mode_name(enum guard_mode mode);      /* "off", "report", "terminate" */
 const char *mps_tier_name(enum mps_tier tier);          /* "default", "verified", "partition", "namespace" */
 /*
- * What |tier| promises to those who read it (containers, labels, metrics, people), as one word that is a label's value: its
- * name, or "verified-no-memory-limit" and the like where nothing limits memory, since nobody knows how much there is. A
- * configuration and records have the name.
+ * What |tier| promises to those who read it (containers, labels, metrics, people), as one word that is a label's value:
+ * its name, or "verified-no-memory-limit" and the like where nothing limits memory, since nobody knows how much there
+ * is. A configuration and records have the name.
  */
 const char *mps_tier_promise(enum mps_tier tier, bool limits_memory);
 const char *mig_strategy_name(enum mig_strategy strategy); /* "none", "single", "mixed" */

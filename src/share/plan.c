@@ -165,10 +165,13 @@ static void check_tier(const struct plan_builder *builder, const struct resource
 /* Warns of the first unit that may have fewer chunks of SMs than its entry gives out. */
 static void check_chunks(const struct plan_builder *builder, const struct resource *resource)
 {
+        const struct plan plan = {.config = builder->config, .inventory = builder->inventory};
+
         for (size_t i = 0; i < resource->n_units; i++) {
                 const struct unit *unit = &resource->units[i];
 
-                if (sm_chunks_needed(resource, unit) <= sm_chunks(unit) || unit->gpu->failure)
+                if (sm_chunks_needed(resource, unit) <= sm_chunks(unit) || unit->gpu->failure ||
+                        share_tier(&plan, resource, unit) != MPS_TIER_PARTITION)
                         continue;
                 plan_warn(builder,
                         "%s: '%s' needs %u chunks of %u SMs on %s, of which it may lack one: then the last partition is "

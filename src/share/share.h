@@ -25,8 +25,8 @@ struct share {
 struct share share_of(const struct resource *resource, const struct unit *unit, unsigned int k);
 
 /*
- * Bytes of memory of a unit: what NVML says, else what the configuration says; 0: unknown. Of a unit that cannot be read
- * now the configuration says nothing, since it is no such GPU for sure. |mig| NULL: the whole GPU.
+ * Bytes of memory of a unit: what NVML says, else what the configuration says; 0: unknown. Of a unit that cannot be
+ * read now the configuration says nothing, since it is no such GPU for sure. |mig| NULL: the whole GPU.
  */
 uint64_t share_memory_of(uint64_t configured_mib, const struct gpu *gpu, const struct mig_device *mig);
 
@@ -56,8 +56,8 @@ struct share share_largest(const struct resource *resource, const struct unit *u
 enum mps_tier share_tier(const struct plan *plan, const struct resource *resource, const struct unit *unit);
 
 /*
- * False: neither NVML nor the configuration says how much memory |unit| has, so its shares have no limit of it, whatever
- * their tier. A unit that cannot be read now counts as one that has limits, since they stay as they were.
+ * False: neither NVML nor the configuration says how much memory |unit| has, so its shares have no limit of it,
+ * whatever their tier. A unit that cannot be read now counts as one that has limits, since they stay as they were.
  */
 bool share_limits_memory(const struct unit *unit);
 
@@ -82,10 +82,10 @@ unsigned int sm_chunk(const struct gpu *gpu);
 unsigned int sm_count(const struct unit *unit);
 
 /*
- * The chunks on which a plan may count. How many a GPU has does not follow from its SMs, since a chunk's have to be
- * neighbours and each GPU lacks others: of 132 SMs were 15 chunks of 8 recorded, though 16 would fit, and NVIDIA's
- * manual shows 10 of 92. So of chunks of 8 it is one fewer than fit; those of 4 fill an A10, as recorded. What the
- * daemon says of its GPU is compared with it (mps/supervisor). Percentages of a MIG device lack none.
+ * The chunks on which a plan may count. How many a GPU has does not follow from its SMs, probably since those of a chunk
+ * have to be neighbours and each GPU lacks others: of 132 SMs were 15 chunks of 8 recorded, though 16 would fit, and
+ * NVIDIA's manual shows 10 of 92. So of chunks of 8 it is one fewer than fit; those of 4 fill an A10, as recorded. What
+ * the daemon says of its GPU is compared with it (mps/supervisor). Percentages of a MIG device lack none.
  */
 unsigned int sm_chunks(const struct unit *unit);
 

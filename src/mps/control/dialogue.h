@@ -82,8 +82,8 @@ void dialogue_read_partitions(const char *answer, struct arena *arena, struct di
         struct dialogue_unread *unread);
 bool dialogue_is_partition(const struct dialogue_partition *listed, const char *gpu_uuid, const char *id);
 /*
- * lspart: the chunks of the GPU, free and used, by its own row, "<GPU> - <free> <used> …", with or without the '-' (both
- * recorded). False: it has no row that can be read.
+ * lspart: the chunks of the GPU, free and used, by its own row, "<GPU> - <free> <used> …", with or without the '-'
+ * (manual, recorded). False: it has no row that can be read.
  */
 bool dialogue_read_chunks(const char *answer, const char *gpu_uuid, unsigned int *ret);
 

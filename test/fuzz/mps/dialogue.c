@@ -40,6 +40,7 @@ static void read_lists(const char *answer, struct arena *arena)
         struct dialogue_partition *partitions;
         struct dialogue_device *devices;
         struct dialogue_unread unread = {0};
+        unsigned int chunks;
         size_t count;
         pid_t *pids;
 
@@ -53,6 +54,8 @@ static void read_lists(const char *answer, struct arena *arena)
         dialogue_read_partitions(answer, arena, &partitions, &count, &unread);
         for (size_t i = 0; i < count; i++)
                 need(*partitions[i].id && !strpbrk(partitions[i].id, " \n\t"));
+        if (dialogue_read_chunks(answer, "GPU-74d43ed3", &chunks))
+                need(chunks <= 2 * UINT16_MAX);
 }
 
 static void read_v3(const char *answer, struct arena *arena)

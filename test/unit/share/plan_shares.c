@@ -101,14 +101,16 @@ static void test_sms_that_may_be_one_chunk_too_many_are_warned_about(void **stat
                 unsigned int replicas;
                 unsigned int sms;
                 bool is_mig;
+                const char *driver;
                 bool is_warned;
-        } table[] = {{16, 8, false, true}, {8, 16, false, true}, {5, 24, false, false}, {15, 8, false, false},
-                {5, 8, true, false}};
+        } table[] = {{16, 8, false, "595.58", true}, {8, 16, false, "595.58", true}, {5, 24, false, "595.58", false},
+                {15, 8, false, "595.58", false}, {5, 8, true, "595.58", false},
+                {16, 8, false, "580.65", false} /* by percentages */};
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 _cleanup_(node_done) struct node node = make_node(132);
 
-                node.inventory.driver_version = "595.58";
+                node.inventory.driver_version = table[i].driver;
                 node.inventory.gpus[0].compute_major = 9;
                 if (table[i].is_mig) {
                         node_add_mig(&node, 0, "3g.40gb");
