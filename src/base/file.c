@@ -179,6 +179,20 @@ bool file_is_removed_folder(const char *path)
         return stat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_nlink == 0;
 }
 
+/* As mkdir(), with the mode 0755 whatever the umask. A bit that the folder above hands on stays. */
+static int make_one_folder(const char *path)
+{
+        _close_ int fd = -1;
+        struct stat status;
+
+        if (mkdir(path, 0755) < 0)
+                return -1;
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &status) < 0)
+                return -1;
+        return (status.st_mode & 0755) == 0755 ? 0 : fchmod(fd, status.st_mode | 0755);
+}
+
 int file_make_folder(const char *path, struct error *err)
 {
         _free_ char *part = xstrdup(path);
@@ -188,10 +202,10 @@ int file_make_folder(const char *path, struct error *err)
                 if (slash == part || *slash != '/')
                         continue;
                 *slash = '\0';
-                mkdir(part, 0755);
+                (void)!make_one_folder(part);
                 *slash = '/';
         }
-        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        if (make_one_folder(path) < 0 && errno != EEXIST)
                 return error_errno(err, errno, "create folder '%s'", path);
         if (stat(path, &status) < 0)
                 return error_errno(err, errno, "create folder '%s'", path);

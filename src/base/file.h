@@ -29,7 +29,7 @@ bool file_is_still(const char *path, dev_t device, ino_t inode);
  */
 bool file_is_removed_folder(const char *path);
 
-/* Creates the folder |path| and its parents as far as they are missing, with mode 0755. */
+/* Creates the folder |path| and its parents as far as they are missing, with mode 0755 whatever the umask. */
 int file_make_folder(const char *path, struct error *err) MUST_USE;
 
 /* Writes to a temporary file beside |path|, hidden by a dot, and renames it. The mode of a new file is 0644. */

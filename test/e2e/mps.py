@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from node import DEADLINE, SIMULATOR, WARPSHARE, Agent
+from rights import may_mount
 
 BIN = os.environ['WARPSHARE_MPS_SIM_BIN']
 UUIDS = ['GPU-%d1111111-2222-3333-4444-555555555555' % i for i in range(4)]
@@ -135,7 +136,7 @@ class Mps:
         self.root = os.path.join(self.folder, 'mps')
         self.config_path = os.path.join(self.folder, 'config.yaml')
         os.mkdir(self.root)
-        if os.geteuid() == 0:  # a volume with mountPropagation: Bidirectional
+        if may_mount():  # a volume with mountPropagation: Bidirectional
             subprocess.run(['mount', '--bind', self.root, self.root], check=True)
             subprocess.run(['mount', '--make-shared', self.root], check=True)
         self.library = SIMULATOR

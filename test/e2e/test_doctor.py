@@ -14,6 +14,7 @@ import yaml
 
 from apiserver import ApiServer, agent_rules
 from node import DEADLINE, REPORT, SIMULATOR, WARPSHARE, sharing
+from rights import needs_mounts
 
 DRIVER = '550.163.01'
 MODULE = 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  Tue Apr  8 12:41:17 UTC 2025\n'
@@ -470,7 +471,7 @@ def test_shared_memory_that_is_missing_or_no_tmpfs_is_found(site):
     expect(site, 'shm', 'is no tmpfs')
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason='to mount takes root')
+@needs_mounts
 def test_a_shared_memory_that_a_tenant_has_filled(site):
     site.remove('mps/shm')
     os.mkdir(site.path('mps/shm'))

@@ -8,6 +8,7 @@ import pytest
 from cluster import cluster  # noqa: F401 -- a fixture
 from mps_node import kill, node, share, uuid_of  # noqa: F401 -- a fixture
 from node import GPU
+from rights import needs_mounts
 
 
 def messages(cluster, reason, namespace):
@@ -78,6 +79,7 @@ def test_a_pod_that_has_its_own_shared_memory_is_told_why_cuda_fails_in_it(node,
     assert len(cluster.events('MPSSharedMemoryHidden', kind='Pod')) == 2
 
 
+@needs_mounts
 def test_a_client_whose_shared_memory_is_not_the_daemons_fails(node):
     """As in a container whose pod has a volume at /dev/shm: kubelet puts that behind the plugin's mounts, so it counts."""
     node.gpus(1)
@@ -107,7 +109,7 @@ def is_full(status, whose):
     return found.get('sharedMemory', {}).get('full')
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason='to mount takes root')
+@needs_mounts
 @pytest.mark.parametrize('whose', ['node', 'daemon'])
 def test_a_full_shared_memory_is_reported_once_each_time_that_it_fills(node, cluster, whose):
     shm = os.path.join(node.mps_root, *(['shm'] if whose == 'node' else [uuid_of(0), 'shm']))

@@ -1,6 +1,7 @@
 """What docs/install.md and docs/security.md say, on a simulated node: what the page asks, and the rights that containers have."""
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 
@@ -26,10 +27,10 @@ def container(name):
 
 def confined(capabilities):
     """What to put before a command: root with these capabilities, no more ever, and nothing to write to but the test's folders."""
-    folder = tempfile.gettempdir()
+    folders = ' '.join(map(shlex.quote, sorted({'/tmp', tempfile.gettempdir()})))
     kept = ','.join(['-all', *(f'+{name.lower()}' for name in capabilities)])
     prefix = ['unshare', '--mount', '/bin/sh', '-c',
-              f'mount --bind {folder} {folder} && mount -o remount,bind,ro / && '
+              f'for folder in {folders}; do mount --bind "$folder" "$folder" || exit; done; mount -o remount,bind,ro / && '
               f'exec setpriv --no-new-privs --inh-caps {kept} --bounding-set {kept} "$@"', 'sh']
     if subprocess.run([*prefix, 'true'], check=False, capture_output=True).returncode != 0:
         pytest.skip('no right to make mounts and to give capabilities up here; run as root')

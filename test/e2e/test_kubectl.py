@@ -171,8 +171,8 @@ def test_a_client_certificate_a_token_and_no_check_of_the_server_work(api, two_n
 
 def test_a_program_of_the_kubeconfig_makes_the_token_again_when_it_is_refused(api, two_nodes, kubectl, tmp_path):
     script = tmp_path / 'api' / 'make-token'
-    script.write_text('#!/bin/sh\necho >>%s/runs\nprintf \'{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", '
-                      '"status": {"token": "%%s"}}\' "$(cat %s/api/token)"\n' % (tmp_path, tmp_path))
+    script.write_text('#!/bin/sh\necho >>"%s/runs"\nprintf \'{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", '
+                      '"status": {"token": "%%s"}}\' "$(cat "%s/api/token")"\n' % (tmp_path, tmp_path))
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     user = {'exec': {'apiVersion': 'client.authentication.k8s.io/v1', 'command': './make-token', 'interactiveMode': 'Never'}}
     path = api.kubeconfig('exec', user=user)

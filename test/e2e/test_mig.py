@@ -495,7 +495,7 @@ def _ampere(tmp_path):
     (tmp_path / 'mig.yaml').write_text(yaml.safe_dump({'version': 'v1', 'mig-configs': {**CONFIGS, **A100}}))
     (tmp_path / 'bin').mkdir()
     smi = tmp_path / 'bin' / 'nvidia-smi'
-    smi.write_text('#!/bin/sh\necho "$@" >> %s/called\ncp %s/after.yaml %s\n' % (tmp_path, tmp_path, node.path))
+    smi.write_text('#!/bin/sh\necho "$@" >> "%s/called"\ncp "%s/after.yaml" "%s"\n' % (tmp_path, tmp_path, node.path))
     smi.chmod(0o755)
     (tmp_path / 'after.yaml').write_text(yaml.safe_dump({**node.scenario, 'gpus': [{**node.scenario['gpus'][0], 'resets': 1}]}))
     node.environment = {'PATH': '%s:%s' % (tmp_path / 'bin', os.environ['PATH'])}

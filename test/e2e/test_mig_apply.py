@@ -299,7 +299,7 @@ def write_nvidia_smi(folder, body):
 
 def test_nvidia_smi_resets_where_that_is_allowed(tmp_path):
     node = Node(tmp_path, A100)
-    path = write_nvidia_smi(tmp_path, f'echo "$@" > {tmp_path}/asked; sed -i "s/uuid: GPU-a100/&\\n  resets: 1/" {node.path}')
+    path = write_nvidia_smi(tmp_path, f'echo "$@" > "{tmp_path}/asked"; sed -i "s/uuid: GPU-a100/&\\n  resets: 1/" "{node.path}"')
     done = node.apply_config('a100', '--mode-change', 'reset', PATH=path)
     assert (done.returncode, done.stderr) == (0, '')
     assert (tmp_path / 'asked').read_text() == '--gpu-reset --id GPU-a100\n'

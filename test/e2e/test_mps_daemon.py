@@ -11,6 +11,7 @@ import pytest
 import mps as mps_module
 from mps import LINK, UUIDS, daemon, mps, unit, wait  # noqa: F401 -- a fixture
 from node import GPU, WARPSHARE
+from rights import needs_mounts
 
 HEADER = r'[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} [\w.-]+:\d+\] '
 
@@ -341,9 +342,6 @@ def has_as_shm(pid, folder):
     """The process and the folder have the same tmpfs."""
     theirs, ours = os.stat('/proc/%d/root/dev/shm' % pid), os.stat(folder)
     return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
-
-
-needs_mounts = pytest.mark.skipif(os.geteuid() != 0, reason='to mount takes root')
 
 
 @needs_mounts

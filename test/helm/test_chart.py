@@ -553,10 +553,10 @@ def test_simulated_gpus_have_the_files_of_a_driver_since_cdi_names_them(program,
     assert volume['hostPath'] == {'path': variables['NVIDIA_DRIVER_ROOT'], 'type': 'DirectoryOrCreate'}
     assert variables['CDI_DISABLE_HOOKS'] == 'all'  # the node need not have NVIDIA's container toolkit
     shell, option, script = first['command']
-    script = script.replace('/driver-root', str(tmp_path)).replace('busybox mknod', 'mknod').replace(
+    script = script.replace('/driver-root', '.').replace('busybox mknod', 'mknod').replace(
         '/usr/lib/warpshare/libwarpshare-nvml-sim.so', os.environ['WARPSHARE_NVML_SIM'])
     for _ in range(2):  # a new agent's pod starts while the one before serves
-        subprocess.run([shell, option, script], check=True, timeout=60)
+        subprocess.run([shell, option, script], cwd=tmp_path, check=True, timeout=60)
     version = re.search(r'driverVersion: (\S+)', rendered.one('ConfigMap', 'warpshare-simulation')['data']['gpus.yaml']).group(1)
     assert os.listdir(tmp_path / 'usr/lib64') == [f'libnvidia-ml.so.{version}']
     found = sorted(os.listdir(tmp_path / 'dev'))

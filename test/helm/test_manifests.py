@@ -84,7 +84,7 @@ def test_a_replica_is_ready_when_its_grant_holds_and_only_then(tmp_path, status)
         (tmp_path / name).chmod(0o755)
 
     def run(command):
-        return subprocess.run([part.replace('/tmp/', f'{tmp_path}/') for part in command], capture_output=True, text=True,
+        return subprocess.run([part.replace('/tmp/', './') for part in command], cwd=tmp_path, capture_output=True, text=True,
                               check=False, timeout=60, env={'PATH': f'{tmp_path}:/bin:/usr/bin'})
 
     ready = container['readinessProbe']['exec']['command']

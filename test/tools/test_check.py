@@ -36,7 +36,7 @@ class Project:
 
     def add(self, name, body, **more):
         counter = self.folder / f'{name}.runs'
-        self.write(name + '.sh', f'#!/bin/sh\necho >>{counter}\nrun=$(wc -l <{counter})\n{body}\n')
+        self.write(name + '.sh', f'#!/bin/sh\necho >>"{counter}"\nrun=$(wc -l <"{counter}")\n{body}\n')
         self.meson += f"test('fake/{name}', find_program('./{name}.sh')" + \
             ''.join(f', {key}: {value}' for key, value in more.items()) + ')\n'
 

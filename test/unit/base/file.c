@@ -138,10 +138,17 @@ static void test_a_folder_is_made_with_all_that_it_is_in(void **state)
         _free_ char *below = xasprintf("%s/g", file);
         _free_ char *expected = xasprintf("create folder '%s': Not a directory", file);
         _free_ char *expected_below = xasprintf("create folder '%s': Not a directory", below);
+        const mode_t before = umask(077);
+        struct stat status;
         struct error err;
 
         assert_ok(file_make_folder(path, &err), &err);
         assert_ok(file_make_folder(path, &err), &err);
+        umask(before);
+        assert_int_equal(stat(inner, &status), 0);
+        assert_int_equal(status.st_mode & 0777, 0755);
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(status.st_mode & 0777, 0755);
         assert_ok(file_write(file, "", 0, &err), &err);
         assert_fails(file_make_folder(file, &err), &err, ERROR_INVALID, expected);
         assert_fails(file_make_folder(below, &err), &err, ERROR_INVALID, expected_below);

@@ -89,6 +89,7 @@ class Sim:
         """By renaming, so that nobody reads half of it."""
         new = self.folder / 'scenario.new'
         new.write_text(text)
+        new.chmod(0o644)  # the programs are also another user's
         new.rename(self.folder / 'scenario')
 
     def control(self, *arguments, **options):
@@ -171,6 +172,7 @@ class Sim:
             except ProcessLookupError:
                 pass
         for process in [client.process for client in self.clients] + ([self.daemon] if self.daemon else []):
+            process.kill()  # one of another user is not among ours() where root may not trace
             process.wait(PATIENCE)
             if process.stdin:
                 process.stdin.close()

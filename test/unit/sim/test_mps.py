@@ -293,7 +293,7 @@ def form_of(line):
     text = re.sub(r'\(uuid .*?\)', '(uuid)', text)
     text = re.sub(r'Device .* \(uuid\)', 'Device NAME (uuid)', text)
     text = re.sub(r'(device \d+) \(.*\)', r'\1 (NAME)', text)
-    text = re.sub(r'(socket: |region )\S*', r'\1PLACE', text)
+    text = re.sub(r'(socket: |region ).*', r'\1PLACE', text)
     return '%s: %s' % (kind, re.sub(r'0x[0-9a-f]+|\d+(\.\d+)?', lambda number: '1.0' if number.group(1) else '1', text))
 
 

@@ -252,7 +252,8 @@ static int tear_down(void **state)
         struct fixture *f = *state;
 
         close(f->gate[1]);
-        kill(f->daemon, SIGKILL);
+        if (f->daemon > 0) /* a test that is skipped has none, and 0 would be all of our group */
+                kill(f->daemon, SIGKILL);
         peer_wait_done(&f->wait);
         while (wait(NULL) > 0)
                 ;
