@@ -82,10 +82,10 @@ unsigned int sm_chunk(const struct gpu *gpu);
 unsigned int sm_count(const struct unit *unit);
 
 /*
- * The chunks on which a plan may count. How many a GPU has does not follow from its SMs, probably since those of a chunk
- * have to be neighbours and each GPU lacks others: of 132 SMs were 15 chunks of 8 recorded, though 16 would fit, and
- * NVIDIA's manual shows 10 of 92. So of chunks of 8 it is one fewer than fit; those of 4 fill an A10, as recorded. What
- * the daemon says of its GPU is compared with it (mps/supervisor). Percentages of a MIG device lack none.
+ * The chunks on which a plan may count. How many a GPU has does not follow from its SMs, probably since those of a
+ * chunk have to be neighbours and each GPU lacks others: of 132 SMs were 15 chunks of 8 recorded, though 16 would fit,
+ * and NVIDIA's manual shows 10 of 92. So of chunks of 8 it is one fewer than fit; those of 4 fill an A10, as recorded.
+ * What the daemon says of its GPU is compared with it (mps/supervisor). Percentages of a MIG device lack none.
  */
 unsigned int sm_chunks(const struct unit *unit);
 
