@@ -146,7 +146,7 @@ static void note_left(struct worker_process *process)
         n_left++;
         uv_unref((uv_handle_t *)&process->reap); /* the program may end without it */
         log_warn("a process that was killed does not end, and is left behind", LOG_STR("name", process->name),
-                LOG_INT("pid", process->pid));
+                LOG_INT("pid", process->pid), LOG_UINT("left", n_left));
 }
 
 static void on_reap(uv_timer_t *timer)
