@@ -308,6 +308,15 @@ static void on_synced(void *data)
                 arm(publisher, 0);
 }
 
+/* An API server that is replaced by one of another release ends the watch, and the next one is accepted at once. */
+static void on_resumed(void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        publisher->had_trouble = true;
+        on_synced(publisher);
+}
+
 static void forget_watch(struct dra_publisher *publisher)
 {
         publisher->watch = kube_watch_close(publisher->watch);
@@ -342,6 +351,7 @@ static void begin_watch(struct dra_publisher *publisher)
                                                                              .field_selector = selector,
                                                                              .on_object = on_object,
                                                                              .on_synced = on_synced,
+                                                                             .on_resumed = on_resumed,
                                                                              .on_trouble = on_trouble,
                                                                              .data = publisher,
                                                                      });

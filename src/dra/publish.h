@@ -9,7 +9,7 @@
  *    │          │                             │   └── failed: back-off; undone ──┤
  *    │          │                             │       by others again: a pause   │
  *    │          │                             └────── a change, here or there ───┘
- *    │          └── the watch stood again after trouble: the server may be another
+ *    │          └── the watch was cut and stands again: the server may be another
  *    └── a slice vanished: its owner may be another Node now
  *
  * Server: what it has of DRA (dra/api_server.h). The slices that are written are compared with its answers, too. A

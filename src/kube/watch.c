@@ -34,6 +34,7 @@ struct kube_watch {
         struct error trouble; /* the last one that was reported; kind ERROR_NONE: none */
         bool is_identity_renewed;
         bool is_standing; /* the server accepted this watch */
+        bool was_cut;     /* the last one that stood ended before its time */
         bool is_closed;   /* freed when the timer is closed, since callbacks need it until then */
 };
 
@@ -309,10 +310,14 @@ static bool on_watch_event(struct kube_watch *watch, const struct watch_event *e
 static void on_head(void *data)
 {
         struct kube_watch *watch = data;
+        bool was_cut = watch->was_cut;
 
         watch->is_standing = true;
+        watch->was_cut = false;
         if (watch->trouble.kind != ERROR_NONE)
                 report_synced(watch);
+        else if (was_cut && watch->options.on_resumed)
+                watch->options.on_resumed(watch->options.data);
 }
 
 static void on_body(const char *bytes, size_t size, void *data)
@@ -371,6 +376,7 @@ static void on_watch_end(const struct transfer_end *end, void *data)
         }
         uv_update_time(kube_client_loop(watch->client));
         stood_ms = uv_now(kube_client_loop(watch->client)) - watch->begun_ms;
+        watch->was_cut = stood_ms < watch->asked_ms;
         if (stood_ms >= watch->asked_ms) {
                 watch->backoff.failures = 0;
                 kube_watch_begin(watch);

@@ -55,6 +55,11 @@ struct kube_watch_options {
          */
         void (*on_synced)(void *data);
         /*
+         * A watch stands again that had ended before its time, with no trouble between them: so it is when the API
+         * server was restarted, and the server may be of another release now. May be NULL.
+         */
+        void (*on_resumed)(void *data);
+        /*
          * Listing or watching fails; it is tried again. Called once for the same trouble, and again after on_synced. A
          * denial (401, 403) is ERROR_DENIED, a missing kind (404) ERROR_NOT_FOUND. May be NULL.
          */

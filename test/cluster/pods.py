@@ -54,9 +54,9 @@ class Pods:
     def shell(self, name, command):
         return self.kube.kubectl('-n', NAMESPACE, 'exec', name, '--', 'sh', '-c', command)
 
-    def delete(self, name, wait=True):
+    def delete(self, name, wait=True, grace=1):
         try:
-            self.kube.request('DELETE', f'{self.path}/{name}', {'gracePeriodSeconds': 1})
+            self.kube.request('DELETE', f'{self.path}/{name}', {'gracePeriodSeconds': grace})
         except Failed as failed:
             if failed.status != 404:
                 raise

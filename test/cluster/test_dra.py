@@ -1,7 +1,9 @@
 """DRA on the simulated GPUs of one node: slices, whole GPUs, shares, and shares without a claim. In this order, as test_sharing.py."""
+import time
+
 import pytest
 
-from churn import Churn
+from churn import Churn, Relay, outcome
 from pods import NAMESPACE
 
 GPUS = 4
@@ -120,6 +122,19 @@ def test_rolling_updates_under_churn_fail_no_claim(warpshare, pods, kube, told, 
     assert not churn.tally.failed and not churn.tally.refused, churn.tally.reasons
     assert failed_calls(kube) == before
     assert len(devices(kube, warpshare.node)) == 2 * GPUS
+
+
+def test_pods_without_grace_fail_no_claim_of_those_that_follow(warpshare, pods, kube, told, note):
+    """The scheduler gives to the next claim at once what kubelet has not released yet: 117 of 254 Prepares have failed of that."""
+    kinds = [template(kube, 'whole', ''), template(kube, 'most', 'shared', {'memory': '20Gi'}),
+             template(kube, 'small', 'shared', {'memory': '2Gi', 'threadPercentage': '5'})]
+    before = failed_calls(kube)
+    relay = Relay(pods, kinds, 2 * GPUS)
+    end = time.monotonic() + told.seconds
+    kube.wait('pods run and are deleted', lambda: relay.turn() >= 4 * GPUS and time.monotonic() > end, told.seconds + told.timeout)
+    kube.wait('no Prepare is under way', lambda: not any(outcome(pod) == 'starts' for pod in pods.all()))
+    note(f"{relay.ran} pods ran; {warpshare.logs('agent').count('a DRA claim waits for what it was allocated')} Prepares waited")
+    assert failed_calls(kube) == before
 
 
 def test_nothing_is_left_after_the_uninstall(warpshare, pods, kube, note):

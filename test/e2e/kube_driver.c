@@ -130,6 +130,11 @@ static void on_synced(void *data)
         say(event_of(data, "synced"));
 }
 
+static void on_resumed(void *data)
+{
+        say(event_of(data, "resumed"));
+}
+
 static void on_trouble(const struct error *err, void *data)
 {
         json_t *event = event_of(data, "trouble");
@@ -237,6 +242,7 @@ static void do_watch(struct job *job)
                                                                  .label_selector = text_of(job, "label"),
                                                                  .on_object = on_change,
                                                                  .on_synced = on_synced,
+                                                                 .on_resumed = on_resumed,
                                                                  .on_trouble = on_trouble,
                                                                  .data = job,
                                                                  .objects = number_of(job, "objects"),

@@ -530,9 +530,27 @@ def test_a_watch_that_ends_goes_on_where_it_was(api, driver, order):
         with api.store.lock:  # what happens while nobody watches
             api.order_watches(order)
             api.patch(NODES, 'n1', {'metadata': {'labels': {'i': str(i)}}})
-        event = driver.next(watch)
-        assert (event['event'], event['object']['metadata']['labels']) == ('present', {'i': str(i)})
+        assert driver.until(watch, 'present')[-1]['object']['metadata']['labels'] == {'i': str(i)}
     assert len(api.asked('list')) == 1
+
+
+@pytest.mark.parametrize('order', ['end', 'drop'])
+def test_a_watch_that_stands_again_after_it_was_cut_says_so(api, driver, order):
+    api.put(NODES, node('n1'))
+    watch = driver.do('watch', path=NODES, **QUICK)
+    driver.until(watch, 'synced')
+    api.wait_for(lambda: api.watches)
+    api.order_watches(order)
+    assert driver.next(watch)['event'] == 'resumed'
+
+
+def test_a_watch_whose_time_is_over_was_not_cut(api, driver):
+    api.put(NODES, node('n1'))
+    watch = driver.do('watch', path=NODES, seconds=1, **QUICK)
+    driver.until(watch, 'synced')
+    api.wait_for(lambda: len([r for r in api.requests if r.verb == 'watch']) >= 2)
+    api.patch(NODES, 'n1', {'metadata': {'labels': {'a': '1'}}})
+    assert driver.next(watch)['event'] == 'present'
 
 
 def test_a_half_open_watch_is_dropped_after_its_time(api, driver):
@@ -561,7 +579,7 @@ def test_bookmarks_keep_a_quiet_watch_young(api, driver):
     again = api.wait_for(lambda: [r for r in api.requests if r.verb == 'watch'][1:])
     assert int(again[0].query['resourceVersion']) >= newest
     api.patch(NODES, 'n1', {'metadata': {'labels': {'a': '1'}}})
-    assert driver.next(watch)['event'] == 'present'
+    assert [e['event'] for e in driver.until(watch, 'present')] == ['resumed', 'present']
     assert len(api.asked('list')) == 1
 
 
@@ -718,7 +736,7 @@ def test_a_token_that_rotates_ends_no_watch_and_starts_the_next(api, driver):
     with api.store.lock:
         api.order_watches('end')
         api.patch(NODES, 'n1', {'metadata': {'labels': {'a': '1'}}})
-    assert driver.next(watch)['event'] == 'present'
+    assert 'trouble' not in [e['event'] for e in driver.until(watch, 'present')]
 
 
 # ---- HTTP/2 ----
