@@ -35,7 +35,7 @@ def confined(capabilities):
     if subprocess.run([*prefix, 'true'], check=False, capture_output=True).returncode != 0:
         pytest.skip('no right to make mounts and to give capabilities up here; run as root')
     probe = subprocess.run([*prefix, 'sh', '-c', 'touch /warpshare-test; grep CapEff /proc/self/status'], check=False,
-                           capture_output=True, text=True)
+                           capture_output=True, text=True, env={**os.environ, 'LC_ALL': 'C'})
     assert 'Read-only file system' in probe.stderr and bin(int(probe.stdout.split()[1], 16)).count('1') == len(capabilities)
     return prefix
 

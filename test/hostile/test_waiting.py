@@ -5,10 +5,11 @@ NVIDIA's daemon has one thread, waits for everybody without end, and takes comma
 import pytest
 
 from mps import mps  # noqa: F401 -- a fixture
+from rights import may_copy_descriptors
 from served import FIRST, expect_service, expect_the_first_daemon, mounted, served, served_by_each  # noqa: F401 -- fixtures
 from tenant import ROOT, USER, hears, needs_root, tenants  # noqa: F401 -- a fixture
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.skipif(not may_copy_descriptors(), reason='to close a connection takes pidfd_getfd(), of Linux 5.6')]
 
 each_user = pytest.mark.parametrize('uid', [ROOT, USER], ids=['root', 'user'])
 

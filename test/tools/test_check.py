@@ -117,8 +117,8 @@ def test_a_test_runs_alone_the_second_time(project):
     """Two that disturb each other pass when run one by one."""
     for name in ['one', 'other']:
         project.add(name, f'''
-            mkdir {project.folder}/taken || exit 1
-            trap 'rmdir {project.folder}/taken' EXIT
+            mkdir "{project.folder}/taken" || exit 1
+            trap 'rmdir "{project.folder}/taken"' EXIT
             if [ $run = 1 ]; then sleep 1; exit 1; fi''')
     status, last, _ = project.check()
     assert (status, last) == (0, '2 passed, 0 failed, 0 skipped')
@@ -176,7 +176,7 @@ def test_results_of_an_earlier_run_count_for_nothing(project):
 
 def test_what_comes_later_is_prepared_while_the_tests_run(project):
     """The test of the first part passes only once the source was read and the fuzz targets were built."""
-    project.add('waits', f'for i in $(seq 600); do [ -e {project.folder}/linted ] && [ -e {project.folder}/fuzz-built ] && exit 0; sleep 0.1; done; exit 1')
+    project.add('waits', f'for i in $(seq 600); do [ -e "{project.folder}/linted" ] && [ -e "{project.folder}/fuzz-built" ] && exit 0; sleep 0.1; done; exit 1')
     project.write('tools/lint', '#!/bin/sh\necho read >>linted\necho "  all of it ok"\n')
     project.write('tools/fuzz', '#!/bin/sh\n[ "$1" = 0 ] && exec touch fuzz-built\necho "  fuzz-a  ok  12 runs"\n')
     status, last, said = project.check('plain', 'fuzz', 'lint')
