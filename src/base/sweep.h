@@ -1,9 +1,9 @@
 /*
  * Empties a folder in which others may write, and may be at work: a tenant's.
  *
- * Its time is bounded by the caller, in slices, and by nothing else, such as a depth of folders. A slice is longer by one
- * file's end: a fifth of a second for 1 GiB of memory. Few descriptors are open. A folder below SWEEP_LEVELS others is moved to the top
- * under a name of its own, and is emptied from there; what stays in it is found there afterwards.
+ * Its time is bounded by the caller, in slices, and by nothing else, such as a depth of folders. A slice is longer by
+ * one file's end: a fifth of a second for 1 GiB of memory. Few descriptors are open. A folder below SWEEP_LEVELS others
+ * is moved to the top under a name of its own, and is emptied from there; what stays in it is found there afterwards.
  *
  * No link is followed, and nothing is touched that lies on another file system, whatever is moved meanwhile: each
  * folder is opened by its name in the one above, which is open, and has to be the one that was looked at.

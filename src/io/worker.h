@@ -28,14 +28,17 @@ struct worker;
 
 /*
  * Runs in the process: appends the answer, from 1 to WORKER_MESSAGE_MAX bytes. |data| is as it was when the process
- * began. Both sides are the same program, so that
- * structs may be sent as they are, without pointers. The loop must not be used.
+ * began. Both sides are the same program, so that structs may be sent as they are, without pointers. The loop must not
+ * be used.
  */
 typedef void worker_serve_fn(const void *message, size_t size, struct strbuf *answer, const void *data);
 
 /* |name|: what the process is called, 15 characters at most. It stays the caller's, as does |data|. */
 struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *serve, const void *data);
-/* Ends its process; nobody gets an answer any more. Accepts NULL, returns NULL. The loop has to turn until its handles are closed. */
+/*
+ * Ends its process; nobody gets an answer any more. Accepts NULL, returns NULL. The loop has to turn until its handles
+ * are closed.
+ */
 struct worker *worker_close(struct worker *worker);
 
 /* The caller's until |done|, which is called from the loop, never inside worker_ask(), and may ask, cancel or close. */

@@ -1,7 +1,7 @@
 /*
- * LD_PRELOAD for a tenant: from SIGUSR1 on, the process holds the lock of its own memory map, for ever. One thread reads
- * WITHHELD_FILE (withheld_fs.py), whose content never comes; another maps it by a descriptor without a cache, for which
- * the kernel waits for what the first one reads, with the lock in its hands.
+ * LD_PRELOAD for a tenant: from SIGUSR1 on, the process holds the lock of its own memory map, for ever. One thread
+ * reads WITHHELD_FILE (withheld_fs.py), whose content never comes; another maps it by a descriptor without a cache, for
+ * which the kernel waits for what the first one reads, with the lock in its hands.
  */
 #include <fcntl.h>
 #include <pthread.h>

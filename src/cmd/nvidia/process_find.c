@@ -33,7 +33,9 @@ struct search {
 
 /* ---- in a process that may hang ---- */
 
-/* A worker's: the message is a PID, the answer its first argument: none of a kernel thread, or of one that has ended. */
+/*
+ * A worker's: the message is a PID, the answer its first argument: none of a kernel thread, or of one that has ended.
+ */
 static void serve_argument(const void *message, size_t size UNUSED, struct strbuf *answer, const void *data)
 {
         _free_ char *path = xasprintf("%s/proc/%d/cmdline", (const char *)data, (int)*(const pid_t *)message);

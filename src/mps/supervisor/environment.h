@@ -3,10 +3,10 @@
  * controls them, so a value is only a claim. Variables that the program itself sets or unsets later, before it uses
  * CUDA, are not visible.
  *
- * A tenant can also let a reader wait, by a process that holds the lock of its own memory while it waits for a file. So a
- * worker reads (io/worker.h), and the owner of a process on which it hung is left out for ENVIRONMENT_LEFT_OUT_MS, with
- * all processes of that pod, or of that user where there is no pod: their environments are unknown, and nobody else
- * waits for them.
+ * A tenant can also let a reader wait, by a process that holds the lock of its own memory while it waits for a file. So
+ * a worker reads (io/worker.h), and the owner of a process on which it hung is left out for ENVIRONMENT_LEFT_OUT_MS,
+ * with all processes of that pod, or of that user where there is no pod: their environments are unknown, and nobody
+ * else waits for them.
  */
 #pragma once
 
@@ -54,8 +54,8 @@ struct environments *environments_new(uv_loop_t *loop, const char *root);
 /* Nobody gets an answer any more. Accepts NULL, returns NULL. */
 struct environments *environments_close(struct environments *environments);
 /*
- * True: |done| is called once, later, from the loop, and may ask and cancel; until then the question is ours. False: its
- * owner is left out.
+ * True: |done| is called once, later, from the loop, and may ask and cancel; until then the question is ours. False:
+ * its owner is left out.
  */
 bool environments_ask(struct environments *environments, struct environment_question *question) MUST_USE;
 void environments_cancel(struct environment_question *question);

@@ -36,8 +36,8 @@ int process_read(struct process *ret, struct arena *arena, const char *root, pid
 uint64_t process_start_time(const char *root, pid_t pid);
 
 /*
- * The environment with which its program started, cut at PROCESS_ENVIRONMENT_MAX; empty if it cannot be read. It lies in
- * memory of the process, whose owner can let a reader wait for ever: only for a worker (io/worker.h).
+ * The environment with which its program started, cut at PROCESS_ENVIRONMENT_MAX; empty if it cannot be read. It lies
+ * in memory of the process, whose owner can let a reader wait for ever: only for a worker (io/worker.h).
  */
 void process_read_environment(struct strbuf *ret, const char *root, pid_t pid, uint64_t start_time);
 
