@@ -5,6 +5,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import tempfile
 
 import pytest
 
@@ -346,10 +347,16 @@ def test_a_plan_that_the_gpus_do_not_allow_is_followed_by_one_that_they_do(node)
 def block_cdi(node):
     """No specification can be written while a file is in the place of the folder."""
     folder = os.path.join(node.folder, 'cdi')
-    if os.path.isdir(folder):
-        os.rename(folder, folder + '.old')
-    with open(folder, 'w', encoding='utf-8'):
+    with open(folder + '.file', 'w', encoding='utf-8'):
         pass
+    while True:  # the agent makes the folder again as soon as it is gone
+        if os.path.isdir(folder):
+            os.rename(folder, tempfile.mkdtemp(prefix='cdi.old-', dir=node.folder))
+        try:
+            os.rename(folder + '.file', folder)
+            return
+        except IsADirectoryError:
+            pass
 
 
 def unblock_cdi(node):
