@@ -1,12 +1,8 @@
 #include "agent/restart.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <linux/close_range.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,21 +94,6 @@ static char **make_environment(char *mark)
         return environment;
 }
 
-/* As close_range(), for a kernel that has none, or not for this (before 5.11). */
-static void close_on_exec_each(void)
-{
-        DIR *folder = opendir("/proc/self/fd");
-
-        for (struct dirent *entry; folder && (entry = readdir(folder));) {
-                const int fd = atoi(entry->d_name); /* 0 for "." and ".." */
-
-                if (fd > STDERR_FILENO)
-                        fcntl(fd, F_SETFD, FD_CLOEXEC);
-        }
-        if (folder)
-                closedir(folder);
-}
-
 int restart_now(const struct restart *last, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -128,8 +109,7 @@ int restart_now(const struct restart *last, struct error *err)
          * Our own descriptors are close-on-exec. The driver's library may have opened others, and an open device would
          * keep the old kernel module loaded.
          */
-        if (close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
-                close_on_exec_each();
+        file_close_from(STDERR_FILENO + 1, true);
         execve("/proc/self/exe", arguments, environment);
         return error_errno(err, errno, "start /proc/self/exe anew");
 }

@@ -1,11 +1,15 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 
@@ -177,6 +181,31 @@ bool file_is_removed_folder(const char *path)
         struct stat status;
 
         return stat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_nlink == 0;
+}
+
+static void close_each_from(int first, bool at_exec)
+{
+        DIR *folder = opendir("/proc/self/fd");
+        const struct dirent *entry;
+
+        while (folder && (entry = readdir(folder))) {
+                const int fd = (int)strtol(entry->d_name, NULL, 10); /* 0 for "." and ".." */
+
+                if (fd < first || fd == dirfd(folder))
+                        continue;
+                if (at_exec)
+                        fcntl(fd, F_SETFD, FD_CLOEXEC);
+                else
+                        close(fd);
+        }
+        if (folder)
+                closedir(folder);
+}
+
+void file_close_from(int first, bool at_exec)
+{
+        if (close_range((unsigned int)first, ~0U, at_exec ? CLOSE_RANGE_CLOEXEC : 0) < 0)
+                close_each_from(first, at_exec);
 }
 
 /* As mkdir(), with the mode 0755 whatever the umask. A bit that the folder above hands on stays. */

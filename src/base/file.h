@@ -29,6 +29,12 @@ bool file_is_still(const char *path, dev_t device, ino_t inode);
  */
 bool file_is_removed_folder(const char *path);
 
+/*
+ * Closes all descriptors from |first| on; |at_exec|: when another program is executed, not now. Also on a kernel that
+ * has no close_range(), or not for that (before 5.11).
+ */
+void file_close_from(int first, bool at_exec);
+
 /* Creates the folder |path| and its parents as far as they are missing, with mode 0755 whatever the umask. */
 int file_make_folder(const char *path, struct error *err) MUST_USE;
 

@@ -6,7 +6,7 @@
  *
  *         RUNNING ◄──(pause)──► PAUSED: the driver is closed
  *            ├──(stop)──────────────────────────────────► ENDED
- *            └──(worker_dismiss())──► STUCK ──(the call returns, and its successor has the driver open)──► ENDED
+ *            └──(monitor_worker_dismiss())──► STUCK ──(the call returns, its successor has the driver open)──► ENDED
  *
  * All functions here are called on the loop's thread.
  */
@@ -36,9 +36,9 @@ struct monitor_worker_options {
         const struct watch_options *watch; /* copied, with its texts; the worker has a trace of its own */
         uint64_t retry_ms;                 /* the first back-off of a search */
         uint64_t hang_ms;                  /* after which a call counts as hanging */
-        int timer; /* for call_trace_init(); |timer| and |async| stay the caller's until monitor_worker_leave() or
-                            * monitor_worker_join() */
-        uv_async_t *async; /* sent when monitor_worker_take() has something to return */
+        int timer;                         /* for call_trace_init(). It and |async| stay the caller's until
+                                            * monitor_worker_leave() or monitor_worker_join() */
+        uv_async_t *async;                 /* sent when monitor_worker_take() has something to return */
 };
 
 struct monitor_worker;

@@ -5,18 +5,17 @@
 #include "io/worker.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "io/loop.h"
 
@@ -59,28 +58,12 @@ size_t worker_count_left(void)
 
 /* ---- in the process ---- */
 
-static void close_others_one_by_one(void)
-{
-        DIR *folder = opendir("/proc/self/fd");
-        const struct dirent *entry;
-
-        while (folder && (entry = readdir(folder))) {
-                const int fd = (int)strtol(entry->d_name, NULL, 10);
-
-                if (fd > SOCKET && fd != dirfd(folder))
-                        close(fd);
-        }
-        if (folder)
-                closedir(folder);
-}
-
 /* A lock of ours, held by a process that cannot be ended, would keep our successor from starting. */
 static void close_others(int fd)
 {
         if (fd != SOCKET && dup2(fd, SOCKET) < 0)
                 _exit(EXIT_FAILURE);
-        if (syscall(SYS_close_range, SOCKET + 1, ~0U, 0) < 0)
-                close_others_one_by_one();
+        file_close_from(SOCKET + 1, false);
 }
 
 /* The program decides when it ends, and not who sends a signal to all processes of a terminal. */
@@ -361,44 +344,6 @@ void worker_cancel(struct worker *worker, struct worker_request *request)
         worker_next(worker);
 }
 
-struct wait {
-        struct worker_request request;
-        struct strbuf *answer;
-        struct error err;
-        bool is_done;
-};
-
-static void on_waited(struct worker_request *request, const struct error *err, const void *answer, size_t size)
-{
-        struct wait *wait = container_of(request, struct wait, request);
-
-        wait->is_done = true;
-        if (err)
-                wait->err = *err;
-        else
-                strbuf_append(wait->answer, answer, size);
-}
-
-static bool is_done(void *data)
-{
-        return ((const struct wait *)data)->is_done;
-}
-
-int worker_ask_and_wait(struct worker *worker, const void *message, size_t size, uint64_t deadline_ms,
-        struct strbuf *answer, struct error *err)
-{
-        struct wait wait = {
-                .request = {.message = message, .size = size, .deadline_ms = deadline_ms, .done = on_waited},
-                .answer = answer};
-
-        worker_ask(worker, &wait.request);
-        loop_run_until(worker->loop, is_done, &wait, 0);
-        if (wait.err.kind == ERROR_NONE)
-                return 0;
-        *err = wait.err;
-        return -1;
-}
-
 struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *serve, const void *data)
 {
         struct worker *worker = xcalloc(1, sizeof(*worker));
@@ -425,4 +370,57 @@ struct worker *worker_close(struct worker *worker)
         if (!worker->is_telling)
                 uv_close((uv_handle_t *)&worker->timer, free_worker);
         return NULL;
+}
+
+/* ---- alone ---- */
+
+struct wait {
+        struct worker_request request;
+        struct strbuf *answer;
+        struct error err;
+        bool is_done;
+};
+
+static void on_waited(struct worker_request *request, const struct error *err, const void *answer, size_t size)
+{
+        struct wait *wait = container_of(request, struct wait, request);
+
+        wait->is_done = true;
+        if (err)
+                wait->err = *err;
+        else
+                strbuf_append(wait->answer, answer, size);
+}
+
+static bool is_done(void *data)
+{
+        return ((const struct wait *)data)->is_done;
+}
+
+int worker_alone_ask(struct worker_alone *alone, const void *message, size_t size, uint64_t deadline_ms,
+        struct strbuf *answer, struct error *err)
+{
+        struct wait wait = {
+                .request = {.message = message, .size = size, .deadline_ms = deadline_ms, .done = on_waited},
+                .answer = answer};
+
+        worker_ask(alone->worker, &wait.request);
+        loop_run_until(&alone->loop, is_done, &wait, 0);
+        if (wait.err.kind == ERROR_NONE)
+                return 0;
+        *err = wait.err;
+        return -1;
+}
+
+void worker_alone_begin(struct worker_alone *alone, const char *name, worker_serve_fn *serve, const void *data)
+{
+        loop_init(&alone->loop);
+        alone->worker = worker_new(&alone->loop, name, serve, data);
+}
+
+void worker_alone_end(struct worker_alone *alone)
+{
+        alone->worker = worker_close(alone->worker);
+        uv_run(&alone->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&alone->loop);
 }

@@ -57,8 +57,15 @@ void worker_ask(struct worker *worker, struct worker_request *request);
 /* |done| is not called any more. A process that is at it is ended. */
 void worker_cancel(struct worker *worker, struct worker_request *request);
 
-/* Turns the loop until the answer is there: for programs that do one thing after the other. */
-int worker_ask_and_wait(struct worker *worker, const void *message, size_t size, uint64_t deadline_ms,
+/* A worker with a loop of its own, for programs that do one thing after the other. */
+struct worker_alone {
+        uv_loop_t loop;
+        struct worker *worker;
+};
+void worker_alone_begin(struct worker_alone *alone, const char *name, worker_serve_fn *serve, const void *data);
+void worker_alone_end(struct worker_alone *alone);
+/* Waits for the answer, which is appended. Errors as above. */
+int worker_alone_ask(struct worker_alone *alone, const void *message, size_t size, uint64_t deadline_ms,
         struct strbuf *answer, struct error *err) MUST_USE;
 
 /* Processes that were killed and have not ended, of all workers of the program. */

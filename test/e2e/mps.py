@@ -228,11 +228,12 @@ class Mps:
         """The folder that is to be /dev/shm of the daemon's clients; None: they have ours, as it has."""
         return self.path(name, 'shm') if os.path.ismount(self.path(name, 'shm')) else None
 
-    def client(self, name, *arguments):
-        """A CUDA program of a tenant; returns when it is connected."""
+    def client(self, name, *arguments, prefix=(), **variables):
+        """A CUDA program of a tenant; returns when it is connected. |prefix|: the beginning of its command."""
         process = subprocess.Popen(
-            [*with_shm(self.shm_of(name)), os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, env={**self.environment, 'CUDA_MPS_PIPE_DIRECTORY': self.path(name, 'pipe')})
+            [*with_shm(self.shm_of(name)), *prefix, os.path.join(BIN, 'warpshare-mps-sim-client'), *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**self.environment, 'CUDA_MPS_PIPE_DIRECTORY': self.path(name, 'pipe'), **variables})
         self.clients.append(process)
         said = ''
         while 'connected' not in said:

@@ -110,14 +110,20 @@ def children(pid):
         return [int(word) for word in file.read().split()]
 
 
-def test_in_a_container_a_supervisor_that_is_killed_is_started_again_and_clients_live(mps):
-    """Its parent keeps the container, and with it the daemons."""
+def start_kept(mps):
+    """A supervisor that its parent starts again, with a daemon and a client: both processes, the daemon's PID and the client."""
     parent = mps.start('--restart-after-crash=always')
     peer = mps.connect().watch()
     peer.apply(daemon(0))
     pid = peer.wait_ready(UUIDS[0])['pid']
     client = mps.client(UUIDS[0])
     first, = children(parent.pid)
+    return parent, first, pid, client
+
+
+def test_in_a_container_a_supervisor_that_is_killed_is_started_again_and_clients_live(mps):
+    """Its parent keeps the container, and with it the daemons."""
+    parent, first, pid, client = start_kept(mps)
     os.kill(first, signal.SIGKILL)
     parent.wait_log('the supervisor was ended by a signal, and is started again signal=Killed times=1')
     mps.wait_socket(parent)

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from mps import UUIDS, daemon, mps, wait  # noqa: F401 -- a fixture
-from test_mps_daemon import children
+from test_mps_daemon import children, start_kept
 
 
 def ping(mps, *arguments):  # noqa: F811
@@ -34,12 +34,7 @@ def pending(pid):
 
 def test_in_a_container_one_that_stands_still_for_a_minute_is_started_again_and_clients_live(mps):  # noqa: F811
     """Before kubelet ends the container, and with it the clients."""
-    parent = mps.start('--restart-after-crash=always')
-    peer = mps.connect().watch()
-    peer.apply(daemon(0))
-    pid = peer.wait_ready(UUIDS[0])['pid']
-    client = mps.client(UUIDS[0])
-    first, = children(parent.pid)
+    parent, first, pid, client = start_kept(mps)
     os.kill(first, signal.SIGSTOP)  # as a call into the kernel that does not return; what would end that waits while it is stopped
     wait(lambda: pending(first) & 1 << signal.SIGALRM - 1, 'the alarm', timeout=120)
     os.kill(first, signal.SIGCONT)

@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from mps import BIN, daemon, mps, wait, with_shm  # noqa: F401 -- a fixture
+from mps import daemon, mps, wait  # noqa: F401 -- a fixture
 from node import SANITIZED
 from served import FIRST, served  # noqa: F401 -- a fixture
 from tenant import USER, as_tenant, needs_root
@@ -59,26 +59,12 @@ def withheld():
         one.finish()
 
 
-def client_of_a_tenant(served, *prefix, **environment):
-    """All of one user, since MPS serves the clients of one at a time. It returns when it is connected."""
-    client = subprocess.Popen(
-        [*with_shm(served.shm_of(FIRST)), *as_tenant(USER), *prefix, os.path.join(BIN, 'warpshare-mps-sim-client')],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**served.environment, 'CUDA_MPS_PIPE_DIRECTORY': served.path(FIRST, 'pipe'), **environment})
-    served.clients.append(client)
-    said = ''
-    while 'connected' not in said:
-        line = client.stdout.readline()
-        assert line, said + served.logs()
-        said += line
-    return client
-
-
 @pytest.mark.skipif(SANITIZED, reason='the sanitizers want to be loaded first')
 def test_a_client_whose_memory_map_is_locked_does_not_stop_the_supervisor(served, withheld):  # noqa: F811
     """/proc/<pid>/environ lies in its memory: who reads it waits for the lock."""
     files = withheld('/bin/sh')
-    client = client_of_a_tenant(served, 'env', 'LD_PRELOAD=' + os.environ['WARPSHARE_WITHHOLD'], WITHHELD_FILE=files.file)
+    client = served.client(FIRST, prefix=[*as_tenant(USER), 'env', 'LD_PRELOAD=' + os.environ['WARPSHARE_WITHHOLD']],
+                           WITHHELD_FILE=files.file)
     served.agent.wait_daemon(FIRST, lambda one: len(one['clients']) == 1, 'it is known as a client')
     files.withhold('content')
     client.send_signal(signal.SIGUSR1)
@@ -87,7 +73,7 @@ def test_a_client_whose_memory_map_is_locked_does_not_stop_the_supervisor(served
     # The environments of known clients are read again now and then.
     wait(lambda: 'it lets its reader hang' in served.logs(), 'the supervisor has met it')
     served.connect().ask(do='ping')
-    client_of_a_tenant(served)
+    served.client(FIRST, prefix=as_tenant(USER))  # of the same user: MPS serves the clients of one at a time
     served.agent.wait_daemon(FIRST, lambda one: len(one['clients']) == 2, 'who comes now is seen')
     assert served.logs().count('it lets its reader hang') == 1
 

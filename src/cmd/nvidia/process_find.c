@@ -15,7 +15,6 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "io/cgroup.h"
-#include "io/loop.h"
 #include "io/worker.h"
 
 #define ARGUMENT_MAX ((size_t)PATH_MAX) /* a longer one is not the name of a program */
@@ -24,7 +23,7 @@
 struct search {
         const char *root;
         const char *name;
-        struct worker *worker;
+        struct worker_alone worker;
         struct arena arena; /* of one process */
         struct arena own;
         struct map left_out; /* owners */
@@ -75,7 +74,7 @@ static const char *read_argument(struct search *search, pid_t pid, const char *p
 
         if (map_find(&search->left_out, owner))
                 return "";
-        if (worker_ask_and_wait(search->worker, &pid, sizeof(pid), ARGUMENT_DEADLINE_MS, &answer, &err) == 0)
+        if (worker_alone_ask(&search->worker, &pid, sizeof(pid), ARGUMENT_DEADLINE_MS, &answer, &err) == 0)
                 return arena_strdup(&search->arena, answer.data);
         if (err.kind == ERROR_TIMEOUT) {
                 log_warn("processes are left out of the search, since one lets its reader hang", LOG_INT("pid", pid),
@@ -137,15 +136,11 @@ int process_find(pid_t *ret, const char *root, const char *name, struct error *e
 {
         struct search search = {
                 .root = root, .name = name, .arena = ARENA_INIT, .own = ARENA_INIT, .left_out = MAP_INIT};
-        uv_loop_t loop;
         int rc;
 
-        loop_init(&loop);
-        search.worker = worker_new(&loop, "process-find", serve_argument, root);
+        worker_alone_begin(&search.worker, "process-find", serve_argument, root);
         rc = process_find_search(&search, ret, err);
-        worker_close(search.worker);
-        uv_run(&loop, UV_RUN_DEFAULT);
-        uv_loop_close(&loop);
+        worker_alone_end(&search.worker);
         map_done(&search.left_out);
         arena_done(&search.arena);
         arena_done(&search.own);

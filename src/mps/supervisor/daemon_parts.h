@@ -6,11 +6,11 @@
  */
 #pragma once
 
+#include "io/worker.h"
 #include "mps/supervisor/daemon_run.h"
 #include "mps/supervisor/folder.h"
 #include "mps/supervisor/journal.h"
 #include "mps/supervisor/launch.h"
-#include "io/worker.h"
 #include "mps/supervisor/log_watch.h"
 #include "mps/supervisor/observe.h"
 #include "mps/supervisor/peer.h"

@@ -96,7 +96,8 @@ static const struct owner *leave_out(struct environments *environments, const st
         log_warn(
                 "the environment of a process cannot be read, it lets its reader hang: the processes of its owner are left out "
                 "for a minute",
-                LOG_INT("pid", question->pid), LOG_STR("pod", question->pod_uid), LOG_INT("user", question->uid));
+                LOG_INT("pid", question->process.pid), LOG_STR("pod", question->pod_uid),
+                LOG_INT("user", question->uid));
         return owner;
 }
 
@@ -148,7 +149,6 @@ bool environments_ask(struct environments *environments, struct environment_ques
         if (is_left_out(environments, question))
                 return false;
         question->environments = environments;
-        question->process = (struct environment_process){.pid = question->pid, .start_time = question->start_time};
         question->request = (struct worker_request){.message = &question->process,
                 .size = sizeof(question->process),
                 .deadline_ms = ENVIRONMENT_DEADLINE_MS,

@@ -35,17 +35,15 @@ void environment_read(struct environment *ret, const char *root, pid_t pid, uint
 struct environments;
 
 struct environment_question {
-        pid_t pid;
-        uint64_t start_time;
+        struct environment_process {
+                pid_t pid;
+                uint64_t start_time;
+        } process;
         const char *pod_uid; /* NULL: it is of no pod */
         uid_t uid;
         void (*done)(struct environment_question *question, const struct environment *environment);
 
         struct worker_request request; /* private, as the rest */
-        struct environment_process {
-                pid_t pid;
-                uint64_t start_time;
-        } process;
         struct environments *environments;
         struct list link;
 };

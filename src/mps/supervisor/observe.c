@@ -219,8 +219,7 @@ static void ask_for_environment(struct mps_poll *poll, size_t position)
         about = &poll->about[poll->n_about];
         about->poll = poll;
         about->client = position;
-        about->question = (struct environment_question){.pid = client->pid,
-                .start_time = client->start_time,
+        about->question = (struct environment_question){.process = {client->pid, client->start_time},
                 .pod_uid = client->pod_uid,
                 .uid = client->uid,
                 .done = on_environment};

@@ -17,7 +17,6 @@
 #include "base/file.h"
 #include "base/mountinfo.h"
 #include "base/strbuf.h"
-#include "io/loop.h"
 #include "io/worker.h"
 
 #define FALLBACK_KIB UINT64_C(65536)
@@ -256,20 +255,16 @@ static void serve_user(const void *message, size_t size UNUSED, struct strbuf *a
 static bool find_user_in_time(dev_t device, pid_t *ret)
 {
         _cleanup_(strbuf_done) struct strbuf answer = STRBUF_INIT;
-        uv_loop_t loop;
-        struct worker *worker;
+        struct worker_alone alone;
         struct error err;
         bool is_known;
 
-        loop_init(&loop);
-        worker = worker_new(&loop, "mps-shm-users", serve_user, NULL);
-        is_known = worker_ask_and_wait(worker, &device, sizeof(device), USER_DEADLINE_MS, &answer, &err) == 0 &&
+        worker_alone_begin(&alone, "mps-shm-users", serve_user, NULL);
+        is_known = worker_alone_ask(&alone, &device, sizeof(device), USER_DEADLINE_MS, &answer, &err) == 0 &&
                    answer.size == sizeof(*ret);
+        worker_alone_end(&alone);
         if (is_known)
                 memcpy(ret, answer.data, sizeof(*ret));
-        worker_close(worker);
-        uv_run(&loop, UV_RUN_DEFAULT);
-        uv_loop_close(&loop);
         return is_known;
 }
 

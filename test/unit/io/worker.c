@@ -306,16 +306,18 @@ static void test_whoever_is_told_may_close_it(void **state)
         assert_false(never->is_done);
 }
 
-static void test_a_program_that_waits_gets_its_answer(void **state)
+static void test_a_program_that_waits_gets_its_answer(void **state UNUSED)
 {
-        struct fixture *f = *state;
         struct strbuf answer = STRBUF_INIT;
+        struct worker_alone alone;
         struct error err;
 
-        assert_ok(worker_ask_and_wait(f->worker, (char[]){SAY_SIZE, 0, 0}, 3, 30000, &answer, &err), &err);
+        worker_alone_begin(&alone, "test-worker", serve, NULL);
+        assert_ok(worker_alone_ask(&alone, (char[]){SAY_SIZE, 0, 0}, 3, 30000, &answer, &err), &err);
         assert_string_equal(answer.data, "3");
-        assert_int_equal(worker_ask_and_wait(f->worker, (char[]){HANG}, 1, 50, &answer, &err), -1);
+        assert_int_equal(worker_alone_ask(&alone, (char[]){HANG}, 1, 50, &answer, &err), -1);
         assert_int_equal(err.kind, ERROR_TIMEOUT);
+        worker_alone_end(&alone);
         strbuf_done(&answer);
 }
 
@@ -372,16 +374,14 @@ static void test_it_ends_with_its_program(void **state UNUSED)
         assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
         program = fork();
         if (program == 0) {
-                uv_loop_t loop;
                 struct strbuf answer = STRBUF_INIT;
+                struct worker_alone alone;
                 struct error err;
-                struct worker *inner;
 
-                loop_init(&loop);
-                inner = worker_new(&loop, "test-worker", serve, NULL);
-                if (worker_ask_and_wait(inner, (char[]){SAY_PID}, 1, 30000, &answer, &err) == 0)
+                worker_alone_begin(&alone, "test-worker", serve, NULL);
+                if (worker_alone_ask(&alone, (char[]){SAY_PID}, 1, 30000, &answer, &err) == 0)
                         dprintf(ends[1], "%s", answer.data);
-                (void)!worker_ask_and_wait(inner, (char[]){HANG}, 1, 600000, &answer, &err);
+                (void)!worker_alone_ask(&alone, (char[]){HANG}, 1, 600000, &answer, &err);
                 _exit(0);
         }
         close(ends[1]);

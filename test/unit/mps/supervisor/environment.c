@@ -118,8 +118,8 @@ static void on_environment(struct environment_question *question, const struct e
 
 static bool ask(struct fixture *f, struct asked *ret, pid_t pid, const char *pod, uid_t uid)
 {
-        *ret = (struct asked){.fixture = f,
-                .question = {.pid = pid, .start_time = 1, .pod_uid = pod, .uid = uid, .done = on_environment}};
+        *ret = (struct asked){
+                .fixture = f, .question = {.process = {pid, 1}, .pod_uid = pod, .uid = uid, .done = on_environment}};
         return environments_ask(f->environments, &ret->question);
 }
 
