@@ -307,9 +307,15 @@ static void worker_begin_next(struct worker *worker)
         uv_ref((uv_handle_t *)&worker->timer);
 }
 
+/* What was asked may have been cancelled since. */
 static void on_worker_turn(uv_timer_t *timer)
 {
-        worker_begin_next(container_of(timer, struct worker, timer));
+        struct worker *worker = container_of(timer, struct worker, timer);
+
+        if (list_is_empty(&worker->waiting))
+                worker_next(worker);
+        else
+                worker_begin_next(worker);
 }
 
 /* In a turn of its own, so that nobody is told inside of a question. */

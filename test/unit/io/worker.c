@@ -294,6 +294,23 @@ static void test_what_is_cancelled_is_not_told_and_others_are(void **state)
         assert_string_equal(last->answer, "2");
 }
 
+static void test_one_that_is_cancelled_before_its_turn_leaves_a_worker_that_serves(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *cancelled = ask(f, SAY_SIZE);
+        struct asked *after;
+
+        worker_cancel(f->worker, &cancelled->request);
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+        after = ask(f, SAY_SIZE);
+        wait_for(f, after);
+        cancelled = ask(f, SAY_SIZE);
+        worker_cancel(f->worker, &cancelled->request);
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+        assert_false(cancelled->is_done);
+        assert_string_equal(after->answer, "2");
+}
+
 static void test_whoever_is_told_may_close_it(void **state)
 {
         struct fixture *f = *state;
@@ -406,6 +423,7 @@ int main(void)
                 TEST(test_a_signal_for_all_of_a_terminal_does_not_end_it),
                 TEST(test_it_has_none_of_our_descriptors),
                 TEST(test_what_is_cancelled_is_not_told_and_others_are),
+                TEST(test_one_that_is_cancelled_before_its_turn_leaves_a_worker_that_serves),
                 TEST(test_whoever_is_told_may_close_it),
                 TEST(test_a_program_that_waits_gets_its_answer),
                 TEST(test_where_no_process_can_be_made_the_request_fails),
