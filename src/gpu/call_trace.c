@@ -46,6 +46,7 @@ static void call_trace_arm(const struct call_trace *trace, uint64_t due_ms)
 
 void call_trace_ask(struct call_trace *trace, enum call_subject subject, unsigned int index, const char *uuid)
 {
+        gpu_call_about(subject, index, uuid);
         if (!trace)
                 return;
         uv_mutex_lock(&trace->lock);
@@ -59,6 +60,7 @@ bool call_trace_begin(struct call_trace *trace, const char *call, uint64_t extra
 {
         bool is_dismissed;
 
+        gpu_call_begin(call, extra_ms);
         if (!trace)
                 return true;
         uv_mutex_lock(&trace->lock);
@@ -78,6 +80,7 @@ void call_trace_end(struct call_trace *trace)
 {
         bool is_reported;
 
+        gpu_call_end();
         if (!trace)
                 return;
         uv_mutex_lock(&trace->lock);

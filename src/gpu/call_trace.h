@@ -20,27 +20,9 @@
 #include <uv.h>
 
 #include "base/macro.h"
+#include "gpu/call.h"
 
 #define CALL_LIMIT_MS 10000U
-
-/* What a call is about. */
-enum call_subject {
-        CALL_ON_DRIVER, /* no GPU in particular */
-        CALL_ON_GPU,
-        CALL_ON_PAIR, /* two GPUs: either may be the one that does not answer */
-        CALL_TO_OPEN, /* the library is being loaded or initialised: another thread would block as well */
-};
-
-#define CALL_NO_INDEX UINT32_MAX
-#define CALL_GPU_SIZE 96U /* as NVML_DEVICE_UUID_V2_BUFFER_SIZE */
-
-struct call_info {
-        const char *call; /* "nvmlDeviceGetMemoryInfo": a constant */
-        enum call_subject subject;
-        unsigned int index;      /* the GPU's index in NVML, or CALL_NO_INDEX */
-        char gpu[CALL_GPU_SIZE]; /* its UUID; "": not known yet */
-        uint64_t since_ms;       /* CLOCK_MONOTONIC */
-};
 
 struct call_trace {
         uv_mutex_t lock;

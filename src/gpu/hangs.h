@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#include "gpu/call_trace.h"
+#include "gpu/call.h"
 #include "gpu/inventory.h"
 
 #define HANGS_MAX 16U                 /* dismissed threads */

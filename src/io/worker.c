@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -22,18 +23,29 @@
 #define SOCKET 3 /* the descriptor of a process, beside the three that every program has */
 #define FIRST_REAP_MS UINT64_C(1)
 #define LAST_REAP_MS UINT64_C(60000)
+#define READ_SIZE ((size_t)64 * 1024)
+
+/* Before each message, in both directions. */
+struct frame {
+        uint32_t size;
+        uint32_t is_news;
+};
 
 struct worker_process {
         struct worker *worker; /* NULL: it has to end */
         const char *name;
         pid_t pid;
         int fd;
+        struct worker_call *step; /* both share it */
+        struct strbuf input;      /* of an answer that is not whole yet */
         uv_poll_t poll;
         uv_timer_t reap;
         unsigned int open_handles;
-        uint64_t reap_ms;   /* the next pause */
-        uint64_t killed_at; /* of the loop's clock */
-        bool is_left;       /* it is counted */
+        uint64_t reap_ms;      /* the next pause */
+        uint64_t killed_at;    /* of the loop's clock */
+        bool is_left;          /* it is counted */
+        struct worker *origin; /* whose it was, or NULL */
+        struct list link;      /* in |ending| */
 };
 
 struct worker {
@@ -46,10 +58,24 @@ struct worker {
         struct worker_request *current; /* what the process is at, or NULL */
         bool is_telling;                /* in |done| */
         bool is_closed;
-        uv_timer_t timer; /* the next turn, the deadline of what the process is at, or the end of an idle one */
+        uint64_t asked_at_ms; /* CLOCK_MONOTONIC */
+        uv_timer_t timer;     /* the next turn, the deadline of what the process is at, or the end of an idle one */
 };
 
 static size_t n_left;
+static struct list ending = {&ending, &ending}; /* processes that were killed */
+static struct worker_call unread_call;
+static struct worker_call *own_call = &unread_call;
+
+struct worker_call *worker_own_call(void)
+{
+        return own_call;
+}
+
+static uint64_t now_ms(void)
+{
+        return uv_hrtime() / 1000000;
+}
 
 size_t worker_count_left(void)
 {
@@ -80,11 +106,54 @@ static void forget_signals(void)
         sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void __attribute__((noreturn)) serve_until_the_end(const struct worker *worker, int fd, pid_t program)
+static void take(void *bytes, size_t size)
+{
+        for (size_t done = 0; done < size;) {
+                const ssize_t part = recv(SOCKET, (char *)bytes + done, size - done, MSG_WAITALL);
+
+                if (part < 0 && errno == EINTR)
+                        continue;
+                if (part <= 0)
+                        _exit(EXIT_SUCCESS);
+                done += (size_t)part;
+        }
+}
+
+static void give(const void *bytes, size_t size)
+{
+        for (size_t done = 0; done < size;) {
+                const ssize_t part = send(SOCKET, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
+
+                if (part < 0 && errno == EINTR)
+                        continue;
+                if (part < 0)
+                        _exit(EXIT_FAILURE);
+                done += (size_t)part;
+        }
+}
+
+static void give_message(const void *message, size_t size, bool is_news)
+{
+        const struct frame frame = {.size = (uint32_t)size, .is_news = is_news};
+
+        if (size > WORKER_ANSWER_MAX)
+                _exit(EXIT_FAILURE);
+        give(&frame, sizeof(frame));
+        give(message, size);
+}
+
+void worker_send_news(const void *news, size_t size)
+{
+        give_message(news, size, true);
+}
+
+static void __attribute__((noreturn))
+serve_until_the_end(const struct worker *worker, struct worker_call *step, int fd, pid_t program)
 {
         struct strbuf answer = STRBUF_INIT;
         char *message;
 
+        own_call = step;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         prctl(PR_SET_NAME, worker->name);
         if (getppid() != program)
@@ -93,16 +162,13 @@ static void __attribute__((noreturn)) serve_until_the_end(const struct worker *w
         close_others(fd);
         message = xmalloc(WORKER_MESSAGE_MAX);
         for (;;) {
-                const ssize_t size = recv(SOCKET, message, WORKER_MESSAGE_MAX, 0);
+                struct frame frame;
 
-                if (size < 0 && errno == EINTR)
-                        continue;
-                if (size <= 0)
-                        _exit(EXIT_SUCCESS);
+                take(&frame, sizeof(frame));
+                take(message, frame.size);
                 strbuf_clear(&answer);
-                worker->serve(message, (size_t)size, &answer, worker->data);
-                if (answer.size > WORKER_MESSAGE_MAX || send(SOCKET, answer.data, answer.size, 0) < 0)
-                        _exit(EXIT_FAILURE);
+                worker->serve(message, frame.size, &answer, worker->data);
+                give_message(answer.data, answer.size, false);
         }
 }
 
@@ -112,8 +178,12 @@ static void on_process_closed(uv_handle_t *handle)
 {
         struct worker_process *process = handle->data;
 
-        if (--process->open_handles == 0)
-                free(process);
+        if (--process->open_handles)
+                return;
+        list_remove(&process->link);
+        munmap(process->step, sizeof(*process->step));
+        strbuf_done(&process->input);
+        free(process);
 }
 
 static void close_process(struct worker_process *process)
@@ -154,6 +224,7 @@ static void on_reap(uv_timer_t *timer)
 static void end_process(struct worker_process *process)
 {
         process->worker = NULL;
+        list_append(&ending, &process->link);
         kill(process->pid, SIGKILL);
         process->killed_at = uv_now(process->reap.loop);
         process->reap_ms = FIRST_REAP_MS;
@@ -172,10 +243,13 @@ static void free_worker(uv_handle_t *handle)
 static void worker_next(struct worker *worker);
 
 /* What the process was at is over; the caller of |done| may do anything, close the worker too. */
-static void worker_tell(struct worker *worker, const struct error *err, const void *answer, size_t size)
+static void worker_tell(
+        struct worker *worker, const struct error *err, const struct worker_call *lost, const void *answer, size_t size)
 {
         struct worker_request *request = TAKE_PTR(worker->current);
 
+        if (lost)
+                request->lost = *lost;
         uv_timer_stop(&worker->timer);
         worker->is_telling = true;
         request->done(request, err, answer, size);
@@ -188,22 +262,41 @@ static void worker_tell(struct worker *worker, const struct error *err, const vo
 
 static void worker_lose_process(struct worker *worker, const struct error *err)
 {
+        const struct worker_call step = *worker->process->step;
+
         end_process(TAKE_PTR(worker->process));
         if (worker->current) {
-                worker_tell(worker, err, NULL, 0);
+                worker_tell(worker, err, &step, NULL, 0);
                 return;
         }
         uv_timer_stop(&worker->timer); /* it was idle */
         worker_next(worker);
 }
 
+/* The process may have gone on to another step since the timer was started. */
+static uint64_t time_left(const struct worker *worker)
+{
+        const struct worker_call *step = worker->process->step;
+        const uint64_t since = MAX(worker->asked_at_ms, step->since_ms);
+        const uint64_t due = since + worker->current->deadline_ms + (step->call ? step->extra_ms : 0);
+        const uint64_t now = now_ms();
+
+        return due > now ? due - now : 0;
+}
+
 static void on_worker_deadline(uv_timer_t *timer)
 {
         struct worker *worker = container_of(timer, struct worker, timer);
+        const struct worker_process *process = worker->process;
+        const uint64_t left = time_left(worker);
         struct error err;
 
-        error_raise(&err, ERROR_TIMEOUT, "no answer: process %d ('%s') hung and was killed", (int)worker->process->pid,
-                worker->name);
+        if (left) {
+                uv_timer_start(timer, on_worker_deadline, left, 0);
+                return;
+        }
+        error_raise(&err, ERROR_TIMEOUT, "no answer: process %d ('%s') hung%s%s and was killed", (int)process->pid,
+                worker->name, process->step->call ? " in " : "", process->step->call ? process->step->call : "");
         worker_lose_process(worker, &err);
 }
 
@@ -214,21 +307,64 @@ static void on_idle(uv_timer_t *timer)
         end_process(TAKE_PTR(worker->process));
 }
 
+/* A message that is whole, or NULL. */
+static const char *find_message(const struct worker_process *process, struct frame *frame)
+{
+        if (process->input.size < sizeof(*frame))
+                return NULL;
+        memcpy(frame, process->input.data, sizeof(*frame));
+        return process->input.size >= sizeof(*frame) + frame->size ? process->input.data + sizeof(*frame) : NULL;
+}
+
+static bool has_bad_frame(const struct worker_process *process)
+{
+        struct frame frame = {0};
+
+        (void)find_message(process, &frame);
+        return frame.size > WORKER_ANSWER_MAX || !process->worker->current;
+}
+
+static void tell_messages(struct worker_process *process)
+{
+        struct worker *worker = process->worker;
+        struct frame frame;
+        const char *message;
+
+        while ((message = find_message(process, &frame)) && frame.is_news) {
+                if (worker->current->news)
+                        worker->current->news(worker->current, message, frame.size);
+                strbuf_consume(&process->input, sizeof(frame) + frame.size);
+        }
+        if (message) {
+                struct strbuf input = process->input;
+
+                process->input = (struct strbuf)STRBUF_INIT;
+                worker_tell(worker, NULL, NULL, message, frame.size);
+                strbuf_done(&input);
+        }
+}
+
 static void on_worker_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
         struct worker_process *process = poll->data;
         struct worker *worker = process->worker;
-        _free_ char *answer = xmalloc(WORKER_MESSAGE_MAX);
-        const ssize_t size = recv(process->fd, answer, WORKER_MESSAGE_MAX, MSG_DONTWAIT);
         struct error err;
+        ssize_t size;
 
+        strbuf_reserve(&process->input, READ_SIZE);
+        size = recv(process->fd, process->input.data + process->input.size, READ_SIZE, MSG_DONTWAIT);
         if (size < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
-        if (size > 0 && worker->current) {
-                worker_tell(worker, NULL, answer, (size_t)size);
-                return;
+        if (size > 0) {
+                process->input.size += (size_t)size;
+                process->input.data[process->input.size] = '\0';
+                if (!has_bad_frame(process)) {
+                        tell_messages(process);
+                        return;
+                }
         }
-        error_raise(&err, ERROR_UNAVAILABLE, "no answer: process %d ('%s') has ended", (int)process->pid, worker->name);
+        error_raise(&err, ERROR_UNAVAILABLE, "no answer: process %d ('%s') has ended%s%s", (int)process->pid,
+                worker->name, process->step->call ? " in " : "", process->step->call ? process->step->call : "");
         worker_lose_process(worker, &err);
 }
 
@@ -257,21 +393,27 @@ static int begin_process(struct worker *worker, struct error *err)
         struct worker_process *process;
         int ends[2];
 
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
                 return error_errno(err, errno, "make a socket for process '%s'", worker->name);
         ours = ends[0];
         its = ends[1];
         process = xcalloc(1, sizeof(*process));
-        process->worker = worker;
+        process->worker = process->origin = worker;
         process->name = worker->name;
         process->fd = ours;
-        if (watch_process(worker, process, err) < 0) {
+        process->input = (struct strbuf)STRBUF_INIT;
+        list_init(&process->link);
+        process->step = mmap(NULL, sizeof(*process->step), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (process->step == MAP_FAILED || watch_process(worker, process, err) < 0) {
+                if (process->step == MAP_FAILED)
+                        alloc_fail();
+                munmap(process->step, sizeof(*process->step));
                 free(process);
                 return -1;
         }
         process->pid = fork();
         if (process->pid == 0)
-                serve_until_the_end(worker, its, program);
+                serve_until_the_end(worker, process->step, its, program);
         if (process->pid < 0) {
                 const int problem = errno;
 
@@ -286,6 +428,20 @@ static int begin_process(struct worker *worker, struct error *err)
 
 /* ---- asking ---- */
 
+/* The socket is empty, and takes a whole request. */
+static int send_request(const struct worker *worker, const struct worker_request *request, struct error *err)
+{
+        struct frame frame = {.size = (uint32_t)request->size};
+        struct iovec parts[] = {{&frame, sizeof(frame)}, {(void *)(uintptr_t)request->message, request->size}};
+        const struct msghdr message = {.msg_iov = parts, .msg_iovlen = ARRAY_SIZE(parts)};
+        const ssize_t size = sendmsg(worker->process->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (size == (ssize_t)(sizeof(frame) + request->size))
+                return 0;
+        return error_errno(
+                err, size < 0 ? errno : EMSGSIZE, "ask process %d ('%s')", (int)worker->process->pid, worker->name);
+}
+
 static void worker_begin_next(struct worker *worker)
 {
         struct error err;
@@ -293,15 +449,15 @@ static void worker_begin_next(struct worker *worker)
         worker->current = container_of(worker->waiting.next, struct worker_request, link);
         list_remove(&worker->current->link);
         if (!worker->process && begin_process(worker, &err) < 0) {
-                worker_tell(worker, &err, NULL, 0);
+                worker_tell(worker, &err, NULL, NULL, 0);
                 return;
         }
-        if (send(worker->process->fd, worker->current->message, worker->current->size, MSG_NOSIGNAL | MSG_DONTWAIT) <
-                0) {
-                error_raise_errno(&err, errno, "ask process %d ('%s')", (int)worker->process->pid, worker->name);
+        *worker->process->step = (struct worker_call){0};
+        if (send_request(worker, worker->current, &err) < 0) {
                 worker_lose_process(worker, &err);
                 return;
         }
+        worker->asked_at_ms = now_ms();
         uv_update_time(worker->loop); /* what the caller did before is not of its time */
         uv_timer_start(&worker->timer, on_worker_deadline, worker->current->deadline_ms, 0);
         uv_ref((uv_handle_t *)&worker->timer);
@@ -350,6 +506,37 @@ void worker_cancel(struct worker *worker, struct worker_request *request)
         worker_next(worker);
 }
 
+void worker_renew(struct worker *worker)
+{
+        if (!worker->process || worker->current)
+                return;
+        end_process(TAKE_PTR(worker->process));
+        if (list_is_empty(&worker->waiting))
+                uv_timer_stop(&worker->timer);
+}
+
+bool worker_has_ended(const struct worker *worker)
+{
+        if (worker->process)
+                return false;
+        LIST_FOR_EACH(link, &ending)
+                if (container_of(link, struct worker_process, link)->origin == worker)
+                        return false;
+        return true;
+}
+
+const struct worker_call *worker_find_left(unsigned int subject, const char *name)
+{
+        LIST_FOR_EACH(link, &ending) {
+                const struct worker_process *process = container_of(link, struct worker_process, link);
+
+                if (process->is_left && process->step->call && process->step->subject == subject &&
+                        strcmp(process->step->name, name) == 0)
+                        return process->step;
+        }
+        return NULL;
+}
+
 struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *serve, const void *data)
 {
         struct worker *worker = xcalloc(1, sizeof(*worker));
@@ -373,6 +560,12 @@ struct worker *worker_close(struct worker *worker)
                 list_remove(worker->waiting.next);
         if (worker->process)
                 end_process(TAKE_PTR(worker->process));
+        LIST_FOR_EACH(link, &ending) {
+                struct worker_process *process = container_of(link, struct worker_process, link);
+
+                if (process->origin == worker)
+                        process->origin = NULL;
+        }
         if (!worker->is_telling)
                 uv_close((uv_handle_t *)&worker->timer, free_worker);
         return NULL;

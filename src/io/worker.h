@@ -20,14 +20,34 @@
 #include "base/list.h"
 #include "base/strbuf.h"
 
-#define WORKER_MESSAGE_MAX ((size_t)64 * 1024) /* of a request, and of an answer: a longer one fails */
+#define WORKER_MESSAGE_MAX ((size_t)64 * 1024) /* of a request: a longer one fails */
+#define WORKER_ANSWER_MAX ((size_t)16 * 1024 * 1024)
 #define WORKER_IDLE_MS UINT64_C(10000)
 #define WORKER_END_MS UINT64_C(1000) /* a process that has not ended so long after it was killed is left behind */
 
 struct worker;
 
+/* What a process is in, or was in when it was lost. */
+struct worker_call {
+        const char *call;     /* a constant of the program; NULL: between two calls, or it tells none */
+        uint64_t since_ms;    /* CLOCK_MONOTONIC: when it began, or when the last one ended; 0: nothing was told */
+        uint64_t extra_ms;    /* how long it waits by design */
+        unsigned int subject; /* what it is about: whoever tells decides what the three mean */
+        unsigned int index;
+        char name[96];
+};
+
 /*
- * Runs in the process: appends the answer, from 1 to WORKER_MESSAGE_MAX bytes. |data| is as it was when the process
+ * In the process, the step that is shared; elsewhere one that nobody reads, so that code which tells its steps runs
+ * anywhere.
+ */
+struct worker_call *worker_own_call(void);
+
+/* In the process: an answer before the last one, for |news|. The program's end ends the process here. */
+void worker_send_news(const void *news, size_t size);
+
+/*
+ * Runs in the process: appends the answer, at most WORKER_ANSWER_MAX bytes. |data| is as it was when the process
  * began. Both sides are the same program, so that structs may be sent as they are, without pointers. The loop must not
  * be used.
  */
@@ -45,17 +65,25 @@ struct worker *worker_close(struct worker *worker);
 struct worker_request {
         const void *message;
         size_t size;
-        uint64_t deadline_ms; /* from when the process begins with it; at least 1 */
+        uint64_t deadline_ms; /* from when the process begins with it, or with its last step; at least 1 */
         /*
          * |err| is NULL, or says what became of it: ERROR_TIMEOUT: it hung; ERROR_UNAVAILABLE: its process ended;
          * ERROR_EXHAUSTED: no process could be made. |answer| is valid in the call.
          */
         void (*done)(struct worker_request *request, const struct error *err, const void *answer, size_t size);
-        struct list link; /* private, as long as it is asked */
+        /* What comes before that; NULL: nothing does. May not cancel or close. */
+        void (*news)(struct worker_request *request, const void *news, size_t size);
+        struct worker_call lost; /* for |done| with an error: what its process was in */
+        struct list link;        /* private, as long as it is asked */
 };
 void worker_ask(struct worker *worker, struct worker_request *request);
 /* |done| is not called any more. A process that is at it is ended. */
 void worker_cancel(struct worker *worker, struct worker_request *request);
+
+/* Ends the process, if it has nothing to do: the next request gets one that knows nothing of what this one read. */
+void worker_renew(struct worker *worker);
+/* It has no process, and none of those that it had is still there. */
+bool worker_has_ended(const struct worker *worker);
 
 /* A worker with a loop of its own, for programs that do one thing after the other. */
 struct worker_alone {
@@ -70,3 +98,5 @@ int worker_alone_ask(struct worker_alone *alone, const void *message, size_t siz
 
 /* Processes that were killed and have not ended, of all workers of the program. */
 size_t worker_count_left(void);
+/* What a process is in that was left behind, if it is about that; NULL: there is none. */
+const struct worker_call *worker_find_left(unsigned int subject, const char *name);

@@ -1,0 +1,109 @@
+/*
+ * NVML in processes of its own (io/worker.h), so that no call of it can hold or end the program. Nothing else in the
+ * agent or in the supervisor loads the library.
+ *
+ * A request is a function that runs in such a process, its question, and its answer. NVML is opened by the first
+ * function that wants it, and stays open there; the process ends when nobody has asked for ten seconds, since a GPU that
+ * a process has opened cannot be reset. Requests about the same GPU are served one after the other, in the order in
+ * which they were asked, and so are those about no GPU.
+ *
+ * One process serves all, as long as it answers. When a request has taken NVML_POOL_SLOW_MS and others wait, they get
+ * another process. A call that has not returned after |hang_ms| is given up: its process is killed, its request fails
+ * with an error that names the call and the GPU. Where the process cannot be killed, requests about the same GPU fail at
+ * once until it has ended.
+ *
+ *         static int serve_name(struct nvml_serving *serving, struct pack *question, struct pack *answer,
+ *                 struct error *err)
+ *         {
+ *                 const struct nvml *nvml;
+ *
+ *                 if (nvml_serving_open(serving, &nvml, err) < 0)
+ *                         return -1;
+ *                 …
+ *                 PACK(answer, name);
+ *                 return 0;
+ *         }
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "base/list.h"
+#include "base/pack.h"
+#include "gpu/call.h"
+#include "gpu/driver_change.h"
+#include "gpu/nvml.h"
+
+#define NVML_POOL_SLOW_MS UINT64_C(500)
+#define NVML_POOL_HANG_MS UINT64_C(10000)
+#define NVML_POOL_MAX 16U /* processes, and calls that nvml_pool_hangs() names */
+
+/* In the process. */
+struct nvml_serving {
+        const char *library; /* as in nvml_open() */
+        const char *driver_root;
+        struct nvml *nvml;       /* NULL: closed */
+        struct driver_mark mark; /* gpu/look.c: of the driver that was opened */
+        struct driver_gpus gpus;
+        bool must_close; /* set by who sees that the library has lost its driver or a GPU: the next one opens it again */
+        struct arena arena; /* of one request */
+};
+
+int nvml_serving_open(struct nvml_serving *serving, const struct nvml **ret, struct error *err) MUST_USE;
+
+/* Reads |question| and writes |answer|, which is dropped with an error. Texts of the question live until it returns. */
+typedef int nvml_serve_fn(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err);
+
+struct nvml_pool;
+struct nvml_lane;
+
+/* Embedded in a struct of its owner; the pool's until |done|. Starts zeroed, by nvml_request_init(). */
+struct nvml_request {
+        nvml_serve_fn *serve;
+        char gpu[CALL_GPU_SIZE]; /* the UUID of what it is about, of a GPU or a MIG device; "": no GPU in particular */
+        struct strbuf question;  /* filled with pack_writer(); freed by the pool */
+        /*
+         * Called from the loop, never inside nvml_pool_ask(). |err| NULL: it was served. ERROR_TIMEOUT: the call |lost|
+         * did not return; where |lost.call| is set with another kind, its process ended in it. |answer|, valid in the
+         * call, is empty with an error.
+         */
+        void (*done)(struct nvml_request *request, const struct error *err, struct pack *answer);
+        struct call_info lost;
+
+        /* Private. */
+        struct worker_request inner;
+        struct strbuf message;
+        struct nvml_lane *lane;
+        struct nvml_pool *pool;
+        struct list link;
+};
+
+void nvml_request_init(struct nvml_request *request, nvml_serve_fn *serve, const char *gpu,
+        void (*done)(struct nvml_request *request, const struct error *err, struct pack *answer));
+
+struct nvml_pool_options {
+        uv_loop_t *loop;
+        const char *name; /* of the processes; 15 characters at most, a constant */
+        const char *library;
+        const char *driver_root;
+        uint64_t hang_ms; /* 0: NVML_POOL_HANG_MS */
+        /* A call was given up, or who asked about the same GPU was answered again. NULL: a line in the log says so. */
+        void (*on_hang)(const struct call_info *call, bool is_over, void *data);
+        void *data;
+};
+
+struct nvml_pool *nvml_pool_new(const struct nvml_pool_options *options);
+void nvml_pool_ask(struct nvml_pool *pool, struct nvml_request *request);
+/* |done| is not called any more, and the request is the owner's again. */
+void nvml_pool_cancel(struct nvml_pool *pool, struct nvml_request *request);
+
+/* No later request is served with the library that is loaded now. */
+void nvml_pool_renew(struct nvml_pool *pool);
+/* No process is left that may have NVML open. */
+bool nvml_pool_has_ended(const struct nvml_pool *pool);
+
+/* The calls that were given up, about GPUs that nobody was answered about since. Returns their number. */
+size_t nvml_pool_hangs(const struct nvml_pool *pool, struct call_info ret[NVML_POOL_MAX]);
+
+/* Requests that were not served fail with ERROR_UNAVAILABLE, from inside. Accepts NULL, returns NULL. */
+struct nvml_pool *nvml_pool_close(struct nvml_pool *pool);
