@@ -207,6 +207,13 @@ bool mig_attributes_are_same(const struct mig_attributes *a, const struct mig_at
 bool inventory_is_same(const struct inventory *a, const struct inventory *b);
 
 struct inventory *inventory_copy(const struct inventory *inventory);
+/* Everything but the links, whose positions are those of an inventory. */
+void gpu_copy(struct arena *arena, struct gpu *to, const struct gpu *from);
+
+/* Written, or read as a new inventory, which has to be freed even where the bytes end too early. */
+struct pack;
+void inventory_pack(struct pack *pack, struct inventory **inventory);
+void gpu_pack(struct pack *pack, struct gpu *gpu); /* without the links; what is read lives in the pack's arena */
 
 /* Marks of each GPU, and of each MIG device, whether it is withdrawn. |unit| is the UUID of either. */
 void inventory_withdraw(
