@@ -17,84 +17,34 @@
 #include "cli/command.h"
 #include "io/loop.h"
 
-/*
- * A call into NVML may hang for ever, and then the monitor's thread cannot be joined; everything else is closed after
- * this time.
- */
-#define STOP_DEADLINE_MS UINT64_C(3000)
-/* The pause until a restart is tried again that the broken configuration file prevented. */
-#define RESTART_RETRY_MS UINT64_C(60000)
-
 /* ---- stop ---- */
 
-static void start_anew(struct agent *agent)
+static void on_closed(void *data UNUSED)
 {
-        struct error err;
-
-        if (restart_now(&agent->restarts, &err) < 0)
-                log_error("cannot restart", LOG_ERR(&err));
-        _exit(EXIT_FAILED);
-}
-
-static void on_monitor_closed(void *data)
-{
-        struct agent *agent = data;
-
-        uv_close((uv_handle_t *)&agent->deadline, NULL);
-}
-
-static void on_plugins_closed(void *data)
-{
-        struct agent *agent = data;
-
-        if (agent->restarting)
-                start_anew(agent); /* execve() ends the monitor's thread */
-}
-
-static void on_holdings_closed(void *data UNUSED)
-{
-}
-
-static void on_agent_deadline(uv_timer_t *timer)
-{
-        struct agent *agent = timer->data;
-
-        if (agent->restarting)
-                start_anew(agent);
-        log_warn("an NVML call does not return; exiting without waiting for it");
-        _exit(agent->status);
 }
 
 void agent_stop(struct agent *agent, int status)
 {
-        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
-
         if (agent->stopping)
                 return;
         agent->stopping = true;
         agent->status = status;
-        agent->leaves_threads = agent->leaves_threads || gpu_monitor_hangs(agent->monitor, hangs) > 0;
         signals_close(&agent->signals);
         uv_close((uv_handle_t *)&agent->retry, NULL);
         uv_close((uv_handle_t *)&agent->cdi_retry, NULL);
         uv_close((uv_handle_t *)&agent->cdi_repair, NULL);
         agent_leave_cdi(agent);
-        uv_close((uv_handle_t *)&agent->restart, NULL);
         uv_close((uv_handle_t *)&agent->tidy, NULL);
         uv_close((uv_handle_t *)&agent->metrics_retry, NULL);
         agent->configs = agent_config_close(agent->configs);
         agent->metrics = metrics_http_close(agent->metrics);
         agent->access = agent_access_close(agent->access);
-        uv_timer_start(&agent->deadline, on_agent_deadline, STOP_DEADLINE_MS, 0);
         agent_rollout_close(TAKE_PTR(agent->rollout));
         agent->mig = agent_mig_close(agent->mig);
-        if (agent->restarting)
-                dra_driver_close(TAKE_PTR(agent->dra), NULL, NULL);
-        else
-                dra_driver_hand_over(TAKE_PTR(agent->dra));
-        plugins_close(agent->plugins, on_plugins_closed, agent);
-        ledger_close(agent->ledger, on_holdings_closed, agent);
-        agent->leaves_wait = gpu_monitor_leave(agent->monitor, on_monitor_closed, agent);
+        dra_driver_hand_over(TAKE_PTR(agent->dra));
+        plugins_close(agent->plugins, on_closed, agent);
+        ledger_close(agent->ledger, on_closed, agent);
+        gpu_monitor_close(agent->monitor, on_closed, agent);
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
         agent->labels = agent_labels_close(agent->labels);
@@ -160,52 +110,6 @@ static void on_agent_signal(uv_signal_t *handle, int number)
         agent_config_refresh(agent->configs);
         agent_reload(agent);
         gpu_monitor_rescan(agent->monitor); /* even if the configuration is refused */
-}
-
-/* ---- restart ---- */
-
-static void on_restart(uv_timer_t *timer);
-
-/*
- * Only a new process image gets rid of the old library. The restart waits if the last one was not long ago, and while
- * the configuration file is broken, because the new process could not start with it.
- */
-static void consider_restart(struct agent *agent)
-{
-        int64_t wait = restart_wait(&agent->restarts, restart_clock());
-        struct settings *settings;
-        struct error err;
-
-        if (wait > 0) {
-                log_warn("another restart is needed already; delaying it", LOG_INT("seconds", wait));
-                uv_timer_start(&agent->restart, on_restart, (uint64_t)wait * 1000, 0);
-                return;
-        }
-        if (agent_config_load(agent->configs, &settings, &err) < 0) {
-                complain(&agent->bad_restart, "a restart is needed, but the configuration file cannot be used", &err);
-                uv_timer_start(&agent->restart, on_restart, RESTART_RETRY_MS, 0);
-                return;
-        }
-        settings_unref(settings);
-        log_info("restarting in the same process");
-        signals_hold();
-        agent->restarting = true;
-        agent_stop(agent, EXIT_FAILED);
-}
-
-static void on_restart(uv_timer_t *timer)
-{
-        consider_restart(timer->data);
-}
-
-static void on_stale_library(void *data)
-{
-        struct agent *agent = data;
-
-        if (agent->stopping)
-                return;
-        log_info("the driver was replaced, and its old library cannot be unloaded from this process");
-        consider_restart(agent);
 }
 
 /* ---- start ---- */
@@ -341,13 +245,12 @@ static int agent_start(struct agent *agent, struct error *err)
                 /* Nobody reads them elsewhere. */
                 .sample_ms = *config->metrics_address ? config->usage_seconds * UINT64_C(1000) : 0,
                 .on_samples = agent_on_samples,
-                .on_stale_library = on_stale_library,
                 .data = agent,
         };
         struct agent_config_cluster cluster;
 
         agent->usage = monitor.sample_ms ? agent_usage_new() : NULL;
-        /* First the thread that reads the GPUs, since that takes longest. */
+        /* First what reads the GPUs, since that takes longest. */
         if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
                 return -1;
         agent->api = agent_api_new(&api);
@@ -403,20 +306,15 @@ static void init_timer(struct agent *agent, uv_timer_t *timer)
 
 int agent_run(const struct option_set *options, const struct keeper_crashes *crashes)
 {
-        struct agent agent = {.options = options,
-                .crashes = *crashes,
-                .restarts = restart_read(getenv(RESTART_VARIABLE)),
-                .cdi_files = cdi_files_new()};
+        struct agent agent = {.options = options, .crashes = *crashes, .cdi_files = cdi_files_new()};
         const struct agent_config_options configs = {
                 .loop = &agent.loop, .options = options, .changed = on_config_changed, .data = &agent};
         struct error err;
 
         loop_init(&agent.loop);
-        init_timer(&agent, &agent.deadline);
         init_timer(&agent, &agent.retry);
         init_timer(&agent, &agent.cdi_retry);
         init_timer(&agent, &agent.cdi_repair);
-        init_timer(&agent, &agent.restart);
         init_timer(&agent, &agent.tidy);
         init_timer(&agent, &agent.metrics_retry);
         /* Signals come first: an early SIGHUP waits until the agent can handle it, instead of ending the process. */
@@ -425,26 +323,18 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
                 return give_up(&agent, "cannot start", &err);
         if (agent_config_begin(agent.configs, &agent.settings, &err) < 0)
                 return give_up(&agent, "configuration refused", &err);
-        log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION), LOG_UINT("restarts", agent.restarts.count));
+        log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION));
         if (crashes->total)
                 log_error("the agent was ended by a signal, and is started again", LOG_STR("event", "AgentRestarted"),
                         LOG_STR("signal", strsignal(crashes->signal)), LOG_UINT("times", crashes->total),
                         LOG_INT("lived_ms", crashes->lived_ms));
         report_config(agent.settings->config);
         if (agent_start(&agent, &err) < 0) {
-                /*
-                 * Nothing is served yet, and a thread may be inside the driver: the process exits without closing
-                 * anything.
-                 */
+                /* Nothing is served yet. */
                 log_error("cannot start", LOG_ERR(&err));
                 _exit(EXIT_FAILED);
         }
         uv_run(&agent.loop, UV_RUN_DEFAULT);
-        if (agent.leaves_threads) {
-                /* Threads that hang still use memory and libraries, so nothing is freed. */
-                log_info("stopped, without waiting for calls into NVML that hang");
-                _exit(agent.status);
-        }
         unit_health_clear(&agent.health);
         generation_free(agent.previous);
         generation_free(agent.current);
@@ -454,7 +344,5 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         settings_unref(agent.settings);
         uv_loop_close(&agent.loop);
         log_info("stopped");
-        if (agent.leaves_wait)
-                gpu_monitor_exit(agent.status);
         return agent.status;
 }

@@ -12,10 +12,10 @@
 static const char *effect(const struct gpu_hang *hang)
 {
         if (hang->is_waited_for)
-                return "until it does, no GPU is monitored, and the last known health of each stays";
+                return "until the driver answers, the last known health of each GPU stays";
         if (hang->call.subject == CALL_ON_GPU)
-                return "until it does, this GPU is unhealthy; another thread monitors the others";
-        return "another thread monitors the GPUs";
+                return "this GPU is unhealthy until it answers, and asked again from time to time; the others go on";
+        return "what else there is of the GPUs goes on";
 }
 
 static void hangs_report(const struct gpu_hang *hang, struct node_events *events, uint64_t now_ms)
@@ -29,7 +29,7 @@ static void hangs_report(const struct gpu_hang *hang, struct node_events *events
 
 void agent_hangs_report(const struct gpu_hang *hang, bool has_returned, struct node_events *events)
 {
-        uint64_t now_ms = call_trace_now_ms();
+        uint64_t now_ms = gpu_call_now_ms();
         enum node_event event = has_returned ? NODE_EVENT_NVML_CALL_RETURNED : NODE_EVENT_NVML_CALL_HANGS;
         const char *gpu = hang->call.gpu[0] ? hang->call.gpu : NULL;
         char text[TEXT_SIZE];
@@ -55,7 +55,7 @@ void agent_hangs_report_all(const struct gpu_monitor *monitor, struct node_event
         size_t n_hangs = gpu_monitor_hangs(monitor, hangs);
 
         for (size_t i = 0; i < n_hangs; i++)
-                hangs_report(&hangs[i], events, call_trace_now_ms());
+                hangs_report(&hangs[i], events, gpu_call_now_ms());
 }
 
 char *agent_hangs_ailment(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms)

@@ -72,7 +72,7 @@ static char *write_metrics(void *data)
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
         metrics.hangs_total = agent->hangs_total;
-        metrics.now_ms = call_trace_now_ms();
+        metrics.now_ms = gpu_call_now_ms();
         metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
         metrics.crashes_total = agent->crashes.total;
         text = agent_metrics_write(&metrics);
@@ -95,7 +95,7 @@ static char *write_node(bool has_history, bool has_processes, void *data)
                 .lists = lists,
                 .health = &agent->health,
                 .now_ms = (int64_t)time(NULL) * 1000,
-                .monotonic_ms = call_trace_now_ms(),
+                .monotonic_ms = gpu_call_now_ms(),
                 .has_history = has_history,
                 .has_processes = has_processes,
                 .system_root = config->system_root};
@@ -129,7 +129,7 @@ static char *find_ailment(void *data)
         if (agent->bad_config.text[0])
                 return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
         if (n_hangs > 0)
-                return agent_hangs_ailment(hangs, n_hangs, call_trace_now_ms());
+                return agent_hangs_ailment(hangs, n_hangs, gpu_call_now_ms());
         if (agent->bad_events.text[0])
                 return xstrdup(agent->bad_events.text);
         /* In a rolling update the old agent is ended when this one is ready. */

@@ -1,7 +1,7 @@
 /*
  * The agent in parts. All of them work on one struct, on the loop's thread:
  *
- *   agent.c   begins and ends: options, signals, reload, restart
+ *   agent.c   begins and ends: options, signals, reload
  *   plans.c   from what the monitor, kubelet and the configuration say to the plan in force, and who follows it
  *   cdi.c     that the CDI specifications of the plan in force are there, and stay as they were written
  *   turn.c    which of two agents on the node serves
@@ -12,7 +12,6 @@
 #include "agent/generation.h"
 #include "agent/labels.h"
 #include "agent/mig.h"
-#include "agent/restart.h"
 #include "agent/rollout.h"
 #include "agent/access.h"
 #include "agent/usage.h"
@@ -88,23 +87,16 @@ struct agent {
         uv_timer_t cdi_repair;      /* runs after a repair, until the next may be made */
         struct complaint bad_cdi;
         struct signals signals;
-        uv_timer_t deadline;
         bool stopping;
         int status;
 
         struct keeper_crashes crashes; /* of the agents before this one in the container */
         bool has_reported_crash;
-        struct restart restarts; /* so far */
-        uv_timer_t restart;
         uv_timer_t tidy;
         uv_timer_t metrics_retry; /* runs while metrics are wanted and cannot be served */
         uint64_t metrics_retry_ms;
-        struct complaint bad_restart;
         struct complaint bad_events;
         uint64_t hangs_total;
-        bool leaves_threads; /* threads that hang in the driver */
-        bool leaves_wait;    /* the monitor's thread waits for events, and the process ends meanwhile */
-        bool restarting;
 };
 
 /* ---- agent.c ---- */

@@ -83,11 +83,8 @@ static bool is_nvml_closed(void *data)
         return gpu_monitor_is_paused(agent->monitor);
 }
 
-static void on_thread_left(void *data)
+static void on_thread_left(void *data UNUSED)
 {
-        struct agent *agent = data;
-
-        agent->leaves_threads = true;
 }
 
 static void on_offer(const struct dra_layout *layout, void *data)
@@ -143,7 +140,7 @@ static void follow_dra(struct agent *agent, const struct plan *plan)
  */
 static bool must_leave(const struct agent *agent)
 {
-        return !agent->current && agent->settings->config->fail_on_init_error && agent->restarts.count == 0 &&
+        return !agent->current && agent->settings->config->fail_on_init_error &&
                agent_config_is_settled(agent->configs);
 }
 

@@ -3,36 +3,95 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The same GPU, or both about no GPU in particular. */
-static bool is_about_the_same(const struct call_info *a, const struct call_info *b)
+/* The library that cannot be opened is the driver that does not answer. */
+static enum call_subject whom(enum call_subject subject)
 {
-        if (a->subject != b->subject)
+        return subject == CALL_TO_OPEN ? CALL_ON_DRIVER : subject;
+}
+
+static bool is_about(const struct call_info *call, enum call_subject subject, unsigned int index, const char *uuid)
+{
+        if (whom(call->subject) != whom(subject))
                 return false;
-        return a->subject != CALL_ON_GPU || a->index == b->index;
+        if (subject != CALL_ON_GPU)
+                return true;
+        return *uuid && *call->gpu ? strcmp(call->gpu, uuid) == 0 : call->index == index && index != CALL_NO_INDEX;
 }
 
-enum hang_answer hang_judge(const struct call_info *call, const struct call_info *dismissed, size_t n_dismissed)
+static struct hang *find(struct hangs *hangs, enum call_subject subject, unsigned int index, const char *uuid)
 {
-        if (call->subject == CALL_TO_OPEN || n_dismissed >= HANGS_MAX)
-                return HANG_WAIT;
-        for (size_t i = 0; i < n_dismissed; i++)
-                if (is_about_the_same(call, &dismissed[i]))
-                        return HANG_WAIT;
-        return HANG_REPLACE;
+        for (size_t i = 0; i < hangs->n; i++)
+                if (is_about(&hangs->all[i].call, subject, index, uuid ? uuid : ""))
+                        return &hangs->all[i];
+        return NULL;
 }
 
-bool hang_has_events(const struct call_info *call)
+struct hang *hangs_find(struct hangs *hangs, enum call_subject subject, unsigned int index, const char *uuid)
 {
-        return strncmp(call->call, "nvmlEventSetWait", strlen("nvmlEventSetWait")) == 0;
+        struct hang *hang = find(hangs, subject, index, uuid);
+
+        return hang && !hang->is_over ? hang : NULL;
+}
+
+/* A free one, or the oldest. */
+static struct hang *find_room(struct hangs *hangs)
+{
+        struct hang *oldest = hangs->all;
+
+        if (hangs->n < HANGS_MAX)
+                return &hangs->all[hangs->n++];
+        for (size_t i = 1; i < hangs->n; i++)
+                if (hangs->all[i].call.since_ms < oldest->call.since_ms)
+                        oldest = &hangs->all[i];
+        return oldest;
+}
+
+static uint64_t pause_after(unsigned int times, uint64_t pause_ms)
+{
+        for (unsigned int i = 1; i < times && pause_ms < HANG_PAUSE_MAX_MS; i++)
+                pause_ms *= 2;
+        return MIN(pause_ms, HANG_PAUSE_MAX_MS);
+}
+
+bool hangs_add(struct hangs *hangs, const struct call_info *call, bool has_crashed, uint64_t pause_ms, uint64_t now_ms)
+{
+        struct hang *hang = find(hangs, call->subject, call->index, call->gpu);
+        bool is_new = !hang || hang->is_over;
+
+        if (!hang) {
+                hang = find_room(hangs);
+                *hang = (struct hang){0};
+        }
+        if (hang->is_over && now_ms - hang->at_ms > HANG_RELAPSE_MS)
+                hang->times = 0;
+        if (is_new)
+                hang->call = *call;
+        hang->has_crashed = has_crashed;
+        hang->is_over = hang->is_tried = false;
+        hang->times++;
+        hang->at_ms = now_ms + pause_after(hang->times, pause_ms);
+        return is_new;
+}
+
+void hangs_end(struct hang *hang, uint64_t now_ms)
+{
+        hang->is_over = true;
+        hang->is_tried = false;
+        hang->at_ms = now_ms;
 }
 
 void hang_name_gpu(struct call_info *call, const struct inventory *inventory)
 {
-        if (call->subject != CALL_ON_GPU || call->gpu[0] || !inventory)
+        if (call->subject != CALL_ON_GPU || !inventory)
                 return;
-        for (size_t i = 0; i < inventory->n_gpus; i++)
-                if (inventory->gpus[i].index == call->index)
-                        snprintf(call->gpu, sizeof(call->gpu), "%s", inventory->gpus[i].uuid);
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                const struct gpu *gpu = &inventory->gpus[i];
+
+                if (*call->gpu ? gpu_has_unit(gpu, call->gpu) : gpu->index == call->index) {
+                        snprintf(call->gpu, sizeof(call->gpu), "%s", gpu->uuid);
+                        call->index = gpu->index;
+                }
+        }
 }
 
 void hang_print(const struct call_info *call, char *text, size_t size)
@@ -52,64 +111,32 @@ uint64_t hang_seconds(const struct call_info *call, uint64_t now_ms)
         return now_ms > call->since_ms ? (now_ms - call->since_ms) / 1000 : 0;
 }
 
-void skips_add(struct skips *skips, const struct call_info *call, bool is_over)
-{
-        struct skipped_gpu *gpu = &skips->gpus[skips->n_gpus];
+/* ---- what must not be asked ---- */
 
-        skips->pairs = skips->pairs || call->subject == CALL_ON_PAIR;
-        if (call->subject != CALL_ON_GPU || skips->n_gpus == SKIPS_MAX)
-                return;
-        skips->n_gpus++;
-        gpu->index = call->index;
-        snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", call->gpu);
-        if (is_over)
-                snprintf(gpu->reason, sizeof(gpu->reason),
-                        "%s took too long again and again; this GPU is polled again later", call->call);
-        else
-                snprintf(gpu->reason, sizeof(gpu->reason), "%s does not return; this GPU is not polled until it does",
-                        call->call);
+static void skip(struct skips *skips, const struct hang *hang)
+{
+        struct skipped_gpu *gpu = &skips->gpus[skips->n_gpus++];
+
+        gpu->index = hang->call.index;
+        snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", hang->call.gpu);
+        snprintf(gpu->reason, sizeof(gpu->reason), "%s %s; this GPU is asked again from time to time", hang->call.call,
+                hang->has_crashed ? "ended the process that called it" : "does not return");
 }
 
-/* The entry of this GPU, or else a free one, or else the oldest. */
-static struct hang_past *find_past(struct hang_history *history, const struct call_info *call)
+struct skips hangs_skips(const struct hangs *hangs)
 {
-        struct hang_past *oldest = history->past;
+        struct skips skips = {0};
 
-        for (size_t i = 0; i < history->n_past; i++) {
-                struct hang_past *past = &history->past[i];
+        for (size_t i = 0; i < hangs->n; i++) {
+                const struct hang *hang = &hangs->all[i];
 
-                if (is_about_the_same(&past->call, call))
-                        return past;
-                if (past->asked_at_ms < oldest->asked_at_ms)
-                        oldest = past;
+                if (hang->is_over)
+                        continue;
+                skips.pairs = skips.pairs || hang->call.subject == CALL_ON_PAIR;
+                if (hang->call.subject == CALL_ON_GPU)
+                        skip(&skips, hang);
         }
-        if (history->n_past < HANGS_MAX)
-                oldest = &history->past[history->n_past++];
-        *oldest = (struct hang_past){.call = *call};
-        return oldest;
-}
-
-static uint64_t pause_after(unsigned int times, uint64_t pause_ms)
-{
-        uint64_t pause = times > 1 ? pause_ms : 0;
-
-        for (unsigned int i = 2; i < times && pause < HANG_PAUSE_MAX_MS; i++)
-                pause *= 2;
-        return MIN(pause, HANG_PAUSE_MAX_MS);
-}
-
-uint64_t hang_history_add(
-        struct hang_history *history, const struct call_info *call, uint64_t pause_ms, uint64_t now_ms)
-{
-        struct hang_past *past = find_past(history, call);
-        uint64_t pause;
-
-        if (past->times && call->since_ms > past->asked_at_ms + HANG_RELAPSE_MS)
-                past->times = 0;
-        past->times++;
-        pause = pause_after(past->times, pause_ms);
-        past->asked_at_ms = now_ms + pause;
-        return pause;
+        return skips;
 }
 
 const struct skipped_gpu *skips_at(const struct skips *skips, unsigned int index)

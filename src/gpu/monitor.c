@@ -3,428 +3,532 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
-#include "gpu/monitor_worker.h"
+#include "gpu/monitor_parts.h"
 #include "gpu/uevent.h"
 
-#define WAIT_MS 1000U
+#define WAIT_MS 5000U
 #define REFRESH_MS 30000U
 #define EMPTY_MS 60000U
 #define UNHEARD_MS 120000U
 #define RETRY_MS 1000U
+#define RETRY_MAX_MS UINT64_C(30000)
+#define SLOW_MS UINT64_C(1000)                 /* a rescan that lasts longer is answered with what is known */
+#define FIXED_MS (UINT64_C(24) * 3600 * 1000)  /* between two readings of a machine where nothing is watched */
+#define RECOUNT_MS UINT64_C(5000)              /* the first time at most; doubles up to the next */
+#define RECOUNT_MAX_MS (UINT64_C(3600) * 1000) /* a container may see fewer GPUs than the machine has */
 
-/* All of this belongs to the loop. */
-struct gpu_monitor {
-        struct monitor_worker *worker; /* the current worker; NULL: it has ended, or was left behind */
-        struct gpu_hang hung;          /* the call that it is in, if |is_hung| */
-        bool is_hung;
-        struct monitor_worker *dismissed[HANGS_MAX];
-        struct call_info calls[HANGS_MAX]; /* the calls that the dismissed threads are in */
-        size_t n_dismissed;
-        struct hang_history history;
-        struct call_info held[HANGS_MAX]; /* calls that have returned, but whose GPUs are not asked yet */
-        uint64_t held_until_ms[HANGS_MAX];
-        size_t n_held;
-        uv_timer_t hold;
+/* ---- reporting ---- */
 
-        struct mail known; /* what was reported last: the inventory, and the unhealthy units of it */
-        bool owes_answer;  /* answers owed to rescans */
-        bool wants_pause;
-        bool is_paused;
+static void report_unit(struct gpu_monitor *monitor, const struct unit_state *unit, bool is_after)
+{
+        const struct gpu_monitor_options *to = &monitor->options;
+        void (*report)(const char *, bool, const char *, uint64_t, void *) =
+                is_after ? to->after_health : to->on_health;
 
-        struct gpu_monitor_options options; /* callbacks too; the texts are below */
-        struct health_policy policy;        /* the newest */
-        char *library;
-        char *system_root;
-        char *driver_root;
+        if (report && !monitor->is_closing)
+                report(unit->uuid, !unit->health.unhealthy, unit->health.reason, unit->health.xid, to->data);
+}
 
-        int timer;
-        uv_poll_t poll; /* for |timer|: a call takes too long */
-        uv_async_t async;
-        unsigned int open_handles;
-        struct uevent_watch *uevents; /* NULL: not available */
-        bool is_closing;
-        void (*closed)(void *data);
-        void *closed_data;
-};
+static bool is_told(const struct unit_state *unit, bool all)
+{
+        return unit->is_news || (all && unit->health.unhealthy);
+}
 
-/* ---- end ---- */
+/* Of units that are told together, those who may wait are told after the last. */
+void monitor_report_news(struct gpu_monitor *monitor, bool all)
+{
+        if (monitor->is_out || monitor->holds_report)
+                return; /* all are told anew when that is over */
+        for (unsigned int is_after = 0; is_after < 2; is_after++) {
+                for (size_t g = 0; g < monitor->units.n_groups; g++) {
+                        for (size_t u = 0; u < monitor->units.groups[g].n_units; u++) {
+                                struct unit_state *unit = &monitor->units.groups[g].units[u];
+
+                                if (is_told(unit, all))
+                                        report_unit(monitor, unit, is_after);
+                                unit->is_news = unit->is_news && !is_after;
+                        }
+                }
+        }
+}
+
+static void report_inventory(struct gpu_monitor *monitor, bool all)
+{
+        monitor->is_out = monitor->holds_report = false;
+        if (all) {
+                monitor->must_report = monitor->owes_answer = false;
+                monitor->options.on_inventory(inventory_copy(monitor->inventory), monitor->options.data);
+        }
+        monitor_report_news(monitor, all);
+}
+
+/* NVML cannot be used: that holds for each unit, whatever its own health is. */
+static void report_out(struct gpu_monitor *monitor, const char *reason)
+{
+        const struct gpu_monitor_options *to = &monitor->options;
+
+        for (unsigned int is_after = 0; is_after < 2; is_after++) {
+                void (*report)(const char *, bool, const char *, uint64_t, void *) =
+                        is_after ? to->after_health : to->on_health;
+
+                for (size_t g = 0; g < monitor->units.n_groups; g++)
+                        for (size_t u = 0; u < monitor->units.groups[g].n_units; u++)
+                                if (report && !monitor->is_closing)
+                                        report(monitor->units.groups[g].units[u].uuid, false, reason, 0, to->data);
+        }
+}
+
+void monitor_answer_from_memory(struct gpu_monitor *monitor)
+{
+        const struct gpu_monitor_options *to = &monitor->options;
+
+        if (!monitor->owes_answer || !monitor->inventory || monitor->is_closing)
+                return;
+        monitor->owes_answer = false;
+        to->on_inventory(inventory_copy(monitor->inventory), to->data);
+        if (!monitor->is_out) {
+                monitor_report_news(monitor, true);
+                return;
+        }
+        report_out(monitor, monitor->reported);
+        if (!monitor->is_closing)
+                to->on_unavailable(monitor->reported, to->data);
+}
+
+/* ---- NVML cannot be used ---- */
+
+static void close_all(struct gpu_monitor *monitor)
+{
+        monitor_cancel_health(monitor);
+        monitor_cancel_samples(monitor);
+        if (monitor->is_reading)
+                nvml_pool_cancel(monitor->pool, &monitor->reading);
+        monitor->is_reading = false;
+        nvml_pool_renew(monitor->pool);
+}
+
+static void retry_later(struct gpu_monitor *monitor)
+{
+        monitor->refresh_at_ms = gpu_call_now_ms() + monitor->retry_ms;
+        monitor->retry_ms = MIN(monitor->retry_ms * 2, MAX(RETRY_MAX_MS, monitor->options.retry_ms));
+}
+
+void monitor_give_up(struct gpu_monitor *monitor, const char *reason)
+{
+        const struct gpu_monitor_options *to = &monitor->options;
+        const bool has_inventory = monitor->inventory && monitor->must_report;
+        const bool is_news = has_inventory || !monitor->reported || strcmp(monitor->reported, reason) != 0;
+        const bool was_out = monitor->is_out && !has_inventory;
+
+        close_all(monitor);
+        retry_later(monitor);
+        monitor->is_open = false;
+        monitor->was_away = true;
+        free(monitor->reported);
+        monitor->reported = xstrdup(reason);
+        if (has_inventory) {
+                monitor->must_report = monitor->owes_answer = false;
+                to->on_inventory(inventory_copy(monitor->inventory), to->data);
+        }
+        monitor->is_out = monitor->inventory != NULL;
+        if (!was_out)
+                report_out(monitor, monitor->reported);
+        if (is_news && !monitor->is_closing)
+                to->on_unavailable(monitor->reported, to->data);
+}
+
+/* ---- what was read ---- */
+
+/* True if it differs from the previous one. */
+static bool keep_inventory(struct gpu_monitor *monitor, struct inventory *fresh)
+{
+        const bool is_news = !monitor->inventory || !inventory_is_same(monitor->inventory, fresh);
+
+        inventory_free(monitor->inventory);
+        monitor->inventory = fresh;
+        units_update(&monitor->units, fresh, monitor->options.probe_ms, gpu_call_now_ms());
+        return is_news;
+}
+
+/* Nothing is watched there. */
+static void fix(struct gpu_monitor *monitor, enum platform platform)
+{
+        bool is_news;
+
+        close_all(monitor);
+        monitor->platform = platform;
+        is_news = keep_inventory(monitor, platform_inventory(platform));
+        monitor->refresh_at_ms = gpu_call_now_ms() + FIXED_MS;
+        report_inventory(monitor, is_news || monitor->must_report || monitor->is_out);
+}
+
+/* GPUs do not all disappear at once, but a starting driver has none at first. */
+static bool is_too_early(struct gpu_monitor *monitor, const struct inventory *fresh)
+{
+        if (fresh->n_gpus > 0 || !monitor->inventory || monitor->inventory->n_gpus == 0) {
+                monitor->empty_since_ms = 0;
+                return false;
+        }
+        if (monitor->empty_since_ms == 0)
+                monitor->empty_since_ms = gpu_call_now_ms();
+        return gpu_call_now_ms() - monitor->empty_since_ms < monitor->options.empty_ms;
+}
+
+/* The kernel has other GPUs than NVML counted: NVML or the kernel was read too early. */
+static void plan_recount(struct gpu_monitor *monitor, bool is_first)
+{
+        const uint64_t first_ms = MIN(RECOUNT_MS, monitor->options.refresh_ms);
+
+        if (!monitor->gpus.known || monitor->gpus.count == monitor->nvml_count) {
+                monitor->recount_at_ms = HEALTH_NEVER;
+                monitor->recount_ms = first_ms;
+        } else if (is_first || monitor->recount_at_ms == HEALTH_NEVER || monitor->recount_at_ms <= gpu_call_now_ms()) {
+                if (is_first)
+                        monitor->recount_ms = first_ms;
+                monitor->recount_at_ms = gpu_call_now_ms() + monitor->recount_ms;
+                monitor->recount_ms = MIN(monitor->recount_ms * 2, RECOUNT_MAX_MS);
+        }
+}
+
+/* The driver is another one than what the process has loaded, or the kernel has other GPUs: who asks next, opens it. */
+static bool is_outdated(struct gpu_monitor *monitor, const struct look_reading *reading)
+{
+        if (driver_mark_is_same(&reading->mark, &reading->now) && driver_gpus_are_same(&reading->gpus, &reading->seen))
+                return false;
+        nvml_pool_renew(monitor->pool);
+        monitor->refresh_at_ms = 0;
+        return true;
+}
+
+/* Processes with another library than the one that was read with have to go. */
+static void note_driver(struct gpu_monitor *monitor, const struct look_reading *reading)
+{
+        const bool had_mark = monitor->has_mark;
+        const bool is_other = had_mark && !driver_mark_is_same(&reading->mark, &monitor->mark);
+        const bool has_others = had_mark && !driver_gpus_are_same(&reading->gpus, &monitor->gpus);
+
+        if (is_other || has_others) {
+                monitor_cancel_health(monitor);
+                monitor_cancel_samples(monitor);
+        }
+        /* Not if NVML was only opened to count the GPUs again: the driver kept its state. */
+        if (is_other || monitor->was_away)
+                units_release(&monitor->units);
+        monitor->was_away = false;
+        monitor->mark = reading->mark;
+        monitor->has_mark = true;
+        monitor->gpus = reading->gpus;
+        monitor->nvml_count = reading->nvml_count;
+        plan_recount(monitor, has_others || !had_mark);
+}
+
+static void use_inventory(struct gpu_monitor *monitor, struct look_reading *reading)
+{
+        const uint64_t now_ms = gpu_call_now_ms();
+        struct inventory *fresh = TAKE_PTR(reading->inventory);
+        const bool is_first = !monitor->inventory;
+        const bool is_news = keep_inventory(monitor, fresh);
+
+        monitor->is_open = fresh->n_gpus > 0;
+        /* Somebody may have wanted the next one already. */
+        monitor->refresh_at_ms = MIN(monitor->refresh_at_ms, now_ms + monitor->options.refresh_ms);
+        monitor->refresh_at_ms = MIN(monitor->refresh_at_ms, monitor->recount_at_ms);
+        if (monitor->is_open) {
+                monitor->retry_ms = monitor->options.retry_ms;
+        } else {
+                listener_stop(monitor->listener);
+                monitor->n_ears = 0;
+                retry_later(monitor);
+        }
+        if (is_news)
+                monitor_cancel_samples(monitor);
+        monitor_apply_findings(monitor, reading->findings, reading->n_findings);
+        monitor_apply_ears(monitor);
+        if (monitor->is_open && !monitor->is_hearing_all && monitor->register_at_ms <= now_ms &&
+                monitor_needs_registering(monitor, is_news && !is_first))
+                monitor_register(monitor);
+        free(monitor->reported);
+        monitor->reported = NULL;
+        monitor->must_report = monitor->must_report || is_news || monitor->is_out;
+        monitor->holds_report = monitor->is_registering && monitor->must_report;
+        if (!monitor->holds_report)
+                report_inventory(monitor, monitor->must_report);
+}
+
+static void use_reading(struct gpu_monitor *monitor, struct look_reading *reading)
+{
+        if (reading->platform != PLATFORM_NVML) {
+                fix(monitor, reading->platform);
+                return;
+        }
+        if (is_outdated(monitor, reading))
+                return;
+        note_driver(monitor, reading);
+        if (monitor->inventory)
+                inventory_keep(reading->inventory, monitor->inventory);
+        if (is_too_early(monitor, reading->inventory)) {
+                _free_ char *reason = xasprintf("NVML no longer shows any of the %zu GPUs", monitor->inventory->n_gpus);
+
+                monitor_give_up(monitor, reason);
+                return;
+        }
+        if (monitor->options.discovery != PLATFORM_CHOICE_NVML && platform_is_integrated(reading->inventory))
+                fix(monitor, PLATFORM_TEGRA);
+        else
+                use_inventory(monitor, reading);
+}
+
+/* Events that come from now on are heard, so that whoever is told of a GPU is told all. */
+static void report_held(struct gpu_monitor *monitor, uint64_t now_ms)
+{
+        if (monitor->holds_report && (!monitor->is_registering || monitor->read_since_ms + SLOW_MS <= now_ms))
+                report_inventory(monitor, true);
+}
+
+/* ---- reading ---- */
+
+void monitor_read_anew(struct gpu_monitor *monitor)
+{
+        nvml_pool_renew(monitor->pool);
+        monitor->refresh_at_ms = 0;
+}
+
+static void on_read(struct nvml_request *request, const struct error *err, struct pack *answer)
+{
+        struct gpu_monitor *monitor = container_of(request, struct gpu_monitor, reading);
+        struct hang *hang = hangs_find(&monitor->hangs, CALL_ON_DRIVER, CALL_NO_INDEX, "");
+        struct look_reading reading = {0};
+
+        monitor->is_reading = false;
+        if (err && monitor_note_lost(monitor, request, err)) {
+                monitor_answer_from_memory(monitor);
+                monitor_turn(monitor);
+                return;
+        }
+        if (hang)
+                monitor_end_hang(monitor, hang);
+        monitor->must_sweep = false;
+        if (err)
+                monitor_give_up(monitor, err->text);
+        else if (!look_reading_unpack(answer, &reading))
+                monitor_give_up(monitor, "what was read of the GPUs is not whole");
+        else
+                use_reading(monitor, &reading);
+        inventory_free(reading.inventory);
+        if (monitor->owes_answer && !monitor->has_answers)
+                monitor->refresh_at_ms = 0; /* somebody has asked since */
+        monitor_turn(monitor);
+}
+
+static void read_now(struct gpu_monitor *monitor, uint64_t now_ms)
+{
+        const struct gpu_monitor_options *options = &monitor->options;
+        const struct look_reading_wanted wanted = {.discovery = options->discovery,
+                .can_load = options->can_load,
+                .paths = options->paths,
+                .skips = hangs_skips(&monitor->hangs),
+                .counts_remaps = monitor->policy.counts_remaps,
+                .has_probes = monitor->must_sweep || health_policy_has_checks(&monitor->policy)};
+
+        /* If the kernel does not show its GPUs, a rescan gets NVML's count. */
+        if (monitor->recount_at_ms <= now_ms || (monitor->owes_answer && !monitor->gpus.known) || !monitor->is_open)
+                nvml_pool_renew(monitor->pool);
+        monitor->has_answers = true;
+        monitor->is_reading = true;
+        monitor->read_since_ms = now_ms;
+        monitor->refresh_at_ms = HEALTH_NEVER;
+        nvml_request_init(&monitor->reading, NULL, NULL, on_read);
+        look_ask_reading(&monitor->reading, &wanted);
+        nvml_pool_ask(monitor->pool, &monitor->reading);
+}
+
+/* ---- what is due ---- */
+
+static uint64_t answer_due_ms(const struct gpu_monitor *monitor)
+{
+        if (monitor->holds_report)
+                return monitor->read_since_ms + SLOW_MS;
+        return monitor->owes_answer && monitor->inventory && monitor->is_reading ? monitor->read_since_ms + SLOW_MS
+                                                                                 : HEALTH_NEVER;
+}
+
+static void on_monitor_timer(uv_timer_t *timer)
+{
+        monitor_turn(timer->data);
+}
+
+static void wait_for_due(struct gpu_monitor *monitor)
+{
+        const uint64_t now_ms = gpu_call_now_ms();
+        uint64_t due_ms = MIN(monitor_health_due_ms(monitor), monitor_samples_due_ms(monitor));
+
+        due_ms = MIN(due_ms, answer_due_ms(monitor));
+        if (!monitor->is_reading)
+                due_ms = MIN(due_ms, monitor->refresh_at_ms);
+        if (due_ms == HEALTH_NEVER)
+                uv_timer_stop(&monitor->timer);
+        else
+                uv_timer_start(&monitor->timer, on_monitor_timer, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+}
+
+void monitor_turn(struct gpu_monitor *monitor)
+{
+        const uint64_t now_ms = gpu_call_now_ms();
+
+        if (!monitor_works(monitor))
+                return;
+        uv_update_time(monitor->timer.loop);
+        report_held(monitor, now_ms);
+        if (monitor_works(monitor) && answer_due_ms(monitor) <= now_ms)
+                monitor_answer_from_memory(monitor);
+        if (monitor_works(monitor))
+                monitor_ask_due(monitor, now_ms);
+        if (monitor_works(monitor))
+                monitor_sample_due(monitor, now_ms);
+        if (monitor_works(monitor) && !monitor->is_reading && monitor->refresh_at_ms <= now_ms)
+                read_now(monitor, now_ms);
+        if (monitor_works(monitor))
+                wait_for_due(monitor);
+}
+
+/* ---- for its owner ---- */
+
+void gpu_monitor_rescan(struct gpu_monitor *monitor)
+{
+        monitor->must_report = monitor->owes_answer = true;
+        monitor->has_answers = false;
+        monitor->retry_ms = monitor->options.retry_ms;
+        if (!monitor->is_reading)
+                monitor->refresh_at_ms = 0;
+        if (monitor_works(monitor))
+                uv_timer_start(&monitor->timer, on_monitor_timer, 0, 0);
+}
+
+void gpu_monitor_pause(struct gpu_monitor *monitor)
+{
+        if (monitor->wants_pause)
+                return;
+        monitor->wants_pause = true;
+        uv_timer_stop(&monitor->timer);
+        close_all(monitor);
+}
+
+bool gpu_monitor_is_paused(const struct gpu_monitor *monitor)
+{
+        return monitor->wants_pause && nvml_pool_has_ended(monitor->pool) && listener_has_ended(monitor->listener);
+}
+
+void gpu_monitor_resume(struct gpu_monitor *monitor)
+{
+        if (!monitor->wants_pause)
+                return;
+        monitor->wants_pause = false;
+        monitor->refresh_at_ms = 0;
+        uv_timer_start(&monitor->timer, on_monitor_timer, 0, 0);
+}
+
+void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy)
+{
+        const bool had_checks = health_policy_has_checks(&monitor->policy);
+
+        monitor->policy = *policy;
+        if (!had_checks && health_policy_has_checks(policy))
+                monitor->refresh_at_ms = 0; /* what was not probed is */
+        if (monitor_works(monitor))
+                uv_timer_start(&monitor->timer, on_monitor_timer, 0, 0);
+}
+
+uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor)
+{
+        return monitor->failed_waits;
+}
+
+size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[GPU_MONITOR_MAX_HANGS])
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < monitor->hangs.n; i++) {
+                const struct hang *hang = &monitor->hangs.all[i];
+
+                if (!hang->is_over)
+                        ret[n++] = (struct gpu_hang){.call = hang->call,
+                                .is_waited_for =
+                                        hang->call.subject == CALL_ON_DRIVER || hang->call.subject == CALL_TO_OPEN};
+        }
+        return n;
+}
+
+/* ---- begin and end ---- */
 
 static void free_monitor(struct gpu_monitor *monitor)
 {
-        if (monitor->timer >= 0)
-                close(monitor->timer);
-        mail_done(&monitor->known);
-        free(monitor->library);
-        free(monitor->system_root);
-        free(monitor->driver_root);
+        inventory_free(monitor->inventory);
+        units_done(&monitor->units);
+        gpu_samples_free(monitor->samples);
+        free(monitor->xids);
+        free(monitor->ears);
+        free(monitor->reported);
+        free((char *)(uintptr_t)monitor->options.library);
+        free((char *)(uintptr_t)monitor->options.paths.system_root);
+        free((char *)(uintptr_t)monitor->options.paths.driver_root);
         free(monitor);
 }
 
-static void on_monitor_handle_closed(uv_handle_t *handle)
+static void on_monitor_closed(uv_handle_t *handle)
 {
         struct gpu_monitor *monitor = handle->data;
         void (*closed)(void *data) = monitor->closed;
         void *data = monitor->closed_data;
 
-        if (--monitor->open_handles)
-                return;
         free_monitor(monitor);
         if (closed)
                 closed(data);
 }
 
-/* Threads that are still inside a call stay behind. */
-static void close_handles(struct gpu_monitor *monitor)
+void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data)
 {
-        for (size_t i = 0; i < monitor->n_dismissed; i++)
-                monitor_worker_leave(monitor->dismissed[i]);
-        monitor->n_dismissed = 0;
-        uv_close((uv_handle_t *)&monitor->poll, on_monitor_handle_closed);
-        uv_close((uv_handle_t *)&monitor->async, on_monitor_handle_closed);
-        uv_close((uv_handle_t *)&monitor->hold, on_monitor_handle_closed);
+        assert(!monitor->is_closing);
+        monitor->is_closing = true;
+        monitor->closed = closed;
+        monitor->closed_data = data;
+        monitor->uevents = uevent_watch_close(monitor->uevents);
+        close_all(monitor);
+        monitor->listener = listener_close(monitor->listener);
+        monitor->pool = nvml_pool_close(monitor->pool);
+        uv_close((uv_handle_t *)&monitor->timer, on_monitor_closed);
 }
 
-static void leave_worker(struct gpu_monitor *monitor)
+static char *copy_text(const char *text)
 {
-        monitor_worker_leave(TAKE_PTR(monitor->worker));
-        close_handles(monitor);
-}
-
-/* ---- reporting ---- */
-
-/* A callback may close the monitor; then the rest of the mail is dropped. */
-static void deliver_notes(struct gpu_monitor *monitor, const struct mail *mail, bool only_unhealthy)
-{
-        const struct gpu_monitor_options *to = &monitor->options;
-
-        for (size_t i = 0; i < mail->n_notes && !monitor->is_closing; i++) {
-                const struct mail_note *note = &mail->notes[i];
-
-                if (!note->healthy || !only_unhealthy)
-                        to->on_health(note->uuid, note->healthy, note->reason, note->xid, to->data);
-        }
-        for (size_t i = 0; i < mail->n_notes && to->after_health && !monitor->is_closing; i++) {
-                const struct mail_note *note = &mail->notes[i];
-
-                if (!note->healthy || !only_unhealthy)
-                        to->after_health(note->uuid, note->healthy, note->reason, note->xid, to->data);
-        }
-}
-
-static void monitor_remember(struct gpu_monitor *monitor, const struct mail *mail)
-{
-        struct mail *known = &monitor->known;
-
-        if (mail->inventory) {
-                mail_done(known);
-                mail_put_inventory(known, inventory_copy(mail->inventory));
-                monitor->owes_answer = false;
-        }
-        for (size_t i = 0; i < mail->n_notes; i++)
-                mail_put_note(
-                        known, mail->notes[i].uuid, mail->notes[i].healthy, mail->notes[i].reason, mail->notes[i].xid);
-        if (mail->unavailable)
-                mail_put_unavailable(known, mail->unavailable);
-}
-
-static void monitor_deliver(struct gpu_monitor *monitor, struct mail *mail)
-{
-        const struct gpu_monitor_options *to = &monitor->options;
-
-        monitor_remember(monitor, mail);
-        if (mail->inventory && !monitor->is_closing)
-                to->on_inventory(TAKE_PTR(mail->inventory), to->data);
-        deliver_notes(monitor, mail, false);
-        if (mail->unavailable && !monitor->is_closing)
-                to->on_unavailable(mail->unavailable, to->data);
-        if (mail->unheard && to->on_unheard && !monitor->is_closing)
-                to->on_unheard(*mail->unheard ? mail->unheard : NULL, to->data);
-        if (mail->samples && !monitor->is_closing)
-                to->on_samples(TAKE_PTR(mail->samples), to->data);
-        if (mail->is_stale && to->on_stale_library && !monitor->is_closing)
-                to->on_stale_library(to->data);
-}
-
-/*
- * NVML cannot be used: report the last inventory, with the known health, since a new inventory would make all units
- * healthy.
- */
-static void answer_from_memory(struct gpu_monitor *monitor)
-{
-        const struct gpu_monitor_options *to = &monitor->options;
-        struct mail known = MAIL_INIT;
-
-        if (!monitor->owes_answer || !monitor->known.inventory || monitor->is_closing)
-                return;
-        monitor->owes_answer = false;
-        /* A copy, since a callback may change the known state. */
-        for (size_t i = 0; i < monitor->known.n_notes; i++) {
-                const struct mail_note *note = &monitor->known.notes[i];
-
-                mail_put_note(&known, note->uuid, note->healthy, note->reason, note->xid);
-        }
-        if (monitor->known.unavailable)
-                mail_put_unavailable(&known, monitor->known.unavailable);
-        to->on_inventory(inventory_copy(monitor->known.inventory), to->data);
-        deliver_notes(monitor, &known, true);
-        if (known.unavailable && !monitor->is_closing)
-                to->on_unavailable(known.unavailable, to->data);
-        mail_done(&known);
-}
-
-static void report_hang(struct gpu_monitor *monitor, const struct gpu_hang *hang, bool has_returned)
-{
-        const struct gpu_monitor_options *to = &monitor->options;
-
-        if (to->on_hang && !monitor->is_closing)
-                to->on_hang(hang, has_returned, to->data);
-}
-
-/* ---- calls that hang ---- */
-
-static int new_worker(struct gpu_monitor *monitor, struct monitor_worker **ret, struct error *err)
-{
-        const struct gpu_monitor_options *options = &monitor->options;
-        const struct watch_options watch = {
-                .library = monitor->library,
-                .paths = {.system_root = monitor->system_root, .driver_root = monitor->driver_root},
-                .discovery = options->discovery,
-                .can_load = options->can_load ? options->can_load : platform_can_load,
-                .probe_ms = options->probe_ms,
-                .refresh_ms = options->refresh_ms ? options->refresh_ms : REFRESH_MS,
-                .wait_ms = options->wait_ms ? options->wait_ms : WAIT_MS,
-                .empty_ms = options->empty_ms ? options->empty_ms : EMPTY_MS,
-                .unheard_ms = options->unheard_ms ? options->unheard_ms : UNHEARD_MS,
-                .sample_ms = options->sample_ms,
-                .policy = &monitor->policy,
-        };
-        const struct monitor_worker_options worker = {
-                .watch = &watch,
-                .retry_ms = options->retry_ms ? options->retry_ms : RETRY_MS,
-                .hang_ms = options->hang_ms,
-                .timer = monitor->timer,
-                .async = &monitor->async,
-        };
-
-        return monitor_worker_new(ret, &worker, err);
-}
-
-/*
- * The units are also unhealthy in the loop's memory until the thread reports it: answers from memory must not call them
- * healthy.
- */
-static void remember_skipped(struct gpu_monitor *monitor, const struct skips *skips)
-{
-        const struct inventory *inventory = monitor->known.inventory;
-
-        for (size_t g = 0; inventory && g < inventory->n_gpus; g++) {
-                const struct gpu *gpu = &inventory->gpus[g];
-                const struct skipped_gpu *skipped = skips_find(skips, gpu->uuid);
-
-                if (!skipped)
-                        continue;
-                mail_put_note(&monitor->known, gpu->uuid, false, skipped->reason, 0);
-                for (size_t m = 0; m < gpu->n_mig_devices; m++)
-                        mail_put_note(&monitor->known, gpu->mig_devices[m].uuid, false, skipped->reason, 0);
-        }
-}
-
-/* Both the newly skipped GPUs and those that are skipped no longer. */
-static struct monitor_worker_requests ask_skips(const struct gpu_monitor *monitor)
-{
-        struct monitor_worker_requests requests = {.has_policy = true,
-                .policy = monitor->policy,
-                .has_skips = true,
-                .has_pause = true,
-                .pause = monitor->wants_pause};
-
-        for (size_t i = 0; i < monitor->n_dismissed; i++)
-                skips_add(&requests.skips, &monitor->calls[i], false);
-        for (size_t i = 0; i < monitor->n_held; i++)
-                skips_add(&requests.skips, &monitor->held[i], true);
-        return requests;
-}
-
-static bool replace_worker(struct gpu_monitor *monitor, const struct call_info *call)
-{
-        struct monitor_worker_requests requests;
-        struct monitor_worker *heir;
-        struct error ignored;
-
-        if (new_worker(monitor, &heir, &ignored) < 0)
-                return false;
-        if (!monitor_worker_dismiss(monitor->worker, heir, !hang_has_events(call))) {
-                monitor_worker_leave(heir);
-                return false;
-        }
-        monitor->dismissed[monitor->n_dismissed] = monitor->worker;
-        monitor->calls[monitor->n_dismissed++] = *call;
-        monitor->worker = heir;
-        requests = ask_skips(monitor);
-        remember_skipped(monitor, &requests.skips);
-        monitor_worker_ask(heir, &requests);
-        monitor_worker_start(heir);
-        return true;
-}
-
-static void consider_call(struct gpu_monitor *monitor)
-{
-        struct gpu_hang hang = {0};
-
-        if (!monitor_worker_is_over(monitor->worker, &hang.call))
-                return;
-        if (monitor->is_closing) {
-                leave_worker(monitor);
-                return;
-        }
-        hang_name_gpu(&hang.call, monitor->known.inventory);
-        hang.is_waited_for = hang_judge(&hang.call, monitor->calls, monitor->n_dismissed) == HANG_WAIT ||
-                             !replace_worker(monitor, &hang.call);
-        if (hang.is_waited_for) {
-                monitor->is_hung = true;
-                monitor->hung = hang;
-        }
-        report_hang(monitor, &hang, false);
-        answer_from_memory(monitor);
-}
-
-static void on_monitor_timer(uv_poll_t *poll, int status UNUSED, int events UNUSED)
-{
-        struct gpu_monitor *monitor = poll->data;
-        uint64_t count;
-
-        (void)!read(monitor->timer, &count, sizeof(count));
-        if (monitor->worker)
-                consider_call(monitor);
-}
-
-static void end_hang(struct gpu_monitor *monitor)
-{
-        if (!monitor->is_hung)
-                return; /* it returned before it was reported */
-        monitor->is_hung = false;
-        report_hang(monitor, &monitor->hung, true);
-}
-
-static void ask_anew(struct gpu_monitor *monitor)
-{
-        struct monitor_worker_requests requests = ask_skips(monitor);
-
-        if (monitor->worker)
-                monitor_worker_ask(monitor->worker, &requests);
-}
-
-static void on_hold(uv_timer_t *timer);
-
-static void arm_hold(struct gpu_monitor *monitor)
-{
-        uint64_t now_ms = call_trace_now_ms();
-        uint64_t due_ms = UINT64_MAX;
-
-        for (size_t i = 0; i < monitor->n_held; i++)
-                due_ms = MIN(due_ms, monitor->held_until_ms[i]);
-        if (monitor->n_held && !monitor->is_closing)
-                uv_timer_start(&monitor->hold, on_hold, due_ms > now_ms ? due_ms - now_ms : 0, 0);
-}
-
-static void on_hold(uv_timer_t *timer)
-{
-        struct gpu_monitor *monitor = timer->data;
-        uint64_t now_ms = call_trace_now_ms();
-
-        for (size_t i = 0; i < monitor->n_held;) {
-                if (monitor->held_until_ms[i] > now_ms) {
-                        i++;
-                        continue;
-                }
-                monitor->n_held--;
-                monitor->held[i] = monitor->held[monitor->n_held];
-                monitor->held_until_ms[i] = monitor->held_until_ms[monitor->n_held];
-        }
-        arm_hold(monitor);
-        ask_anew(monitor);
-}
-
-/* Each attempt delays the other GPUs, so a GPU that hangs repeatedly gets fewer attempts. */
-static void hold(struct gpu_monitor *monitor, const struct call_info *call)
-{
-        uint64_t first_ms = monitor->options.hang_pause_ms ? monitor->options.hang_pause_ms : HANG_PAUSE_MS;
-        uint64_t now_ms = call_trace_now_ms();
-        uint64_t pause_ms = hang_history_add(&monitor->history, call, first_ms, now_ms);
-
-        if (pause_ms == 0 || call->subject == CALL_ON_DRIVER || monitor->n_held == HANGS_MAX)
-                return;
-        monitor->held[monitor->n_held] = *call;
-        monitor->held_until_ms[monitor->n_held++] = now_ms + pause_ms;
-}
-
-/* Dismissed threads that have ended: their GPUs may be asked again. */
-static void monitor_reap(struct gpu_monitor *monitor)
-{
-        bool any = false;
-
-        for (size_t i = 0; i < monitor->n_dismissed;) {
-                struct gpu_hang hang = {.call = monitor->calls[i]};
-                struct monitor_worker_news news = monitor_worker_take(monitor->dismissed[i]);
-
-                mail_done(&news.mail);
-                if (!news.has_ended) {
-                        i++;
-                        continue;
-                }
-                monitor_worker_join(monitor->dismissed[i]);
-                monitor->n_dismissed--;
-                monitor->dismissed[i] = monitor->dismissed[monitor->n_dismissed];
-                monitor->calls[i] = monitor->calls[monitor->n_dismissed];
-                any = true;
-                hold(monitor, &hang.call);
-                report_hang(monitor, &hang, true);
-        }
-        if (!any)
-                return;
-        arm_hold(monitor);
-        ask_anew(monitor);
-}
-
-/* ---- the loop ---- */
-
-static void on_async(uv_async_t *async)
-{
-        struct gpu_monitor *monitor = async->data;
-        struct monitor_worker_news news;
-
-        if (!monitor->worker)
-                return;
-        news = monitor_worker_take(monitor->worker);
-        monitor->is_paused = news.is_paused && monitor->wants_pause;
-        monitor_deliver(monitor, &news.mail);
-        mail_done(&news.mail);
-        if (news.has_returned)
-                end_hang(monitor);
-        for (size_t i = 0; news.has_opened && i < monitor->n_dismissed; i++)
-                monitor_worker_let_close(monitor->dismissed[i]);
-        monitor_reap(monitor);
-        if (monitor->is_hung)
-                answer_from_memory(monitor);
-        if (news.has_ended && monitor->worker) {
-                monitor_worker_join(TAKE_PTR(monitor->worker));
-                close_handles(monitor);
-        }
+        return xstrdup(text ? text : "");
 }
 
 static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_options *options)
 {
-        monitor->options = *options;
-        monitor->library = xstrdup(options->library ? options->library : "");
-        monitor->system_root = xstrdup(options->paths.system_root ? options->paths.system_root : "");
-        monitor->driver_root = xstrdup(options->paths.driver_root ? options->paths.driver_root : "");
+        struct gpu_monitor_options *own = &monitor->options;
+
+        *own = *options;
+        own->library = copy_text(options->library);
+        own->paths.system_root = copy_text(options->paths.system_root);
+        own->paths.driver_root = copy_text(options->paths.driver_root);
+        own->can_load = options->can_load ? options->can_load : platform_can_load;
+        own->retry_ms = options->retry_ms ? options->retry_ms : RETRY_MS;
+        own->refresh_ms = options->refresh_ms ? options->refresh_ms : REFRESH_MS;
+        own->wait_ms = options->wait_ms ? options->wait_ms : WAIT_MS;
+        own->empty_ms = options->empty_ms ? options->empty_ms : EMPTY_MS;
+        own->unheard_ms = options->unheard_ms ? options->unheard_ms : UNHEARD_MS;
+        own->hang_ms = options->hang_ms ? options->hang_ms : NVML_POOL_HANG_MS;
+        own->hang_pause_ms = options->hang_pause_ms ? options->hang_pause_ms : HANG_PAUSE_MS;
         if (options->policy)
                 monitor->policy = *options->policy;
         else
                 health_policy_parse(&monitor->policy, NULL, NULL, NULL);
+}
+
+/* The monitor itself tells of hangs. */
+static void on_pool_hang(const struct call_info *call UNUSED, bool is_over UNUSED, void *data UNUSED)
+{
 }
 
 static void on_uevent(void *data)
@@ -432,159 +536,34 @@ static void on_uevent(void *data)
         gpu_monitor_poll(data);
 }
 
-static int open_timer(struct gpu_monitor *monitor, uv_loop_t *loop, struct error *err)
-{
-        int result;
-
-        monitor->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-        if (monitor->timer < 0)
-                return error_errno(err, errno, "make the timer of calls into NVML");
-        result = uv_poll_init(loop, &monitor->poll, monitor->timer);
-        if (result < 0)
-                return error_errno(err, -result, "watch the timer of calls into NVML");
-        monitor->poll.data = monitor;
-        monitor->open_handles++;
-        uv_poll_start(&monitor->poll, UV_READABLE, on_monitor_timer);
-        return 0;
-}
-
 int gpu_monitor_new(
-        struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_monitor_options *options, struct error *err)
+        struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_monitor_options *options, struct error *err UNUSED)
 {
         struct gpu_monitor *monitor = xcalloc(1, sizeof(*monitor));
         struct error ignored;
-        int result;
 
         assert(options->on_inventory && options->on_unavailable && options->on_health);
-        monitor->timer = -1;
         init_options(monitor, options);
-        result = uv_async_init(loop, &monitor->async, on_async);
-        if (result < 0) {
-                free_monitor(monitor);
-                return error_errno(err, -result, "prepare the GPU monitor");
-        }
-        uv_timer_init(loop, &monitor->hold);
-        monitor->async.data = monitor->hold.data = monitor;
-        monitor->open_handles += 2;
-        if (open_timer(monitor, loop, err) < 0 || new_worker(monitor, &monitor->worker, err) < 0) {
-                if (monitor->open_handles > 2)
-                        uv_close((uv_handle_t *)&monitor->poll, on_monitor_handle_closed);
-                uv_close((uv_handle_t *)&monitor->async, on_monitor_handle_closed);
-                uv_close((uv_handle_t *)&monitor->hold, on_monitor_handle_closed);
-                return -1;
-        }
-        monitor_worker_start(monitor->worker);
+        list_init(&monitor->probes);
+        list_init(&monitor->trials);
+        monitor->recount_at_ms = HEALTH_NEVER;
+        monitor->recount_ms = MIN(RECOUNT_MS, monitor->options.refresh_ms);
+        monitor->retry_ms = monitor->options.retry_ms;
+        uv_timer_init(loop, &monitor->timer);
+        monitor->timer.data = monitor;
+        monitor->pool = nvml_pool_new(&(struct nvml_pool_options){.loop = loop,
+                .name = "gpu",
+                .library = monitor->options.library,
+                .driver_root = monitor->options.paths.driver_root,
+                .system_root = monitor->options.paths.system_root,
+                .hang_ms = monitor->options.hang_ms,
+                .on_hang = on_pool_hang});
+        monitor_init_listener(monitor);
+        monitor->is_registering = monitor->is_hearing_all = true;
+        listener_hear_all(monitor->listener);
         if (uevent_watch_new(&monitor->uevents, loop, on_uevent, monitor, &ignored) < 0)
                 monitor->uevents = NULL; /* not allowed here: each refresh compares instead */
+        monitor_turn(monitor);
         *ret = monitor;
         return 0;
-}
-
-static void monitor_ask(struct gpu_monitor *monitor, const struct monitor_worker_requests *requests)
-{
-        if (monitor->worker)
-                monitor_worker_ask(monitor->worker, requests);
-}
-
-void gpu_monitor_rescan(struct gpu_monitor *monitor)
-{
-        const struct monitor_worker_requests requests = {.rescan = true};
-
-        monitor->owes_answer = true;
-        monitor_ask(monitor, &requests);
-        if (monitor->is_hung)
-                uv_async_send(&monitor->async); /* answered from memory, but not from inside this call */
-}
-
-void gpu_monitor_poll(struct gpu_monitor *monitor)
-{
-        const struct monitor_worker_requests requests = {.poll = true};
-
-        monitor_ask(monitor, &requests);
-}
-
-static void ask_pause(struct gpu_monitor *monitor, bool pause)
-{
-        const struct monitor_worker_requests requests = {.has_pause = true, .pause = pause};
-
-        monitor->wants_pause = pause;
-        monitor->is_paused = false;
-        monitor_ask(monitor, &requests);
-}
-
-void gpu_monitor_pause(struct gpu_monitor *monitor)
-{
-        if (!monitor->wants_pause)
-                ask_pause(monitor, true);
-}
-
-bool gpu_monitor_is_paused(const struct gpu_monitor *monitor)
-{
-        return monitor->is_paused && monitor->n_dismissed == 0;
-}
-
-void gpu_monitor_resume(struct gpu_monitor *monitor)
-{
-        if (monitor->wants_pause)
-                ask_pause(monitor, false);
-}
-
-void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy)
-{
-        const struct monitor_worker_requests requests = {.has_policy = true, .policy = *policy};
-
-        monitor->policy = *policy;
-        monitor_ask(monitor, &requests);
-}
-
-uint64_t gpu_monitor_failed_waits(const struct gpu_monitor *monitor)
-{
-        return monitor->worker ? monitor_worker_failed_waits(monitor->worker) : 0;
-}
-
-size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[GPU_MONITOR_MAX_HANGS])
-{
-        size_t n = 0;
-
-        if (monitor->is_hung)
-                ret[n++] = monitor->hung;
-        for (size_t i = 0; i < monitor->n_dismissed; i++)
-                ret[n++] = (struct gpu_hang){.call = monitor->calls[i]};
-        return n;
-}
-
-void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data)
-{
-        const struct monitor_worker_requests stop = {.stop = true};
-
-        assert(!monitor->is_closing);
-        monitor->is_closing = true;
-        monitor->closed = closed;
-        monitor->closed_data = data;
-        monitor->uevents = uevent_watch_close(monitor->uevents);
-        monitor_ask(monitor, &stop);
-        if (monitor->is_hung)
-                leave_worker(monitor);
-}
-
-bool gpu_monitor_leave(struct gpu_monitor *monitor, void (*closed)(void *data), void *data)
-{
-        bool waits;
-
-        gpu_monitor_close(monitor, closed, data);
-        waits = monitor->worker && monitor_worker_waits(monitor->worker);
-        if (waits)
-                leave_worker(monitor);
-        return waits;
-}
-
-void gpu_monitor_exit(int status)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-        /* A sanitizer looks for leaks at the end. With that thread still there it takes what others have for some. */
-        usleep(WAIT_MS * 1100); /* microseconds */
-        exit(status);
-#else
-        _exit(status);
-#endif
 }

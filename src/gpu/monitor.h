@@ -1,17 +1,16 @@
 /*
- * Owns the thread that talks to NVML: it loads the library, reads the inventory, waits for events and probes unhealthy
- * units.
+ * Keeps what is known of the GPUs of this node: reads the inventory, hears events, probes unhealthy units, and says what
+ * has changed.
  *
- * NVML calls may block for seconds, and nvmlEventSetWait blocks by design, so none is made on the loop's thread. The
- * monitor owns the library and every handle; it shares nothing, and sends to the loop through a queue and uv_async. Its
- * states:
+ * All of it is on the loop; NVML is called by processes (gpu/nvml_pool.h, gpu/listener.h), which know nothing but what
+ * they are asked. Its states:
  *
- *         SEARCHING ──(library loads, nvmlInit succeeds, at least one GPU)──► WATCHING ◄─┐
- *             ▲                                                                │  │      │ (another driver or GPU:
- *             └────────────(no GPU left, library failing for good)─────────────┘  └──────┘  closed and opened)
+ *         SEARCHING ──(NVML can be read, there is at least one GPU)──► WATCHING ◄─┐
+ *             ▲                                                         │  │      │ (another driver or GPU: its processes
+ *             └────────────(no GPU left, library failing)───────────────┘  └──────┘  end, and others open NVML)
  *
  * In SEARCHING it tries again with a capped back-off and reports each *change* of the reason. Zero GPUs is reported as
- * an inventory, not as a reason, and the search goes on. In WATCHING it waits for Xid events, probes unhealthy units,
+ * an inventory, not as a reason, and the search goes on. In WATCHING it hears Xid events, probes unhealthy units,
  * follows changes of MIG devices, and every |refresh_ms| reads and probes everything for changes without an event. A
  * GPU that is seen for the first time is probed, so that a GPU that needs a reset does not become healthy by a restart
  * of the agent, if the driver reports it (no probe if the policy disables all checks). gpu/health.h has the pure
@@ -21,14 +20,12 @@
  * noticed by its files and by the kernel's device events, which also announce GPUs that come and go; without these
  * events, within |refresh_ms|. On WSL and Tegra only the inventory is reported.
  *
- * A call may also never return. One that has lasted for |hang_ms| is told (on_hang), and if it is about one GPU, its
- * thread is left alone with it: another one goes on with the rest, and that GPU is unhealthy until the call has
- * returned and its reading and probes are good; one that hangs again and again is asked less and less often. If no
- * thread can go on (the library cannot be opened, or one more hangs in the same place: gpu/hangs.h), what is known
- * stays, and rescans are answered with it. Events that came meanwhile are not lost, unless it is the wait for them that
- * hangs: then those in its event set are. The threads are in gpu/monitor_worker.h.
+ * A call may also never return. One that has lasted for |hang_ms| is told (on_hang) and its process is killed; if it is
+ * about one GPU, that GPU is unhealthy, left out, and asked again alone, less and less often (gpu/hangs.h), until it
+ * answers and its probes are good. Meanwhile all others are heard, probed and read. A call that crashes counts as one
+ * that hangs. If it is the driver as a whole that does not answer, what is known stays, and rescans are answered with it.
  *
- * An idle monitor wakes once in |wait_ms|, and the loop never.
+ * An idle monitor wakes for |refresh_ms| and |sample_ms| only; the process that hears wakes once in |wait_ms|.
  */
 #pragma once
 
@@ -47,10 +44,10 @@ struct gpu_monitor;
 
 struct gpu_hang {
         struct call_info call;
-        bool is_waited_for; /* no thread can go on without it: no news of any GPU */
+        bool is_waited_for; /* it is the driver that does not answer: no news of any GPU */
 };
 
-#define GPU_MONITOR_MAX_HANGS (HANGS_MAX + 1)
+#define GPU_MONITOR_MAX_HANGS HANGS_MAX
 
 struct gpu_monitor_options {
         const char *library;                /* "": searched below the driver root, see nvml_locate() */
@@ -60,13 +57,12 @@ struct gpu_monitor_options {
         uint64_t retry_ms;                  /* first retry in SEARCHING; 0: 1,000; doubles up to 30 s */
         uint64_t probe_ms;                  /* between probes of an unhealthy GPU; 0: 1,000 */
         uint64_t refresh_ms;                /* between readings of the inventory while nothing happens; 0: 30,000 */
-        uint64_t wait_ms;                   /* of one wait for events; bounds how long a rescan or a close takes; 0:
-                                             * 1,000 */
+        uint64_t wait_ms;                   /* of one wait for events, after which its process waits again; 0: 5,000 */
         uint64_t empty_ms;                  /* how long GPUs that are all gone stay, as unhealthy; 0: 60,000 */
         uint64_t unheard_ms;                /* how long waits may fail until all GPUs are unhealthy; 0: 120,000 */
         uint64_t sample_ms;                 /* between readings of what the units do; 0: none */
         uint64_t hang_ms;                   /* after which a call counts as hanging; 0: 10,000 */
-        uint64_t hang_pause_ms;             /* before a GPU that hung again is asked; 0: 30,000; doubles */
+        uint64_t hang_pause_ms;             /* before what hung is asked again; 0: 5,000; doubles */
         const struct health_policy *policy; /* copied; NULL: every Xid except those of applications counts */
 
         /* All are called on the loop's thread. */
@@ -110,45 +106,32 @@ struct gpu_monitor_options {
         void (*on_samples)(struct gpu_samples *samples, void *data);
 
         /*
-         * A driver call hangs, or a call that was reported as hanging has returned. The health of the GPU is reported
+         * A driver call hangs, or what hung has answered. The health of the GPU is reported
          * as well. on_unavailable is not called, since NVML has not reported an error. The callback may be NULL.
          */
         void (*on_hang)(const struct gpu_hang *hang, bool has_returned, void *data);
 
-        /*
-         * The driver was replaced, but the dynamic linker keeps the old library in this process, so only a new process
-         * can use the new one: execute the program again. Until then the inventory stays. Called once per driver. The
-         * callback may be NULL.
-         */
-        void (*on_stale_library)(void *data);
-
         void *data;
 };
 
-/* Starts the thread. */
+/* Begins with the first reading. */
 int gpu_monitor_new(struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_monitor_options *options,
         struct error *err) MUST_USE;
 
-/*
- * Reads the inventory again soon (within |wait_ms|, since a wait for events cannot be interrupted). In SEARCHING the
- * monitor tries again at once; if that fails, it reports the last inventory again, with all units unhealthy.
- */
+/* Reads the inventory at once. If that fails, it reports the last inventory again, with all units unhealthy. */
 void gpu_monitor_rescan(struct gpu_monitor *monitor);
 
 /*
- * Closes NVML within |wait_ms|, so that a GPU can be reset, and keeps it closed until gpu_monitor_resume(). What is
- * known stays, and nothing new is heard: what the driver reports meanwhile is lost, and rescans are answered
- * afterwards. It is paused when NVML is closed and no thread is inside the driver; while a call hangs that does not
- * come. Both may be called again.
+ * Ends all processes that may have NVML open, so that a GPU can be reset, and begins none until gpu_monitor_resume().
+ * What is known stays, and nothing new is heard: what the driver reports meanwhile is lost, and rescans are answered
+ * afterwards. It is paused when the processes have ended; one that hangs so that it cannot be killed keeps it from that.
+ * Both may be called again.
  */
 void gpu_monitor_pause(struct gpu_monitor *monitor);
 bool gpu_monitor_is_paused(const struct gpu_monitor *monitor);
 void gpu_monitor_resume(struct gpu_monitor *monitor);
 
-/*
- * Sets the policy, from the next event or probe on (within about a second). Unhealthy units stay so until their probes
- * are good.
- */
+/* Sets the policy, from the next event or probe on. Unhealthy units stay so until their probes are good. */
 void gpu_monitor_set_policy(struct gpu_monitor *monitor, const struct health_policy *policy);
 
 /* How many waits for health events have failed so far. */
@@ -161,18 +144,7 @@ size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[
 void gpu_monitor_poll(struct gpu_monitor *monitor);
 
 /*
- * Asks the thread to end and returns at once; only |closed| is called after this. |closed| is called on the loop's
- * thread when the thread has ended, within about a second. If the thread is inside a call that hangs, |closed| is
- * called within |hang_ms| without waiting for it. Then, and also if gpu_monitor_hangs() is not 0, threads stay inside
- * the driver's library, and the process should end with _exit(). May be called from a callback of the monitor.
+ * Ends at once: its processes are killed; only |closed| is called after this, in a later turn of the loop. May be called
+ * from a callback of the monitor.
  */
 void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data);
-
-/*
- * The same for a process that is about to end: a wait for events, which cannot be interrupted, is not waited for. True:
- * its thread stays inside the driver's library, and the process ends by gpu_monitor_exit().
- */
-bool gpu_monitor_leave(struct gpu_monitor *monitor, void (*closed)(void *data), void *data) MUST_USE;
-
-/* Ends the process without what libraries do at the end of one: the driver's has a thread in it. */
-_Noreturn void gpu_monitor_exit(int status);

@@ -30,10 +30,45 @@ struct nvml_pool {
 
 /* ---- in the process ---- */
 
+/* The files belong to the driver, and reading them may hang. */
+#define READING_FILES "reading /proc/driver/nvidia"
+
+/* Without a path the linker finds the library, and it stays where it was loaded from. */
+struct driver_mark nvml_serving_mark(const struct nvml_serving *serving)
+{
+        _free_ char *path = nvml_locate(serving->library, serving->driver_root);
+        _free_ char *loaded = serving->nvml ? driver_library_path(serving->nvml) : NULL;
+        struct driver_mark mark;
+
+        gpu_call_begin(READING_FILES, 0);
+        mark = driver_mark_take(strchr(path, '/') ? path : loaded, serving->system_root);
+        gpu_call_end();
+        return mark;
+}
+
+struct driver_gpus nvml_serving_gpus(const struct nvml_serving *serving)
+{
+        struct driver_gpus gpus;
+
+        gpu_call_begin(READING_FILES, 0);
+        gpus = driver_gpus_take(serving->system_root);
+        gpu_call_end();
+        return gpus;
+}
+
+/* Marks are taken before NVML is opened, so that a replacement during the opening is noticed. */
 int nvml_serving_open(struct nvml_serving *serving, const struct nvml **ret, struct error *err)
 {
-        if (!serving->nvml && nvml_open(&serving->nvml, serving->library, serving->driver_root, err) < 0)
-                return -1;
+        if (!serving->nvml) {
+                if (serving->system_root) {
+                        serving->mark = nvml_serving_mark(serving);
+                        serving->gpus = nvml_serving_gpus(serving);
+                }
+                if (nvml_open(&serving->nvml, serving->library, serving->driver_root, err) < 0)
+                        return -1;
+                if (serving->system_root && serving->mark.inode == 0)
+                        serving->mark = nvml_serving_mark(serving);
+        }
         *ret = serving->nvml;
         return 0;
 }
@@ -352,6 +387,7 @@ struct nvml_pool *nvml_pool_new(const struct nvml_pool_options *options)
         pool->options.hang_ms = options->hang_ms ? options->hang_ms : NVML_POOL_HANG_MS;
         pool->serving.library = xstrdup(options->library ? options->library : "");
         pool->serving.driver_root = xstrdup(options->driver_root ? options->driver_root : "");
+        pool->serving.system_root = options->system_root ? xstrdup(options->system_root) : NULL;
         list_init(&pool->waiting);
         uv_timer_init(options->loop, &pool->timer);
         pool->timer.data = pool;
@@ -364,6 +400,7 @@ static void free_pool(uv_handle_t *handle)
 
         free((char *)(uintptr_t)pool->serving.library);
         free((char *)(uintptr_t)pool->serving.driver_root);
+        free((char *)(uintptr_t)pool->serving.system_root);
         free(pool);
 }
 

@@ -42,14 +42,18 @@
 struct nvml_serving {
         const char *library; /* as in nvml_open() */
         const char *driver_root;
+        const char *system_root; /* "" or a folder with /sys and /proc; NULL: the next two are not wanted */
         struct nvml *nvml;       /* NULL: closed */
-        struct driver_mark mark; /* gpu/look.c: of the driver that was opened */
+        struct driver_mark mark; /* the driver that was opened, and the kernel's GPUs then */
         struct driver_gpus gpus;
         bool must_close; /* set by who sees that the library has lost its driver or a GPU: the next one opens it again */
         struct arena arena; /* of one request */
 };
 
 int nvml_serving_open(struct nvml_serving *serving, const struct nvml **ret, struct error *err) MUST_USE;
+/* As of now; of an open library, of the file that would be loaded now. */
+struct driver_mark nvml_serving_mark(const struct nvml_serving *serving);
+struct driver_gpus nvml_serving_gpus(const struct nvml_serving *serving);
 
 /* Reads |question| and writes |answer|, which is dropped with an error. Texts of the question live until it returns. */
 typedef int nvml_serve_fn(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err);
@@ -86,7 +90,8 @@ struct nvml_pool_options {
         const char *name; /* of the processes; 15 characters at most, a constant */
         const char *library;
         const char *driver_root;
-        uint64_t hang_ms; /* 0: NVML_POOL_HANG_MS */
+        const char *system_root; /* as in struct nvml_serving */
+        uint64_t hang_ms;        /* 0: NVML_POOL_HANG_MS */
         /* A call was given up, or who asked about the same GPU was answered again. NULL: a line in the log says so. */
         void (*on_hang)(const struct call_info *call, bool is_over, void *data);
         void *data;

@@ -313,6 +313,8 @@ static void read_gpus(struct reader *reader, unsigned int count)
         for (unsigned int i = 0; i < count; i++) {
                 const struct skipped_gpu *skipped = skips_at(reader->skips, i);
 
+                if (reader->skips && reader->skips->has_only && reader->skips->only != i)
+                        continue;
                 if (skipped)
                         add_skipped(inventory, skipped);
                 else

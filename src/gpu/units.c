@@ -13,30 +13,20 @@ void units_done(struct units *units)
         *units = (struct units)UNITS_INIT;
 }
 
-struct units units_copy(const struct units *units)
-{
-        struct units copy = {.groups = xcalloc(units->n_groups, sizeof(*copy.groups)), .n_groups = units->n_groups};
-
-        for (size_t g = 0; g < units->n_groups; g++) {
-                const struct unit_group *from = &units->groups[g];
-                struct unit_group *to = &copy.groups[g];
-
-                *to = *from;
-                to->units = xcalloc(from->n_units, sizeof(*to->units));
-                for (size_t u = 0; u < from->n_units; u++) {
-                        to->units[u] = from->units[u];
-                        to->units[u].uuid = xstrdup(from->units[u].uuid);
-                }
-        }
-        return copy;
-}
-
 static const struct unit_state *units_find(const struct units *units, const char *uuid)
 {
         for (size_t g = 0; g < units->n_groups; g++)
                 for (size_t u = 0; u < units->groups[g].n_units; u++)
                         if (strcmp(units->groups[g].units[u].uuid, uuid) == 0)
                                 return &units->groups[g].units[u];
+        return NULL;
+}
+
+static const struct unit_group *units_find_group(const struct units *units, const char *gpu)
+{
+        for (size_t g = 0; g < units->n_groups; g++)
+                if (strcmp(units->groups[g].units[0].uuid, gpu) == 0)
+                        return &units->groups[g];
         return NULL;
 }
 
@@ -60,6 +50,10 @@ static void init_unit(struct unit_state *unit, const struct units *before, const
 static void init_group(
         struct unit_group *group, const struct units *before, const struct gpu *gpu, uint64_t probe_ms, uint64_t now_ms)
 {
+        const struct unit_group *known = units_find_group(before, gpu->uuid);
+
+        group->must_poll = known && known->must_poll;
+        group->fails = known && known->fails;
         group->n_units = 1 + gpu->n_mig_devices;
         group->units = xcalloc(group->n_units, sizeof(*group->units));
         init_unit(&group->units[0], before, gpu->uuid, probe_ms);

@@ -24,6 +24,7 @@ struct unit_group {
         struct unit_state *units;
         size_t n_units;
         bool must_poll; /* an event happened that a probe must explain */
+        bool fails;     /* its last probe was not good */
 };
 
 struct units {
@@ -37,8 +38,6 @@ struct units {
         }
 
 void units_done(struct units *units);
-
-struct units units_copy(const struct units *units);
 
 /*
  * Applies a new inventory: units with a known UUID keep their health, new ones start healthy, and units of a failed GPU

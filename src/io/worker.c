@@ -41,11 +41,10 @@ struct worker_process {
         uv_poll_t poll;
         uv_timer_t reap;
         unsigned int open_handles;
-        uint64_t reap_ms;      /* the next pause */
-        uint64_t killed_at;    /* of the loop's clock */
-        bool is_left;          /* it is counted */
-        struct worker *origin; /* whose it was, or NULL */
-        struct list link;      /* in |ending| */
+        uint64_t reap_ms;   /* the next pause */
+        uint64_t killed_at; /* of the loop's clock */
+        bool is_left;       /* it is counted */
+        struct list link;   /* in |ending| */
 };
 
 struct worker {
@@ -324,23 +323,25 @@ static bool has_bad_frame(const struct worker_process *process)
         return frame.size > WORKER_ANSWER_MAX || !process->worker->current;
 }
 
+/* Whoever is told may do anything; the process is still there, though it may have to end. */
 static void tell_messages(struct worker_process *process)
 {
-        struct worker *worker = process->worker;
         struct frame frame;
         const char *message;
 
-        while ((message = find_message(process, &frame)) && frame.is_news) {
-                if (worker->current->news)
-                        worker->current->news(worker->current, message, frame.size);
-                strbuf_consume(&process->input, sizeof(frame) + frame.size);
-        }
-        if (message) {
+        while (process->worker && (message = find_message(process, &frame))) {
+                struct worker_request *request = process->worker->current;
                 struct strbuf input = process->input;
 
                 process->input = (struct strbuf)STRBUF_INIT;
-                worker_tell(worker, NULL, NULL, message, frame.size);
+                strbuf_append(&process->input, message + frame.size, input.size - sizeof(frame) - frame.size);
+                if (!frame.is_news)
+                        worker_tell(process->worker, NULL, NULL, message, frame.size);
+                else if (request->news)
+                        request->news(request, message, frame.size);
                 strbuf_done(&input);
+                if (!frame.is_news)
+                        return;
         }
 }
 
@@ -398,7 +399,7 @@ static int begin_process(struct worker *worker, struct error *err)
         ours = ends[0];
         its = ends[1];
         process = xcalloc(1, sizeof(*process));
-        process->worker = process->origin = worker;
+        process->worker = worker;
         process->name = worker->name;
         process->fd = ours;
         process->input = (struct strbuf)STRBUF_INIT;
@@ -515,14 +516,17 @@ void worker_renew(struct worker *worker)
                 uv_timer_stop(&worker->timer);
 }
 
+bool worker_is_ending(const char *name)
+{
+        LIST_FOR_EACH(link, &ending)
+                if (strcmp(container_of(link, struct worker_process, link)->name, name) == 0)
+                        return true;
+        return false;
+}
+
 bool worker_has_ended(const struct worker *worker)
 {
-        if (worker->process)
-                return false;
-        LIST_FOR_EACH(link, &ending)
-                if (container_of(link, struct worker_process, link)->origin == worker)
-                        return false;
-        return true;
+        return !worker->process && !worker_is_ending(worker->name);
 }
 
 const struct worker_call *worker_find_left(unsigned int subject, const char *name)
@@ -560,12 +564,6 @@ struct worker *worker_close(struct worker *worker)
                 list_remove(worker->waiting.next);
         if (worker->process)
                 end_process(TAKE_PTR(worker->process));
-        LIST_FOR_EACH(link, &ending) {
-                struct worker_process *process = container_of(link, struct worker_process, link);
-
-                if (process->origin == worker)
-                        process->origin = NULL;
-        }
         if (!worker->is_telling)
                 uv_close((uv_handle_t *)&worker->timer, free_worker);
         return NULL;

@@ -20,7 +20,7 @@
 #include "base/list.h"
 #include "base/strbuf.h"
 
-#define WORKER_MESSAGE_MAX ((size_t)64 * 1024) /* of a request: a longer one fails */
+#define WORKER_MESSAGE_MAX ((size_t)128 * 1024) /* of a request: a longer one fails */
 #define WORKER_ANSWER_MAX ((size_t)16 * 1024 * 1024)
 #define WORKER_IDLE_MS UINT64_C(10000)
 #define WORKER_END_MS UINT64_C(1000) /* a process that has not ended so long after it was killed is left behind */
@@ -71,7 +71,7 @@ struct worker_request {
          * ERROR_EXHAUSTED: no process could be made. |answer| is valid in the call.
          */
         void (*done)(struct worker_request *request, const struct error *err, const void *answer, size_t size);
-        /* What comes before that; NULL: nothing does. May not cancel or close. */
+        /* What comes before that; NULL: nothing does. May ask, cancel or close, too. */
         void (*news)(struct worker_request *request, const void *news, size_t size);
         struct worker_call lost; /* for |done| with an error: what its process was in */
         struct list link;        /* private, as long as it is asked */
@@ -82,8 +82,10 @@ void worker_cancel(struct worker *worker, struct worker_request *request);
 
 /* Ends the process, if it has nothing to do: the next request gets one that knows nothing of what this one read. */
 void worker_renew(struct worker *worker);
-/* It has no process, and none of those that it had is still there. */
+/* It has no process, and none of those of its name is still there. */
 bool worker_has_ended(const struct worker *worker);
+/* A process of that name was killed, and has not ended yet. */
+bool worker_is_ending(const char *name);
 
 /* A worker with a loop of its own, for programs that do one thing after the other. */
 struct worker_alone {

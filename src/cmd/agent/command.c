@@ -6,7 +6,6 @@
 
 #include "agent/agent.h"
 #include "cli/keeper.h"
-#include "agent/restart.h"
 #include "base/log.h"
 #include "cmd/agent/command.h"
 #include "cmd/commands.h"
@@ -125,7 +124,7 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
                 *format = line->is_drop_in ? "klog" : "text";
         agent_setup_log(&options);
         /* If the agent has replaced its own program, its parent exists already. */
-        if (!getenv(RESTART_VARIABLE) && keeper_is_wanted(command_line_get(&options, "restart-after-crash"))) {
+        if (keeper_is_wanted(command_line_get(&options, "restart-after-crash"))) {
                 int rc = keeper_run("the agent", &crashes, &status, &err);
 
                 if (rc < 0)

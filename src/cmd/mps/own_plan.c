@@ -140,10 +140,7 @@ static void on_hang_up(void *data)
 static void on_stop(void *data)
 {
         struct own_plan *own = data;
-        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
-
         own->file = filewatch_close(own->file);
-        own->process.leaves_threads = gpu_monitor_hangs(own->monitor, hangs) > 0;
         gpu_monitor_close(own->monitor, NULL, NULL);
 }
 

@@ -34,7 +34,6 @@
 #define DEFAULT_FILE "/etc/kubernetes/node-feature-discovery/features.d/gfd"
 #define DEFAULT_SLEEP_NS INT64_C(60000000000)
 #define LEAST_SLEEP_MS UINT64_C(1000)
-#define STOP_DEADLINE_MS UINT64_C(3000)
 #define OLD_FOLDER_MS 1000U
 
 enum {
@@ -157,8 +156,6 @@ struct discovery {
         struct wishes wishes;
         struct filewatch *config_file; /* NULL: no configuration file */
         struct gpu_monitor *monitor;
-        bool leaves_threads;        /* a thread hangs in the driver */
-        bool leaves_wait;           /* it waits there for events, and the process ends meanwhile */
         struct kube_client *client; /* NULL: no NodeFeature */
         struct labels_publisher *publisher;
         struct inventory *inventory; /* the newest one; NULL: NVML was not usable yet */
@@ -167,7 +164,6 @@ struct discovery {
         struct complaint bad_plan;
         int64_t loaded; /* when the configuration was read */
         struct signals signals;
-        uv_timer_t deadline;
         bool is_stopping;
         int status;
 };
@@ -234,25 +230,8 @@ static void remove_file(const struct wishes *wishes)
                 log_text(LOG_WARN, "cannot remove '%s': %m", wishes->file);
 }
 
-static void on_monitor_closed(void *data)
-{
-        struct discovery *discovery = data;
-
-        uv_close((uv_handle_t *)&discovery->deadline, NULL);
-}
-
-static void on_gpu_feature_discovery_deadline(uv_timer_t *timer)
-{
-        const struct discovery *discovery = timer->data;
-
-        log_warn("an NVML call does not return; exiting without waiting for it");
-        _exit(discovery->status);
-}
-
 static void gpu_feature_discovery_stop(struct discovery *discovery, int status)
 {
-        struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
-
         if (discovery->is_stopping)
                 return;
         discovery->is_stopping = true;
@@ -261,9 +240,7 @@ static void gpu_feature_discovery_stop(struct discovery *discovery, int status)
         discovery->config_file = filewatch_close(discovery->config_file);
         discovery->publisher = labels_publisher_close(discovery->publisher);
         discovery->client = kube_client_close(discovery->client, NULL, NULL);
-        uv_timer_start(&discovery->deadline, on_gpu_feature_discovery_deadline, STOP_DEADLINE_MS, 0);
-        discovery->leaves_threads = gpu_monitor_hangs(discovery->monitor, hangs) > 0;
-        discovery->leaves_wait = gpu_monitor_leave(discovery->monitor, on_monitor_closed, discovery);
+        gpu_monitor_close(discovery->monitor, NULL, NULL);
         if (status == 0)
                 remove_file(&discovery->wishes);
         log_info("Exiting");
@@ -500,22 +477,16 @@ static int gpu_feature_discovery_run(const struct option_set *options, const cha
 
         command_line_setup_log(options, "klog");
         loop_init(&discovery.loop);
-        uv_timer_init(&discovery.loop, &discovery.deadline);
-        discovery.deadline.data = &discovery;
         log_info("Starting GPU Feature Discovery.", LOG_STR("version", "Warpshare " WARPSHARE_VERSION));
         if (gpu_feature_discovery_start(&discovery, &err) < 0) {
                 log_error("cannot start", LOG_ERR(&err));
-                _exit(EXIT_FAILED); /* nothing is published yet, and a thread may be inside the driver */
+                _exit(EXIT_FAILED); /* nothing is published yet */
         }
         uv_run(&discovery.loop, UV_RUN_DEFAULT);
-        if (discovery.leaves_threads)
-                _exit(discovery.status); /* memory that ends with the process must stay valid until then */
         inventory_free(discovery.inventory);
         settings_unref(discovery.settings);
         labels_warnings_done(&discovery.warnings);
         uv_loop_close(&discovery.loop);
-        if (discovery.leaves_wait)
-                gpu_monitor_exit(discovery.status);
         return discovery.status;
 }
 

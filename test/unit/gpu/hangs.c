@@ -1,155 +1,174 @@
+/* Calls that did not return: what is left out, for how long, and in which words. */
 #include "unit.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #include "gpu/hangs.h"
 
-static struct call_info about(enum call_subject subject, unsigned int index)
-{
-        struct call_info call = {.call = "nvmlDeviceGetMemoryInfo", .subject = subject, .index = index};
+#define FIRST UINT64_C(1000)
 
-        if (subject == CALL_ON_GPU)
-                snprintf(call.gpu, sizeof(call.gpu), "GPU-%u", index);
+static struct call_info on_gpu(unsigned int index, const char *uuid)
+{
+        struct call_info call = {.call = "nvmlDeviceGetName", .subject = CALL_ON_GPU, .index = index, .since_ms = 1000};
+
+        snprintf(call.gpu, sizeof(call.gpu), "%s", uuid);
         return call;
 }
 
-static void test_another_thread_goes_on_unless_it_would_hang_as_well(void **state UNUSED)
+static struct call_info about(enum call_subject subject)
 {
-        const struct call_info driver = about(CALL_ON_DRIVER, 0);
-        const struct call_info pair = about(CALL_ON_PAIR, 0);
-        const struct call_info first = about(CALL_ON_GPU, 0);
-        const struct {
-                struct call_info call;
-                struct call_info dismissed[2];
-                size_t n_dismissed;
-                enum hang_answer answer;
-        } table[] = {
-                {about(CALL_ON_GPU, 0), {{0}}, 0, HANG_REPLACE},
-                {about(CALL_ON_GPU, 1), {first, driver}, 2, HANG_REPLACE},
-                {about(CALL_ON_GPU, 0), {driver, first}, 2, HANG_WAIT},
-                {about(CALL_ON_DRIVER, 0), {first}, 1, HANG_REPLACE},
-                {about(CALL_ON_DRIVER, 0), {driver}, 1, HANG_WAIT},
-                {about(CALL_ON_PAIR, 0), {driver}, 1, HANG_REPLACE},
-                {about(CALL_ON_PAIR, 0), {pair}, 1, HANG_WAIT},
-                {about(CALL_TO_OPEN, 0), {{0}}, 0, HANG_WAIT},
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-                assert_int_equal(hang_judge(&table[i].call, table[i].dismissed, table[i].n_dismissed), table[i].answer);
+        return (struct call_info){.call = "nvmlSystem", .subject = subject, .index = CALL_NO_INDEX};
 }
 
-static void test_there_are_so_many_threads_and_no_more(void **state UNUSED)
+static void test_a_gpu_that_hangs_is_left_out_with_a_reason(void **state UNUSED)
 {
-        struct call_info dismissed[HANGS_MAX];
-        const struct call_info call = about(CALL_ON_GPU, HANGS_MAX);
+        struct hangs hangs = {0};
+        const struct call_info call = on_gpu(1, "GPU-b");
+        struct skips skips;
 
-        for (unsigned int i = 0; i < HANGS_MAX; i++)
-                dismissed[i] = about(CALL_ON_GPU, i);
-        assert_int_equal(hang_judge(&call, dismissed, HANGS_MAX - 1), HANG_REPLACE);
-        assert_int_equal(hang_judge(&call, dismissed, HANGS_MAX), HANG_WAIT);
-}
-
-static void test_what_hangs_is_skipped_by_place_and_by_uuid(void **state UNUSED)
-{
-        const struct call_info driver = about(CALL_ON_DRIVER, 0);
-        const struct call_info gpu = about(CALL_ON_GPU, 3);
-        const struct call_info pair = about(CALL_ON_PAIR, 0);
-        struct skips skips = {0};
-
-        skips_add(&skips, &driver, false);
-        skips_add(&skips, &gpu, false);
+        assert_true(hangs_add(&hangs, &call, false, FIRST, 0));
+        assert_false(hangs_add(&hangs, &call, false, FIRST, 0));
+        skips = hangs_skips(&hangs);
         assert_int_equal(skips.n_gpus, 1);
         assert_false(skips.pairs);
-        assert_string_equal(skips_at(&skips, 3)->reason,
-                "nvmlDeviceGetMemoryInfo does not return; this GPU is not polled until it does");
-        assert_ptr_equal(skips_find(&skips, "GPU-3"), skips_at(&skips, 3));
+        assert_non_null(strstr(skips_find(&skips, "GPU-b")->reason, "nvmlDeviceGetName does not return"));
+        assert_ptr_equal(skips_at(&skips, 1), skips_find(&skips, "GPU-b"));
         assert_null(skips_at(&skips, 0));
-        assert_null(skips_find(&skips, "GPU-0"));
-        assert_null(skips_find(NULL, "GPU-3"));
-        skips = (struct skips){0};
-        skips_add(&skips, &pair, false);
-        assert_true(skips.pairs);
-        assert_int_equal(skips.n_gpus, 0);
-        for (unsigned int i = 0; i < SKIPS_MAX + 1; i++)
-                skips_add(&skips, &gpu, true);
-        assert_int_equal(skips.n_gpus, SKIPS_MAX);
-        assert_string_equal(skips.gpus[0].reason,
-                "nvmlDeviceGetMemoryInfo took too long again and again; this GPU is polled again later");
+        assert_null(skips_find(&skips, "GPU-a"));
+        assert_null(skips_at(NULL, 1));
 }
 
-static void test_a_gpu_that_hangs_again_and_again_is_asked_less_often(void **state UNUSED)
+static void test_a_call_that_crashed_is_told_as_such(void **state UNUSED)
 {
-        struct hang_history history = {0};
-        struct call_info call = about(CALL_ON_GPU, 1);
-        const struct call_info other = about(CALL_ON_GPU, 2);
-        uint64_t now_ms = 1000;
-        static const uint64_t pauses[] = {0, 30000, 60000, 120000, 240000, 480000, 600000, 600000};
+        struct hangs hangs = {0};
+        const struct call_info call = on_gpu(1, "GPU-b");
+        struct skips skips;
+
+        hangs_add(&hangs, &call, true, FIRST, 0);
+        skips = hangs_skips(&hangs);
+        assert_non_null(strstr(skips.gpus[0].reason, "ended the process that called it"));
+}
+
+static void test_it_is_asked_again_after_pauses_that_double(void **state UNUSED)
+{
+        struct hangs hangs = {0};
+        const struct call_info call = on_gpu(1, "GPU-b");
+        static const uint64_t pauses[] = {1000, 2000, 4000, 8000};
+        struct hang *hang;
 
         for (size_t i = 0; i < ARRAY_SIZE(pauses); i++) {
-                call.since_ms = now_ms;
-                now_ms += 45000;
-                assert_int_equal(hang_history_add(&history, &call, HANG_PAUSE_MS, now_ms), pauses[i]);
-                now_ms += pauses[i];
+                hangs_add(&hangs, &call, false, FIRST, 5000);
+                hang = hangs_find(&hangs, CALL_ON_GPU, 1, "GPU-b");
+                assert_int_equal(hang->at_ms, 5000 + pauses[i]);
         }
-        assert_int_equal(hang_history_add(&history, &other, HANG_PAUSE_MS, now_ms), 0);
-        /* It held out for a while. */
-        call.since_ms = now_ms + HANG_RELAPSE_MS + 1;
-        now_ms = call.since_ms + 45000;
-        assert_int_equal(hang_history_add(&history, &call, HANG_PAUSE_MS, now_ms), 0);
+        for (size_t i = 0; i < 20; i++)
+                hangs_add(&hangs, &call, false, FIRST, 5000);
+        assert_int_equal(hang->at_ms, 5000 + HANG_PAUSE_MAX_MS);
 }
 
-static void test_the_history_forgets_the_oldest(void **state UNUSED)
+static void test_one_that_hangs_soon_again_goes_on_where_it_was_and_later_starts_short(void **state UNUSED)
 {
-        struct hang_history history = {0};
+        struct hangs hangs = {0};
+        const struct call_info call = on_gpu(1, "GPU-b");
+
+        hangs_add(&hangs, &call, false, FIRST, 0);
+        hangs_add(&hangs, &call, false, FIRST, 0);
+        hangs_end(hangs_find(&hangs, CALL_ON_GPU, 1, "GPU-b"), 10000);
+        assert_null(hangs_find(&hangs, CALL_ON_GPU, 1, "GPU-b"));
+        assert_int_equal(hangs_skips(&hangs).n_gpus, 0);
+        assert_true(hangs_add(&hangs, &call, false, FIRST, 20000));
+        assert_int_equal(hangs_find(&hangs, CALL_ON_GPU, 1, "GPU-b")->at_ms, 20000 + 4000);
+        hangs_end(hangs_find(&hangs, CALL_ON_GPU, 1, "GPU-b"), 30000);
+        hangs_add(&hangs, &call, false, FIRST, 30001 + HANG_RELAPSE_MS);
+        assert_int_equal(hangs_find(&hangs, CALL_ON_GPU, 1, "GPU-b")->at_ms, 30001 + HANG_RELAPSE_MS + 1000);
+}
+
+static void test_a_gpu_without_a_name_is_known_by_its_index(void **state UNUSED)
+{
+        struct hangs hangs = {0};
+        const struct call_info nameless = on_gpu(2, "");
+
+        hangs_add(&hangs, &nameless, false, FIRST, 0);
+        assert_non_null(hangs_find(&hangs, CALL_ON_GPU, 2, ""));
+        assert_non_null(hangs_find(&hangs, CALL_ON_GPU, 2, "GPU-c"));
+        assert_null(hangs_find(&hangs, CALL_ON_GPU, 1, "GPU-b"));
+        assert_null(hangs_find(&hangs, CALL_ON_GPU, CALL_NO_INDEX, ""));
+}
+
+static void test_the_driver_that_hangs_leaves_no_gpu_out_and_pairs_only_links(void **state UNUSED)
+{
+        struct hangs hangs = {0};
+        const struct call_info driver = about(CALL_ON_DRIVER);
+        const struct call_info opening = about(CALL_TO_OPEN);
+        const struct call_info pair = about(CALL_ON_PAIR);
+        struct skips skips;
+
+        assert_true(hangs_add(&hangs, &driver, false, FIRST, 0));
+        assert_false(hangs_add(&hangs, &opening, false, FIRST, 0));
+        assert_non_null(hangs_find(&hangs, CALL_TO_OPEN, CALL_NO_INDEX, ""));
+        skips = hangs_skips(&hangs);
+        assert_int_equal(skips.n_gpus, 0);
+        assert_false(skips.pairs);
+        assert_true(hangs_add(&hangs, &pair, false, FIRST, 0));
+        skips = hangs_skips(&hangs);
+        assert_int_equal(skips.n_gpus, 0);
+        assert_true(skips.pairs);
+}
+
+static void test_if_there_are_too_many_the_oldest_gives_way(void **state UNUSED)
+{
+        struct hangs hangs = {0};
 
         for (unsigned int i = 0; i <= HANGS_MAX; i++) {
-                const struct call_info call = about(CALL_ON_GPU, i);
+                struct call_info call = on_gpu(i, "");
 
-                assert_int_equal(hang_history_add(&history, &call, HANG_PAUSE_MS, 1000 + i), 0);
+                call.since_ms = 1000 + i;
+                assert_true(hangs_add(&hangs, &call, false, FIRST, 0));
         }
-        assert_int_equal(history.n_past, HANGS_MAX);
-        for (unsigned int i = HANGS_MAX; i >= 1; i--) {
-                const struct call_info call = about(CALL_ON_GPU, i);
-
-                assert_int_equal(hang_history_add(&history, &call, HANG_PAUSE_MS, 2000 + i), HANG_PAUSE_MS);
-        }
+        assert_int_equal(hangs.n, HANGS_MAX);
+        assert_null(hangs_find(&hangs, CALL_ON_GPU, 0, ""));
+        assert_non_null(hangs_find(&hangs, CALL_ON_GPU, HANGS_MAX, ""));
+        assert_int_equal(hangs_skips(&hangs).n_gpus, HANGS_MAX);
 }
 
-static void test_a_gpu_without_a_known_name_is_identified_by_its_place(void **state UNUSED)
+static void test_a_call_is_named_with_all_that_is_known_of_its_gpu(void **state UNUSED)
 {
-        struct inventory *inventory = inventory_new();
-        struct call_info call = {.call = "nvmlDeviceGetUUID", .subject = CALL_ON_GPU, .index = 5};
-        char text[100];
+        struct gpu gpus[] = {{.uuid = "GPU-a", .index = 0}, {.uuid = "GPU-b", .index = 3}};
+        const struct inventory inventory = {.gpus = gpus, .n_gpus = ARRAY_SIZE(gpus)};
+        struct call_info by_index = on_gpu(3, "");
+        struct call_info by_name = on_gpu(CALL_NO_INDEX, "GPU-b");
+        struct call_info other = about(CALL_ON_DRIVER);
+        char text[200];
 
-        inventory->gpus = ARENA_ARRAY(&inventory->arena, struct gpu, 1);
-        inventory->gpus[0] = inventory_unknown_gpu("GPU-x");
-        inventory->gpus[0].index = 5;
-        inventory->n_gpus = 1;
-        hang_print(&call, text, sizeof(text));
-        assert_string_equal(text, "nvmlDeviceGetUUID of GPU 5");
-        hang_name_gpu(&call, NULL);
-        assert_string_equal(call.gpu, "");
-        hang_name_gpu(&call, inventory);
-        hang_print(&call, text, sizeof(text));
-        assert_string_equal(text, "nvmlDeviceGetUUID of GPU 5 (GPU-x)");
-        call.index = CALL_NO_INDEX;
-        hang_print(&call, text, sizeof(text));
-        assert_string_equal(text, "nvmlDeviceGetUUID of GPU-x");
-        call.subject = CALL_ON_DRIVER;
-        hang_print(&call, text, sizeof(text));
-        assert_string_equal(text, "nvmlDeviceGetUUID");
-        inventory_free(inventory);
+        hang_print(&by_index, text, sizeof(text));
+        assert_string_equal(text, "nvmlDeviceGetName of GPU 3");
+        hang_print(&by_name, text, sizeof(text));
+        assert_string_equal(text, "nvmlDeviceGetName of GPU-b");
+        hang_name_gpu(&by_index, NULL);
+        hang_name_gpu(&by_index, &inventory);
+        hang_name_gpu(&by_name, &inventory);
+        hang_print(&by_index, text, sizeof(text));
+        assert_string_equal(text, "nvmlDeviceGetName of GPU 3 (GPU-b)");
+        hang_print(&by_name, text, sizeof(text));
+        assert_string_equal(text, "nvmlDeviceGetName of GPU 3 (GPU-b)");
+        hang_name_gpu(&other, &inventory);
+        hang_print(&other, text, sizeof(text));
+        assert_string_equal(text, "nvmlSystem");
+        assert_int_equal(hang_seconds(&by_index, 4000), 3);
+        assert_int_equal(hang_seconds(&by_index, 0), 0);
 }
 
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_another_thread_goes_on_unless_it_would_hang_as_well),
-                cmocka_unit_test(test_there_are_so_many_threads_and_no_more),
-                cmocka_unit_test(test_what_hangs_is_skipped_by_place_and_by_uuid),
-                cmocka_unit_test(test_a_gpu_that_hangs_again_and_again_is_asked_less_often),
-                cmocka_unit_test(test_the_history_forgets_the_oldest),
-                cmocka_unit_test(test_a_gpu_without_a_known_name_is_identified_by_its_place),
+                cmocka_unit_test(test_a_gpu_that_hangs_is_left_out_with_a_reason),
+                cmocka_unit_test(test_a_call_that_crashed_is_told_as_such),
+                cmocka_unit_test(test_it_is_asked_again_after_pauses_that_double),
+                cmocka_unit_test(test_one_that_hangs_soon_again_goes_on_where_it_was_and_later_starts_short),
+                cmocka_unit_test(test_a_gpu_without_a_name_is_known_by_its_index),
+                cmocka_unit_test(test_the_driver_that_hangs_leaves_no_gpu_out_and_pairs_only_links),
+                cmocka_unit_test(test_if_there_are_too_many_the_oldest_gives_way),
+                cmocka_unit_test(test_a_call_is_named_with_all_that_is_known_of_its_gpu),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

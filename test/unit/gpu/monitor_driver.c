@@ -191,7 +191,6 @@ static void test_a_replaced_library_is_loaded_without_a_change_of_devices(void *
         at = expect(fixture, at, "inventory 2");
         run_for(fixture, 100);
         assert_int_equal(fixture->n_reported, at + 1);
-        assert_int_equal(fixture->n_stale, 0);
 }
 
 static void test_another_kernel_driver_makes_nvml_open_again(void **state)
@@ -208,34 +207,6 @@ static void test_another_kernel_driver_makes_nvml_open_again(void **state)
         assert_int_equal(at, 3);
         scenario_write(TWO_GPUS);
         expect(fixture, at, "inventory 2");
-}
-
-static bool is_stale(void *fixture)
-{
-        return ((struct fixture *)fixture)->n_stale == 1;
-}
-
-static void test_a_library_that_does_not_leave_the_process_is_reported_once(void **state)
-{
-        struct fixture *fixture = *state;
-        void *other;
-
-        start_on_machine(fixture, TWO_GPUS);
-        other = dlopen(in_folder("/libnvidia-ml.so.1"), RTLD_NOW);
-        assert_non_null(other);
-        run_for(fixture, 200);
-        assert_int_equal(fixture->n_stale, 0);
-        put_library();
-        assert_true(loop_run_until(&fixture->loop, is_stale, fixture, PATIENCE_MS));
-        assert_int_equal(fixture->n_reported, 1);
-        /* Each time there is another one; but not while there is none, since no process could load that. */
-        unlink(in_folder("/libnvidia-ml.so.1"));
-        run_for(fixture, 300);
-        assert_int_equal(fixture->n_stale, 1);
-        fixture->n_stale = 0;
-        put_library();
-        assert_true(loop_run_until(&fixture->loop, is_stale, fixture, PATIENCE_MS));
-        dlclose(other);
 }
 
 /* ---- hot-plug ---- */
@@ -261,22 +232,22 @@ static void test_a_gpu_that_nvml_missed_makes_it_count_again_but_ever_more_rarel
 {
         struct fixture *fixture = *state;
         struct gpu_monitor_options options = on_machine(fixture);
-        void *kept = dlopen(scenario_library(), RTLD_NOW); /* it counts calls as long as it stays in the process */
-        uint64_t began = uv_hrtime();
+        uint64_t began;
 
-        assert_non_null(kept);
-        options.library = scenario_library();
         put_text(BOUND "0000:d8:00.0", "");
-        start_with(fixture, TWO_GPUS "delays: {nvmlInit: 1ms}\n", &options);
+        start_with(fixture, TWO_GPUS, &options);
         expect(fixture, 0, "inventory 2");
+        began = uv_hrtime();
         /*
-         * At 50, 150, 350 and 750 ms it is opened again in vain, and that is told to nobody; the next time is at 1,550.
+         * After 50, 150, 350 and 750 ms it is opened again in vain, and that is told to nobody; the next time is after
+         * 1,550, or later on a slow machine.
          */
-        scenario_write(TWO_GPUS "errors: {nvmlInit: {error: UNKNOWN, after: 4}}\n");
-        assert_int_equal(expect(fixture, 1, "- "), 1);
+        run_for(fixture, 1000);
+        assert_int_equal(fixture->n_reported, 1);
+        scenario_write(CANNOT_OPEN TWO_GPUS);
+        expect(fixture, 1, "- ");
         print_message("# told after %.0f ms: %s\n", (double)(uv_hrtime() - began) / 1e6, fixture->reported[1]);
-        assert_true(uv_hrtime() - began > UINT64_C(1500000000));
-        dlclose(kept);
+        assert_true(uv_hrtime() - began > UINT64_C(1400000000));
 }
 
 static void plug(bool in)
@@ -489,7 +460,6 @@ int main(void)
                 TEST(test_a_rescan_without_a_driver_reports_the_last_inventory_as_unhealthy),
                 TEST_ON_MACHINE(test_a_replaced_library_is_loaded_without_a_change_of_devices),
                 TEST_ON_MACHINE(test_another_kernel_driver_makes_nvml_open_again),
-                TEST_ON_MACHINE(test_a_library_that_does_not_leave_the_process_is_reported_once),
                 TEST_ON_MACHINE(test_another_set_of_gpus_in_the_kernel_makes_nvml_count_again),
                 TEST_ON_MACHINE(test_a_gpu_that_nvml_missed_makes_it_count_again_but_ever_more_rarely),
                 TEST_ON_MACHINE(test_gpus_that_are_all_gone_stay_for_a_while),

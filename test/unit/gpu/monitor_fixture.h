@@ -48,7 +48,6 @@ struct fixture {
         size_t n_reported;
         bool is_closed;
         bool close_on_inventory;
-        unsigned int n_stale;
 };
 
 static inline char *next_line(struct fixture *fixture)
@@ -92,11 +91,6 @@ static inline void on_unheard(const char *reason, void *data)
         struct fixture *fixture = data;
 
         snprintf(next_line(fixture), sizeof(fixture->reported[0]), "unheard %s", reason ? reason : "no more");
-}
-
-static inline void on_stale_library(void *data)
-{
-        ((struct fixture *)data)->n_stale++;
 }
 
 struct line {
@@ -153,7 +147,6 @@ static inline struct gpu_monitor_options quick(struct fixture *fixture)
                 .on_unavailable = on_unavailable,
                 .on_health = on_health,
                 .on_unheard = on_unheard,
-                .on_stale_library = on_stale_library,
                 .data = fixture,
         };
 }

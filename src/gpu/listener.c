@@ -1,0 +1,431 @@
+/*
+ * A process takes over from another when it has registered. An event of that moment is told by both or by one of them,
+ * so the old one is heard for a while, and what both tell counts once.
+ */
+#include "gpu/listener.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/pack.h"
+#include "gpu/hangs.h"
+#include "gpu/look.h"
+#include "gpu/nvml.h"
+#include "gpu/nvml_read.h"
+
+#define ERROR_SLEEP_MS 10U /* after the first failed wait; doubles up to the next */
+#define ERROR_SLEEP_MAX_MS 1000U
+#define OVERLAP_MS UINT64_C(300)
+#define OVERLAP_EVENTS 32U
+
+/*
+ * Xids decide about health; the other events only say when to probe: the MIG layout changed, or a GPU has a problem.
+ */
+#define EVENTS_WANTED                                                                                                  \
+        (NVML_EVENT_TYPE_XID_CRITICAL_ERROR | NVML_EVENT_TYPE_MIG_CONFIG_CHANGE |                                      \
+                NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_DRAM_RETIREMENT_EVENT |                         \
+                NVML_EVENT_TYPE_DRAM_RETIREMENT_FAILURE | NVML_EVENT_TYPE_FATAL_POISON_ERROR |                         \
+                NVML_EVENT_TYPE_GPU_UNAVAILABLE_ERROR | NVML_EVENT_TYPE_GPU_RECOVERY_ACTION)
+
+enum news { NEWS_REGISTERED, NEWS_EVENT, NEWS_FAILED, NEWS_HEARD };
+
+struct failure {
+        bool is_fatal;
+        char reason[200];
+};
+
+struct ear {
+        struct worker *worker;
+        struct worker_request request;
+        struct listener *listener;
+        struct strbuf question;
+        bool has_registered;
+};
+
+struct listener {
+        struct listener_options options;
+        char *library;
+        char *driver_root;
+        struct ear *now;  /* NULL: none */
+        struct ear *next; /* registers */
+        struct ear *old;  /* is heard for a while */
+        uv_timer_t timer; /* the end of that */
+        struct told {
+                struct listener_event event;
+                bool by_old;
+        } told[OVERLAP_EVENTS]; /* by one of the two */
+        size_t n_told;
+};
+
+/* ---- in the process ---- */
+
+struct hearing {
+        const struct nvml *nvml;
+        nvmlEventSet_t set;
+        struct listener_gpu *gpus;
+        nvmlDevice_t *devices; /* NULL: not heard */
+        size_t n_gpus;
+        size_t n_heard;
+        uint64_t wait_ms;
+        bool has_failed;
+        unsigned int n_failures; /* in a row */
+};
+
+static void pack_question(struct pack *pack, struct listener_gpu **gpus, size_t *n_gpus, bool *has_failed)
+{
+        PACK(pack, *n_gpus);
+        PACK(pack, *has_failed);
+        PACK_ARRAY(pack, *gpus, *n_gpus);
+}
+
+static void send_news(enum news news, const void *more, size_t size)
+{
+        _cleanup_(strbuf_done) struct strbuf message = STRBUF_INIT;
+
+        strbuf_append(&message, &news, sizeof(news));
+        strbuf_append(&message, more, size);
+        worker_send_news(message.data, message.size);
+}
+
+static void note_failure(struct listener_gpu *gpu, const struct error *err)
+{
+        gpu->state = EAR_FAILED;
+        snprintf(gpu->reason, sizeof(gpu->reason), "%.*s", (int)sizeof(gpu->reason) - 1, err->text);
+}
+
+static nvmlReturn_t register_gpu(struct hearing *hearing, const struct listener_gpu *gpu, nvmlDevice_t *ret)
+{
+        const struct nvml *nvml = hearing->nvml;
+        unsigned long long supported = NVML_EVENT_TYPE_XID_CRITICAL_ERROR;
+        nvmlReturn_t code;
+
+        gpu_call_about(CALL_ON_GPU, gpu->index, gpu->uuid);
+        code = NVML_CALL(nvml, device_get_by_uuid, gpu->uuid, ret);
+        if (code != NVML_SUCCESS)
+                return code;
+        (void)NVML_CALL(nvml, device_get_event_types, *ret, &supported);
+        if ((supported & EVENTS_WANTED) == 0)
+                return NVML_ERROR_NOT_SUPPORTED;
+        return NVML_CALL(nvml, device_register_events, *ret, supported & EVENTS_WANTED, hearing->set);
+}
+
+/* As in NVIDIA's plugin, a GPU that cannot be registered fails, unless its board or driver is too old for events. */
+static void register_all(struct hearing *hearing)
+{
+        const nvmlReturn_t made = NVML_CALL(hearing->nvml, event_set_create, &hearing->set);
+
+        for (size_t i = 0; i < hearing->n_gpus; i++) {
+                struct listener_gpu *gpu = &hearing->gpus[i];
+                const nvmlReturn_t code =
+                        made == NVML_SUCCESS ? register_gpu(hearing, gpu, &hearing->devices[i]) : made;
+                struct error err;
+
+                gpu->state = EAR_HEARS;
+                hearing->n_heard += code == NVML_SUCCESS;
+                if (code == NVML_SUCCESS)
+                        continue;
+                hearing->devices[i] = NULL;
+                gpu->state = EAR_CANNOT;
+                if (nvml_is_unknown(code))
+                        continue;
+                (void)!nvml_fail(hearing->nvml, code,
+                        made == NVML_SUCCESS ? "its health events are not available: nvmlDeviceRegisterEvents"
+                                             : "health events are not available: nvmlEventSetCreate",
+                        &err);
+                note_failure(gpu, &err);
+        }
+        gpu_call_about(CALL_ON_DRIVER, 0, NULL);
+}
+
+static void find_all(struct hearing *hearing, struct arena *arena)
+{
+        unsigned int count = 0;
+
+        (void)NVML_CALL(hearing->nvml, device_get_count, &count);
+        count = MIN(count, NVML_READ_MAX_GPUS);
+        hearing->gpus = ARENA_ARRAY(arena, struct listener_gpu, count);
+        for (unsigned int i = 0; i < count; i++) {
+                struct listener_gpu *gpu = &hearing->gpus[hearing->n_gpus];
+                nvmlDevice_t device;
+
+                gpu_call_about(CALL_ON_GPU, i, NULL);
+                gpu->index = i;
+                if (NVML_CALL(hearing->nvml, device_get_by_index, i, &device) == NVML_SUCCESS &&
+                        NVML_CALL(hearing->nvml, device_get_uuid, device, gpu->uuid, sizeof(gpu->uuid)) == NVML_SUCCESS)
+                        hearing->n_gpus++;
+                gpu->uuid[sizeof(gpu->uuid) - 1] = '\0';
+        }
+}
+
+static void name_gpu(const struct hearing *hearing, nvmlDevice_t device, struct listener_event *event)
+{
+        for (size_t i = 0; i < hearing->n_gpus; i++)
+                if (hearing->devices[i] == device)
+                        snprintf(event->uuid, sizeof(event->uuid), "%s", hearing->gpus[i].uuid);
+        if (!*event->uuid)
+                (void)NVML_CALL(hearing->nvml, device_get_uuid, device, event->uuid, sizeof(event->uuid));
+        event->uuid[sizeof(event->uuid) - 1] = '\0';
+}
+
+static void tell_event(const struct hearing *hearing, const nvmlEventData_t *heard)
+{
+        struct listener_event event = {.type = heard->eventType,
+                .data = heard->eventData,
+                .gpu_instance = heard->gpuInstanceId,
+                .compute_instance = heard->computeInstanceId};
+
+        name_gpu(hearing, heard->device, &event);
+        send_news(NEWS_EVENT, &event, sizeof(event));
+}
+
+static void tell_failure(struct hearing *hearing, nvmlReturn_t code)
+{
+        struct failure failure = {.is_fatal = look_is_fatal(code)};
+        struct error err;
+
+        (void)!nvml_fail(hearing->nvml, code, "nvmlEventSetWait", &err);
+        snprintf(failure.reason, sizeof(failure.reason), "%.*s", (int)sizeof(failure.reason) - 1, err.text);
+        send_news(NEWS_FAILED, &failure, sizeof(failure));
+        hearing->has_failed = true;
+        usleep(MIN(ERROR_SLEEP_MS << MIN(hearing->n_failures, 7U), ERROR_SLEEP_MAX_MS) * 1000);
+        hearing->n_failures++;
+}
+
+static void hear(struct hearing *hearing)
+{
+        /* The oldest form of the call does not write the instance fields. */
+        nvmlEventData_t event = {.gpuInstanceId = NVML_NO_INSTANCE, .computeInstanceId = NVML_NO_INSTANCE};
+        const nvmlReturn_t code = NVML_CALL_LASTING(
+                hearing->nvml, hearing->wait_ms, event_set_wait, hearing->set, &event, (unsigned int)hearing->wait_ms);
+
+        if (code == NVML_SUCCESS)
+                tell_event(hearing, &event);
+        if (code != NVML_SUCCESS && code != NVML_ERROR_TIMEOUT) {
+                tell_failure(hearing, code);
+                return;
+        }
+        hearing->n_failures = 0;
+        if (hearing->has_failed)
+                send_news(NEWS_HEARD, NULL, 0);
+        hearing->has_failed = false;
+}
+
+/* Answers with an error's text if NVML cannot be used, and with nothing if nobody can be heard. */
+static void serve(const void *message, size_t size, struct strbuf *answer, const void *data)
+{
+        const struct listener *listener = data;
+        struct arena arena = ARENA_INIT;
+        struct pack question = pack_reader(message, size, &arena);
+        struct hearing hearing = {.wait_ms = listener->options.wait_ms};
+        struct nvml *nvml;
+        struct error err;
+
+        pack_question(&question, &hearing.gpus, &hearing.n_gpus, &hearing.has_failed);
+        if (nvml_open(&nvml, listener->library, listener->driver_root, &err) < 0) {
+                strbuf_puts(answer, err.text);
+                return;
+        }
+        hearing.nvml = nvml;
+        if (hearing.n_gpus == 0)
+                find_all(&hearing, &arena);
+        hearing.devices = ARENA_ARRAY(&arena, nvmlDevice_t, hearing.n_gpus);
+        register_all(&hearing);
+        send_news(NEWS_REGISTERED, hearing.gpus, hearing.n_gpus * sizeof(*hearing.gpus));
+        while (hearing.n_heard)
+                hear(&hearing);
+}
+
+/* ---- one process ---- */
+
+static struct ear *ear_close(struct ear *ear)
+{
+        if (ear) {
+                worker_close(ear->worker);
+                strbuf_done(&ear->question);
+                free(ear);
+        }
+        return NULL;
+}
+
+static void end_overlap(struct listener *listener)
+{
+        listener->old = ear_close(listener->old);
+        listener->n_told = 0;
+        uv_timer_stop(&listener->timer);
+}
+
+static void on_overlap(uv_timer_t *timer)
+{
+        end_overlap(timer->data);
+}
+
+static void take_over(struct listener *listener)
+{
+        end_overlap(listener);
+        listener->old = TAKE_PTR(listener->now);
+        listener->now = TAKE_PTR(listener->next);
+        if (listener->old)
+                uv_timer_start(&listener->timer, on_overlap, OVERLAP_MS, 0);
+}
+
+static bool is_same(const struct listener_event *a, const struct listener_event *b)
+{
+        return strcmp(a->uuid, b->uuid) == 0 && a->type == b->type && a->data == b->data &&
+               a->gpu_instance == b->gpu_instance && a->compute_instance == b->compute_instance;
+}
+
+/* The other of two processes has told it. */
+static bool is_told(struct listener *listener, const struct listener_event *event, bool by_old)
+{
+        if (!listener->old)
+                return false;
+        for (size_t i = 0; i < listener->n_told; i++) {
+                if (listener->told[i].by_old == by_old || !is_same(&listener->told[i].event, event))
+                        continue;
+                listener->told[i] = listener->told[--listener->n_told];
+                return true;
+        }
+        if (listener->n_told < OVERLAP_EVENTS)
+                listener->told[listener->n_told++] = (struct told){*event, by_old};
+        return false;
+}
+
+static void on_news(struct worker_request *request, const void *bytes, size_t size)
+{
+        struct ear *ear = container_of(request, struct ear, request);
+        struct listener *listener = ear->listener;
+        const struct listener_options *to = &listener->options;
+        struct arena arena = ARENA_INIT;
+        struct pack pack = pack_reader(bytes, size, &arena);
+        struct listener_event event;
+        struct listener_gpu *gpus = NULL;
+        struct failure failure;
+        size_t n_gpus;
+        enum news news;
+
+        PACK(&pack, news);
+        switch (news) {
+        case NEWS_REGISTERED:
+                if (ear == listener->next)
+                        take_over(listener);
+                n_gpus = pack.left / sizeof(*gpus);
+                PACK_ARRAY(&pack, gpus, n_gpus);
+                to->on_registered(gpus, n_gpus, to->data);
+                break;
+        case NEWS_EVENT:
+                PACK(&pack, event);
+                if (!is_told(listener, &event, ear == listener->old))
+                        to->on_event(&event, to->data);
+                break;
+        case NEWS_FAILED:
+                PACK(&pack, failure);
+                if (ear == listener->now)
+                        to->on_failed(failure.reason, failure.is_fatal, to->data);
+                break;
+        case NEWS_HEARD:
+                if (ear == listener->now)
+                        to->on_heard(to->data);
+                break;
+        }
+        arena_done(&arena);
+}
+
+static void on_ear_done(struct worker_request *request, const struct error *err, const void *bytes, size_t size)
+{
+        struct ear *ear = container_of(request, struct ear, request);
+        struct listener *listener = ear->listener;
+        const struct call_info call = gpu_call_of_worker(&request->lost);
+        char reason[512];
+
+        snprintf(reason, sizeof(reason), "%.*s", err ? (int)sizeof(reason) - 1 : (int)size,
+                err ? err->text : (const char *)bytes);
+        if (ear == listener->old) {
+                end_overlap(listener);
+                return;
+        }
+        if (ear == listener->now)
+                listener->now = NULL;
+        else
+                listener->next = NULL;
+        ear_close(ear);
+        if (*reason)
+                listener->options.on_lost(reason, err && call.call ? &call : NULL, err && err->kind != ERROR_TIMEOUT,
+                        listener->options.data);
+}
+
+/* ---- all of them ---- */
+
+static void begin(struct listener *listener, struct listener_gpu *gpus, size_t n_gpus, bool has_failed)
+{
+        struct ear *ear = xcalloc(1, sizeof(*ear));
+        struct pack pack;
+
+        listener->next = ear_close(listener->next);
+        *ear = (struct ear){.listener = listener, .question = STRBUF_INIT};
+        pack = pack_writer(&ear->question);
+        pack_question(&pack, &gpus, &n_gpus, &has_failed);
+        ear->worker = worker_new(listener->options.loop, "gpu-events", serve, listener);
+        ear->request = (struct worker_request){.message = ear->question.data,
+                .size = ear->question.size,
+                .deadline_ms = listener->options.hang_ms,
+                .done = on_ear_done,
+                .news = on_news};
+        listener->next = ear;
+        worker_ask(ear->worker, &ear->request);
+}
+
+void listener_hear(struct listener *listener, const struct listener_gpu *gpus, size_t n_gpus, bool has_failed)
+{
+        if (n_gpus)
+                begin(listener, (struct listener_gpu *)(uintptr_t)gpus, n_gpus, has_failed);
+        else
+                listener_stop(listener);
+}
+
+void listener_hear_all(struct listener *listener)
+{
+        begin(listener, NULL, 0, false);
+}
+
+void listener_stop(struct listener *listener)
+{
+        end_overlap(listener);
+        listener->next = ear_close(listener->next);
+        listener->now = ear_close(listener->now);
+}
+
+bool listener_has_ended(const struct listener *listener)
+{
+        return !listener->now && !listener->next && !listener->old && !worker_is_ending("gpu-events");
+}
+
+struct listener *listener_new(const struct listener_options *options)
+{
+        struct listener *listener = xcalloc(1, sizeof(*listener));
+
+        listener->options = *options;
+        listener->library = xstrdup(options->library);
+        listener->driver_root = xstrdup(options->driver_root);
+        uv_timer_init(options->loop, &listener->timer);
+        listener->timer.data = listener;
+        return listener;
+}
+
+static void free_listener(uv_handle_t *handle)
+{
+        struct listener *listener = handle->data;
+
+        free(listener->library);
+        free(listener->driver_root);
+        free(listener);
+}
+
+struct listener *listener_close(struct listener *listener)
+{
+        if (listener) {
+                listener_stop(listener);
+                uv_close((uv_handle_t *)&listener->timer, free_listener);
+        }
+        return NULL;
+}

@@ -1,0 +1,67 @@
+/*
+ * Hears what GPUs report: a process (io/worker.h) that registers for their events and waits for nothing else, so that an
+ * event is told at once, whatever other calls hang.
+ *
+ *         SILENT ──(listener_hear)──► REGISTERING ──(registered)──► HEARING
+ *           ▲                              │                          │  └─(listener_hear): another process registers, and
+ *           └───(its process is lost)──────┴──────────────────────────┘     takes over when it has: no event is lost
+ *
+ * One lost GPU in a set of events makes each wait for it fail, so whoever asks leaves those out. What an event means is
+ * not known here.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "gpu/call.h"
+#include "gpu/nvml_abi.h"
+
+struct listener;
+
+struct listener_gpu {
+        char uuid[CALL_GPU_SIZE];
+        unsigned int index;
+        enum {
+                EAR_HEARS,
+                EAR_CANNOT, /* the board or the driver is too old for events */
+                EAR_FAILED, /* as |reason| says: no event of it would arrive */
+        } state;
+        char reason[200];
+};
+
+struct listener_event {
+        char uuid[CALL_GPU_SIZE]; /* of the GPU; "": not known */
+        uint64_t type;            /* NVML_EVENT_TYPE_* */
+        uint64_t data;            /* the Xid */
+        unsigned int gpu_instance;
+        unsigned int compute_instance;
+};
+
+/* All are called from the loop, and may call anything here. */
+struct listener_options {
+        uv_loop_t *loop;
+        const char *library; /* as in nvml_open() */
+        const char *driver_root;
+        uint64_t wait_ms; /* of one wait for events, after which it waits again */
+        uint64_t hang_ms; /* after which a call counts as hanging */
+        void (*on_registered)(const struct listener_gpu *gpus, size_t n_gpus, void *data);
+        void (*on_event)(const struct listener_event *event, void *data);
+        /* A wait has failed; it is tried again. |is_fatal|: no call can succeed with this library and driver. */
+        void (*on_failed)(const char *reason, bool is_fatal, void *data);
+        void (*on_heard)(void *data); /* the first wait that did not fail, after others did */
+        /* No process is left: |reason|; |call|: the call that hung or crashed, or NULL. */
+        void (*on_lost)(const char *reason, const struct call_info *call, bool has_crashed, void *data);
+        void *data;
+};
+
+struct listener *listener_new(const struct listener_options *options);
+
+/* Hears these GPUs from now on, |state| aside; none: nobody. |has_failed|: the last wait did. */
+void listener_hear(struct listener *listener, const struct listener_gpu *gpus, size_t n_gpus, bool has_failed);
+/* All that the driver has, where they are not known yet. */
+void listener_hear_all(struct listener *listener);
+void listener_stop(struct listener *listener);
+/* No process is left that may have NVML open. */
+bool listener_has_ended(const struct listener *listener);
+
+struct listener *listener_close(struct listener *listener); /* accepts NULL, returns NULL */
