@@ -275,6 +275,8 @@ static int agent_start(struct agent *agent, struct error *err)
                 client, config->node_name, agent->node, agent->events, client && config->config_annotations};
         if (agent_config_connect(agent->configs, &cluster, err) < 0)
                 return -1;
+        if (agent_config_is_waiting(agent->configs)) /* kubelet waits for the API server, too */
+                agent_api_refresh(agent->api);
         if (plugins_is_serving(agent->plugins))
                 agent_take_over(agent);
         return 0;

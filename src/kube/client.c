@@ -14,8 +14,7 @@ struct kube_client {
         uv_loop_t *loop;
         struct kube_credentials credentials;
         struct transport *transport;
-        bool is_equipped; /* it has credentials */
-        bool is_ready;    /* libcurl is loaded; until then calls wait in the list, as without credentials */
+        bool is_equipped; /* it has credentials; until then calls wait in the list */
         struct list calls;
         unsigned int n_open; /* timers of calls and the transport that are not closed yet */
         void (*closed)(void *data);
@@ -181,12 +180,9 @@ static void send_now(struct kube_call *call)
                 .data = call,
         };
 
-        if (call->client->is_ready) {
-                if (transfer_start(&call->transfer, call->client->transport, &request, &call->failure) < 0)
-                        fail_soon(call);
-        } else if (call->client->is_equipped) {
-                transport_load(call->client->transport); /* sent in on_ready() */
-        }
+        if (call->client->is_equipped &&
+                transfer_start(&call->transfer, call->client->transport, &request, &call->failure) < 0)
+                fail_soon(call);
 }
 
 /* ---- calls ---- */
@@ -263,32 +259,13 @@ struct kube_call *kube_call_cancel(struct kube_call *call)
 
 /* ---- the client ---- */
 
-/* Calls that wait are sent, or fail; neither calls |done|. The next call after a failure loads it again. */
-static void on_ready(const struct error *error, void *data)
-{
-        struct kube_client *client = data;
-
-        client->is_ready = !error;
-        LIST_FOR_EACH(link, &client->calls) {
-                struct kube_call *call = container_of(link, struct kube_call, link);
-
-                if (!error) {
-                        send_now(call);
-                } else if (call->failure.kind == ERROR_NONE) {
-                        call->failure = *error;
-                        fail_soon(call);
-                }
-        }
-}
-
 struct kube_client *kube_client_new(uv_loop_t *loop)
 {
         struct kube_client *client = xcalloc(1, sizeof(*client));
-        const struct transport_options transport = {.loop = loop, .on_ready = on_ready, .data = client};
 
         client->loop = loop;
         list_init(&client->calls);
-        client->transport = transport_new(&transport);
+        client->transport = transport_new(loop);
         client->n_open = 1;
         return client;
 }

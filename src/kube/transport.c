@@ -23,22 +23,17 @@
 #define UPLOAD_BUFFER 16384L /* libcurl's least */
 
 struct transport {
-        struct transport_options options;
-        uv_thread_t loader; /* fills the next two, and then wakes the loop */
+        uv_loop_t *loop;
         struct curl curl;
-        struct error failure;
-        uv_async_t loaded;
-        CURLM *multi; /* NULL: not created yet */
+        CURLM *multi; /* NULL: libcurl is not loaded yet */
         struct easy_settings settings;
         uv_timer_t timer; /* libcurl's */
         struct list transfers;
         struct list ready;
         struct list sockets;
         unsigned int n_open; /* handles that are not closed yet */
-        bool is_loading;     /* or loaded */
         bool is_nameless;    /* the certificate of the last server has no names */
         bool is_refused;     /* the last answer was a 401 */
-        bool is_closing;
         void (*closed)(void *data);
         void *data;
 };
@@ -239,7 +234,7 @@ static void on_transport_timer(uv_timer_t *timer);
  */
 static int set_timer(struct transport *transport, long timeout_ms)
 {
-        uv_update_time(transport->options.loop);
+        uv_update_time(transport->loop);
         if (timeout_ms < 0)
                 return uv_timer_stop(&transport->timer);
         return uv_timer_start(&transport->timer, on_transport_timer, timeout_ms ? (uint64_t)timeout_ms + 1 : 0, 0);
@@ -296,7 +291,7 @@ static struct transport_socket *add_socket(struct transport *transport, curl_soc
 
         sock->transport = transport;
         sock->fd = fd;
-        if (uv_poll_init_socket(transport->options.loop, &sock->poll, fd) < 0) {
+        if (uv_poll_init_socket(transport->loop, &sock->poll, fd) < 0) {
                 free(sock);
                 return NULL;
         }
@@ -354,6 +349,26 @@ static curl_socket_t on_open_socket(void *data UNUSED, curlsocktype purpose UNUS
                 return CURL_SOCKET_BAD;
         setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
         return fd;
+}
+
+/* Loads libcurl, unless that is done. */
+static int transport_start(struct transport *transport, struct error *err)
+{
+        const struct curl *curl = &transport->curl;
+
+        if (transport->multi)
+                return 0;
+        if (curl_load(&transport->curl, err) < 0)
+                return -1;
+        transport->multi = curl->multi_init();
+        if (!transport->multi)
+                return error_set(err, ERROR_INTERNAL, "libcurl has no multi handle");
+        curl->multi_setopt(transport->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+        curl->multi_setopt(transport->multi, CURLMOPT_SOCKETDATA, transport);
+        curl->multi_setopt(transport->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
+        curl->multi_setopt(transport->multi, CURLMOPT_TIMERDATA, transport);
+        curl->multi_setopt(transport->multi, CURLMOPT_MAXCONNECTS, TRANSPORT_IDLE_CONNECTIONS);
+        return 0;
 }
 
 /* ---- one transfer ---- */
@@ -450,7 +465,8 @@ int transfer_start(
         struct transfer *transfer;
         struct kube_identity identity;
 
-        if (kube_identity_read(&identity, transport->settings.credentials, err) < 0)
+        if (transport_start(transport, err) < 0 ||
+                kube_identity_read(&identity, transport->settings.credentials, err) < 0)
                 return -1;
         transfer = xcalloc(1, sizeof(*transfer));
         transfer->transport = transport;
@@ -484,69 +500,15 @@ struct transfer *transfer_cancel(struct transfer *transfer)
 
 /* ---- start and end ---- */
 
-static void kube_transport_load(void *argument)
-{
-        struct transport *transport = argument;
-
-        if (curl_load(&transport->curl, &transport->failure) == 0)
-                transport->failure.kind = ERROR_NONE;
-        uv_async_send(&transport->loaded);
-}
-
-static int transport_start(struct transport *transport)
-{
-        const struct curl *curl = &transport->curl;
-
-        if (transport->failure.kind != ERROR_NONE)
-                return -1;
-        transport->multi = curl->multi_init();
-        if (!transport->multi)
-                return error_set(&transport->failure, ERROR_INTERNAL, "libcurl has no multi handle");
-        curl->multi_setopt(transport->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-        curl->multi_setopt(transport->multi, CURLMOPT_SOCKETDATA, transport);
-        curl->multi_setopt(transport->multi, CURLMOPT_TIMERFUNCTION, on_timeout);
-        curl->multi_setopt(transport->multi, CURLMOPT_TIMERDATA, transport);
-        curl->multi_setopt(transport->multi, CURLMOPT_MAXCONNECTS, TRANSPORT_IDLE_CONNECTIONS);
-        return 0;
-}
-
-static void tell_ready(struct transport *transport)
-{
-        bool is_good = !transport->is_closing && transport_start(transport) == 0;
-
-        transport->is_loading = is_good; /* else it may be loaded again */
-        if (!transport->is_closing)
-                transport->options.on_ready(is_good ? NULL : &transport->failure, transport->options.data);
-}
-
-static void on_loaded_closed(uv_handle_t *handle)
-{
-        struct transport *transport = container_of(handle, struct transport, loaded);
-
-        tell_ready(transport);
-        transport_release(transport);
-}
-
-static void on_loaded(uv_async_t *async)
-{
-        uv_thread_join(&container_of(async, struct transport, loaded)->loader);
-        uv_close((uv_handle_t *)async, on_loaded_closed);
-}
-
-static void on_no_thread(uv_timer_t *timer)
-{
-        tell_ready(container_of(timer, struct transport, timer));
-}
-
-struct transport *transport_new(const struct transport_options *options)
+struct transport *transport_new(uv_loop_t *loop)
 {
         struct transport *transport = xcalloc(1, sizeof(*transport));
 
-        transport->options = *options;
+        transport->loop = loop;
         list_init(&transport->transfers);
         list_init(&transport->ready);
         list_init(&transport->sockets);
-        uv_timer_init(options->loop, &transport->timer);
+        uv_timer_init(loop, &transport->timer);
         transport->n_open = 1;
         return transport;
 }
@@ -556,31 +518,10 @@ int transport_equip(struct transport *transport, const struct kube_credentials *
         return easy_prepare(&transport->settings, credentials, err);
 }
 
-void transport_load(struct transport *transport)
-{
-        int rc;
-
-        if (transport->is_loading)
-                return;
-        transport->is_loading = true;
-        rc = uv_async_init(transport->options.loop, &transport->loaded, on_loaded);
-        if (rc == 0) {
-                transport->n_open++;
-                rc = uv_thread_create(&transport->loader, kube_transport_load, transport);
-                if (rc < 0)
-                        uv_close((uv_handle_t *)&transport->loaded, on_loaded_closed);
-        } else {
-                uv_timer_start(&transport->timer, on_no_thread, 0, 0);
-        }
-        if (rc < 0)
-                error_raise_errno(&transport->failure, -rc, "start the thread that loads libcurl");
-}
-
 void transport_close(struct transport *transport, void (*closed)(void *data), void *data)
 {
         if (!transport)
                 return;
-        transport->is_closing = true;
         transport->closed = closed;
         transport->data = data;
         while (!list_is_empty(&transport->transfers))

@@ -5,6 +5,8 @@
  * A request uses the credentials of that moment: a new certificate gets a new connection, and a connection that
  * answered 401 is not used again. A running transfer keeps its identity.
  *
+ * libcurl is loaded by the first transfer (kube/library.h), or a later one if that fails, as for want of descriptors.
+ *
  * libcurl is never called from one of its own callbacks: data is stored, and reported after the callback has returned.
  * So every callback of this module may start, cancel and close anything.
  */
@@ -50,17 +52,7 @@ struct transfer_request {
         void *data;
 };
 
-struct transport_options {
-        uv_loop_t *loop;
-        /*
-         * The answer to transport_load(). Do not start a transfer before it has come without an error: until then there
-         * is no libcurl.
-         */
-        void (*on_ready)(const struct error *error, void *data);
-        void *data;
-};
-
-struct transport *transport_new(const struct transport_options *options);
+struct transport *transport_new(uv_loop_t *loop);
 
 /*
  * Sets server and identity, once, before the first transfer; |credentials| must live as long as the transport. Fails if
@@ -70,18 +62,14 @@ int transport_equip(
         struct transport *transport, const struct kube_credentials *credentials, struct error *err) MUST_USE;
 
 /*
- * Loads libcurl in a thread, since that takes longer than the rest of a start. While it is loaded or being loaded a
- * further call does nothing; after a failure, as for want of descriptors, it tries again.
- */
-void transport_load(struct transport *transport);
-
-/*
  * Cancels all transfers. |closed| is called from the loop, when the last handle is closed. Accepts NULL; then |closed|
  * is not called.
  */
 void transport_close(struct transport *transport, void (*closed)(void *data), void *data);
 
-/* Fails if token, certificate or key cannot be read. Calls no callback. |request| is copied. */
+/*
+ * Fails if libcurl cannot be loaded, or token, certificate or key not be read. Calls no callback. |request| is copied.
+ */
 int transfer_start(struct transfer **ret, struct transport *transport, const struct transfer_request *request,
         struct error *err) MUST_USE;
 

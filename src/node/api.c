@@ -14,7 +14,7 @@ struct agent_api {
         bool is_connected;
         struct complaint trouble;
         struct backoff backoff;
-        uv_timer_t retry;
+        uv_timer_t timer;
         void (*connected)(void *data);
         void *data;
 };
@@ -39,10 +39,9 @@ static int connect_client(struct agent_api *api, struct error *err)
         struct kube_credentials credentials;
         const char *server;
         const char *origin;
-        int rc = kube_credentials_find(&credentials, api->kubeconfig, err);
 
-        if (rc != 0)
-                return rc;
+        if (kube_credentials_find(&credentials, api->kubeconfig, err) != 0)
+                return -1;
         server = credentials.server; /* the client has taken them over */
         origin = credentials.origin;
         if (kube_client_equip(api->client, &credentials, err) < 0) {
@@ -54,41 +53,39 @@ static int connect_client(struct agent_api *api, struct error *err)
         return 0;
 }
 
-static void on_api_retry(uv_timer_t *timer);
-
-static int try_to_connect(struct agent_api *api, struct error *err)
-{
-        int rc = connect_client(api, err);
-
-        if (rc >= 0)
-                return rc;
-        complain(&api->trouble, "cannot use the API server, will try again", err);
-        uv_timer_start(&api->retry, on_api_retry, backoff_next(&api->backoff, 0, (uint32_t)uv_hrtime()), 0);
-        return -1;
-}
-
-static void on_api_retry(uv_timer_t *timer)
+static void on_api_timer(uv_timer_t *timer)
 {
         struct agent_api *api = timer->data;
-        struct error ignored;
+        struct error err;
 
-        if (try_to_connect(api, &ignored) == 0)
+        if (connect_client(api, &err) == 0) {
+                uv_timer_stop(timer);
                 api->connected(api->data);
+                return;
+        }
+        complain(&api->trouble, "cannot use the API server, will try again", &err);
+        uv_timer_start(timer, on_api_timer, backoff_next(&api->backoff, 0, (uint32_t)uv_hrtime()), 0);
 }
 
 struct agent_api *agent_api_new(const struct agent_api_options *options)
 {
         const struct config *config = options->config;
+        struct kube_credentials credentials = {0};
         struct agent_api *api;
         struct error err;
         int rc = check_node(config, &err);
 
-        if (rc < 0)
+        if (rc < 0) {
                 log_error("cannot use the API server", LOG_ERR(&err));
-        else if (rc > 0)
-                log_text(LOG_INFO, "the API server is not used: %s", err.text);
-        if (rc != 0)
                 return NULL;
+        }
+        if (rc == 0)
+                rc = kube_credentials_find(&credentials, config->kubeconfig, &err);
+        kube_credentials_done(&credentials);
+        if (rc > 0) {
+                log_text(LOG_INFO, "the API server is not used: %s", err.text);
+                return NULL;
+        }
         api = xcalloc(1, sizeof(*api));
         api->client = kube_client_new(options->loop);
         api->kubeconfig = xstrdup(config->kubeconfig);
@@ -96,12 +93,10 @@ struct agent_api *agent_api_new(const struct agent_api_options *options)
         api->backoff = (struct backoff){AGENT_API_RETRY_MS, AGENT_API_RETRY_MAX_MS, 0};
         api->connected = options->connected;
         api->data = options->data;
-        uv_timer_init(options->loop, &api->retry);
-        api->retry.data = api;
-        if (try_to_connect(api, &err) <= 0)
-                return api;
-        log_text(LOG_INFO, "the API server is not used: %s", err.text);
-        return agent_api_close(api);
+        uv_timer_init(options->loop, &api->timer);
+        api->timer.data = api;
+        uv_timer_start(&api->timer, on_api_timer, AGENT_API_BEGIN_MS, 0);
+        return api;
 }
 
 struct kube_client *agent_api_client(struct agent_api *api)
@@ -114,7 +109,7 @@ void agent_api_refresh(struct agent_api *api)
         if (!api || api->is_connected)
                 return;
         complaint_settle(&api->trouble);
-        on_api_retry(&api->retry);
+        on_api_timer(&api->timer);
 }
 
 static void free_api(uv_handle_t *handle)
@@ -131,7 +126,7 @@ struct agent_api *agent_api_close(struct agent_api *api)
         if (!api)
                 return NULL;
         api->client = kube_client_close(api->client, NULL, NULL);
-        uv_close((uv_handle_t *)&api->retry, free_api);
+        uv_close((uv_handle_t *)&api->timer, free_api);
         return NULL;
 }
 

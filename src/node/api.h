@@ -3,8 +3,8 @@
  * the credentials of a kubeconfig (--kubeconfig, KUBECONFIG) or of the pod's service account. All users of this module
  * also work without access.
  *
- * The agent starts even if the credentials are not usable yet: it has a client as soon as any are configured, and reads
- * them again, with back-off, until they can be used. Meanwhile its requests wait (kube/client.h).
+ * The agent has a client as soon as any credentials are configured. They are read AGENT_API_BEGIN_MS later, and again,
+ * with back-off, until they can be used. Meanwhile its requests wait (kube/client.h).
  *
  *     none                nothing is named, and that does not change: no client
  *     waiting ──found──► connected
@@ -16,6 +16,12 @@
 #include "config/config.h"
 #include "kube/client.h"
 
+/*
+ * The first request blocks the loop until libcurl is loaded, 4 to 17 ms. After this time kubelet has the devices, or
+ * the GPUs are still being read and the loop has nothing to do. What kubelet asks earlier and needs the API server
+ * waits until then. Who cannot wait calls agent_api_refresh().
+ */
+#define AGENT_API_BEGIN_MS UINT64_C(50)
 /* Pause between two attempts to read credentials that cannot be used. */
 #define AGENT_API_RETRY_MS UINT64_C(1000)
 #define AGENT_API_RETRY_MAX_MS UINT64_C(30000)
@@ -25,22 +31,21 @@ struct agent_api;
 struct agent_api_options {
         uv_loop_t *loop;
         const struct config *config; /* may go */
-        /* It has connected after agent_api_new() returned. */
+        /* Called once: its requests are sent from now on. */
         void (*connected)(void *data);
         void *data;
 };
 
 /*
  * NULL if there is none, after a log line that says what is missing: at level info if no access was configured, as an
- * error if the node's name is invalid. A problem with credentials is logged once. Nothing is sent, and libcurl is not
- * loaded, before the first request.
+ * error if the node's name is invalid. A problem with credentials is logged once.
  */
 struct agent_api *agent_api_new(const struct agent_api_options *options);
 
 /* NULL without access; accepts NULL. */
 struct kube_client *agent_api_client(struct agent_api *api);
 
-/* Reads credentials again at once, if there are none yet, and logs a problem again. Accepts NULL. */
+/* Reads credentials at once, if there are none yet, and logs a problem again. Accepts NULL. */
 void agent_api_refresh(struct agent_api *api);
 
 /* Closes the client, after all watches of it. Accepts NULL, returns NULL. */

@@ -1,4 +1,6 @@
 """The agent and the API server: how it finds one, and that nothing else waits for it."""
+import time
+
 import pytest
 
 from apiserver import ApiServer, agent_rules
@@ -66,6 +68,20 @@ def test_a_kubeconfig_that_comes_late_starts_everything_and_nothing_was_lost(nod
     api.wait_for(lambda: (cluster.condition('GPUSharingReady') or {}).get('reason') == 'SomeUnhealthy')
     cluster.wait_configured()
     assert node.agent.count('error cannot use the API server') == 3, 'once for each reason, and once for who asked'
+    assert node.agent.stop() == 0
+
+
+def test_who_asks_for_credentials_that_are_there_is_answered_once(node, api):
+    """SIGHUP comes between two attempts of the agent itself; there is no further one after it."""
+    api.put('/api/v1/nodes', {'metadata': {'name': 'n1'}})
+    late = api.folder / 'late'
+    node.start_all(sharing('mps', 20), '--kubeconfig', late, '--node-name', 'n1', '--labels-output', 'node')
+    node.agent.wait_log('error cannot use the API server, will try again')
+    api.kubeconfig(late.name)
+    node.agent.hang_up()
+    node.agent.wait_log(f'info  API server server={api.url} ')
+    time.sleep(1.5)  # the pause between the first two attempts is at most a second
+    assert node.agent.count('info  API server server') == 1
     assert node.agent.stop() == 0
 
 

@@ -163,7 +163,7 @@ int command_dashboard(int argc, char **argv)
         signals_hold();           /* blocked until the loop handles them */
         signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
                                    * process */
-        mallopt(M_ARENA_MAX, 1);  /* the thread that loads libcurl needs none of its own */
+        mallopt(M_ARENA_MAX, 1);  /* libcurl's threads, which look up names, need none of their own */
         if (!command_line_read(&command_dashboard_line, &set, values, &arena, argc, argv, &status))
                 return status;
         if (!text_to_uint(values[INTERVAL], 3600, &seconds) || seconds == 0) {

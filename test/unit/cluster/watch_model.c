@@ -58,7 +58,6 @@ static struct world {
         uint64_t seed;
         unsigned int step;
         uv_loop_t loop;
-        struct transport_options options;
         struct kube_client *client;
         struct kube_watch *watches[STRANGE_KINDS];
         struct transfer *transfers[TRANSFERS];
@@ -156,9 +155,8 @@ void uv_update_time(uv_loop_t *loop UNUSED)
 {
 }
 
-struct transport *transport_new(const struct transport_options *options)
+struct transport *transport_new(uv_loop_t *loop UNUSED)
 {
-        world.options = *options;
         return (struct transport *)&world;
 }
 
@@ -166,10 +164,6 @@ int transport_equip(
         struct transport *transport UNUSED, const struct kube_credentials *credentials UNUSED, struct error *err UNUSED)
 {
         return 0;
-}
-
-void transport_load(struct transport *transport UNUSED)
-{
 }
 
 static void drop_transfer(struct transfer *transfer)
@@ -506,7 +500,6 @@ static void run(struct chance *chance, uint64_t seed, unsigned int n_steps)
         uv_loop_init(&world.loop);
         world.client = kube_client_new(&world.loop);
         assert_ok(kube_client_equip(world.client, &credentials, &err), &err);
-        world.options.on_ready(NULL, world.options.data);
         for (size_t kind = 0; kind < STRANGE_KINDS; kind++) {
                 world.objects[kind] = json_object();
                 world.seen[kind] = json_object();
