@@ -15,6 +15,7 @@ enum call_subject {
         CALL_ON_GPU,
         CALL_ON_PAIR, /* two GPUs: either may be the one that does not answer */
         CALL_TO_OPEN, /* the library is being loaded or initialised */
+        CALL_TO_HEAR, /* events are waited for */
 };
 
 #define CALL_NO_INDEX UINT32_MAX

@@ -113,8 +113,10 @@ static nvmlReturn_t register_gpu(struct hearing *hearing, const struct listener_
 /* As in NVIDIA's plugin, a GPU that cannot be registered fails, unless its board or driver is too old for events. */
 static void register_all(struct hearing *hearing)
 {
-        const nvmlReturn_t made = NVML_CALL(hearing->nvml, event_set_create, &hearing->set);
+        nvmlReturn_t made;
 
+        gpu_call_about(CALL_TO_HEAR, 0, NULL);
+        made = NVML_CALL(hearing->nvml, event_set_create, &hearing->set);
         for (size_t i = 0; i < hearing->n_gpus; i++) {
                 struct listener_gpu *gpu = &hearing->gpus[i];
                 const nvmlReturn_t code =
@@ -135,7 +137,7 @@ static void register_all(struct hearing *hearing)
                         &err);
                 note_failure(gpu, &err);
         }
-        gpu_call_about(CALL_ON_DRIVER, 0, NULL);
+        gpu_call_about(CALL_TO_HEAR, 0, NULL);
 }
 
 static void find_all(struct hearing *hearing, struct arena *arena)

@@ -61,7 +61,9 @@ void monitor_note_call(struct gpu_monitor *monitor, const struct call_info *lost
 
                 units_fail(group, skips_find(&skips, call.gpu)->reason, now_ms);
         }
-        if (call.subject == CALL_ON_GPU || call.subject == CALL_ON_PAIR)
+        if (call.subject == CALL_TO_HEAR)
+                monitor->register_at_ms = hang->at_ms;
+        else if (call.subject == CALL_ON_GPU || call.subject == CALL_ON_PAIR)
                 monitor->refresh_at_ms = MIN(monitor->refresh_at_ms, now_ms);
         else
                 monitor->refresh_at_ms = hang->at_ms;
@@ -190,6 +192,12 @@ static const struct listener_gpu *find_ear(const struct gpu_monitor *monitor, co
         return NULL;
 }
 
+/* The wait for events hangs. */
+static struct hang *find_deaf(struct gpu_monitor *monitor)
+{
+        return hangs_find(&monitor->hangs, CALL_TO_HEAR, CALL_NO_INDEX, "");
+}
+
 /* One lost GPU makes each wait fail. The probe that finds it again has it registered. */
 static bool is_to_be_heard(struct gpu_monitor *monitor, size_t position)
 {
@@ -216,7 +224,8 @@ void monitor_register(struct gpu_monitor *monitor)
         }
         monitor->must_register = monitor->is_hearing_all = false;
         monitor->is_registering = n_gpus > 0;
-        listener_hear(monitor->listener, gpus, n_gpus, monitor->unheard_since_ms != 0);
+        monitor->registered_ms = gpu_call_now_ms();
+        listener_hear(monitor->listener, gpus, n_gpus, monitor->unheard_since_ms || find_deaf(monitor));
         if (n_gpus == 0)
                 monitor->n_ears = 0;
         free(gpus);
@@ -285,7 +294,7 @@ static void on_lost(const char *reason UNUSED, const struct call_info *call, boo
 
         monitor->is_registering = monitor->is_hearing_all = false;
         monitor->must_register = true;
-        monitor->register_at_ms = gpu_call_now_ms() + REGISTER_AGAIN_MS;
+        monitor->register_at_ms = MAX(gpu_call_now_ms(), monitor->registered_ms + REGISTER_AGAIN_MS);
         if (call)
                 monitor_note_call(monitor, call, has_crashed);
         else if (monitor->is_open)
@@ -540,7 +549,10 @@ static void on_heard(void *data)
 {
         struct gpu_monitor *monitor = data;
         const bool was_reported = *monitor->unheard;
+        struct hang *hang = find_deaf(monitor);
 
+        if (hang)
+                monitor_end_hang(monitor, hang);
         monitor->unheard_since_ms = 0;
         monitor->is_unheard = false;
         monitor->unheard[0] = '\0';

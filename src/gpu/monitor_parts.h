@@ -60,7 +60,8 @@ struct gpu_monitor {
         bool is_hearing_all; /* before it is known which there are */
         bool must_register;
         uint64_t register_at_ms; /* not before */
-        uint64_t sweep_at_ms;    /* the same for the next sweep */
+        uint64_t registered_ms;
+        uint64_t sweep_at_ms; /* the same for the next sweep */
         uint64_t failed_waits;
         uint64_t unheard_since_ms; /* the first failed wait in a row; 0: they do not fail */
         bool is_unheard;           /* for so long that all GPUs count as unhealthy */

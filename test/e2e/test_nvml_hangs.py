@@ -36,7 +36,7 @@ def test_a_gpu_that_hangs_is_named_and_the_others_still_report(node, cluster):
     node.scenario(gpus)
     node.agent.hang_up()
     hung = uuids(node)[1]
-    # The Xid comes while the thread that hears of Xids is inside the call that hangs.
+    # The Xid comes while a process is inside the call that hangs.
     node.agent.wait_log('signal received')
     gpus[3]['lost'] = True
     node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
@@ -50,7 +50,7 @@ def test_a_gpu_that_hangs_is_named_and_the_others_still_report(node, cluster):
     event = cluster.wait_event('NVMLCallHangs')
     assert event['type'] == 'Warning'
     assert re.fullmatch(r'nvmlDeviceGetMemoryInfo of GPU 1 \(%s\) has not returned for \d\d s: '
-                        'until it does, this GPU is unhealthy; another thread monitors the others' % hung, event['message'])
+                        'this GPU is unhealthy until it answers, and asked again from time to time; the others go on' % hung, event['message'])
     assert get(node.agent, '/livez')[0] == 200
     text = get(node.agent, '/metrics')[1]
     assert value(text, 'warpshare_nvml_call_hanging_seconds', call='nvmlDeviceGetMemoryInfo', gpu=hung) >= 10
@@ -100,7 +100,7 @@ def test_while_all_of_nvml_hangs_known_gpus_stay_and_can_be_shared_differently(n
     assert 'nvmlInit' in ailment(node) and 'has not returned for' in ailment(node)
     assert get(node.agent, '/livez')[0] == 200
     assert cluster.wait_event('NVMLCallHangs')['message'].endswith(
-        ' s: until it does, no GPU is monitored, and the last known health of each stays')
+        ' s: until the driver answers, the last known health of each GPU stays')
     gpus = v100s()
     gpus[3]['lost'] = True
     node.scenario(v100s())

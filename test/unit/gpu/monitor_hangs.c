@@ -330,7 +330,13 @@ static void test_a_wait_for_events_has_its_own_time(void **state)
         expect_not(fixture, 0, "hangs");
         scenario_write(TWO_GPUS "delays: {nvmlEventSetWait: 600s}\n");
         expect(fixture, 1, "hangs nvmlEventSetWait_v2");
+        run_for(fixture, 2 * HANG_MS);
+        expect_not(fixture, 0, "returned");
         expect_not(fixture, 0, "- ");
+        scenario_write(TWO_GPUS);
+        expect(fixture, 1, "returned nvmlEventSetWait_v2");
+        scenario_write(TWO_GPUS "events: [{gpu: 1, xid: 79}]\n");
+        expect(fixture, 1, "- " B " Xid 79");
 }
 
 static bool is_well(struct fixture *fixture)
