@@ -213,6 +213,7 @@ static void on_reap(uv_timer_t *timer)
                 return;
         }
         if (process->is_left) {
+                process->is_left = false;
                 n_left--;
                 log_info("a process that was left behind has ended", LOG_STR("name", process->name),
                         LOG_INT("pid", process->pid));
@@ -273,6 +274,15 @@ static void worker_lose_process(struct worker *worker, const struct error *err)
         worker_next(worker);
 }
 
+/* A copy, since a process that still runs goes on to other steps. */
+static void raise_lost(struct error *err, enum error_kind kind, const struct worker *worker, const char *what)
+{
+        const struct worker_call step = *worker->process->step;
+
+        error_raise(err, kind, "no answer: process %d ('%s') %s%s%s%s", (int)worker->process->pid, worker->name, what,
+                step.call ? " in " : "", step.call ? step.call : "", kind == ERROR_TIMEOUT ? " and was killed" : "");
+}
+
 /* The process may have gone on to another step since the timer was started. */
 static uint64_t time_left(const struct worker *worker)
 {
@@ -287,7 +297,6 @@ static uint64_t time_left(const struct worker *worker)
 static void on_worker_deadline(uv_timer_t *timer)
 {
         struct worker *worker = container_of(timer, struct worker, timer);
-        const struct worker_process *process = worker->process;
         const uint64_t left = time_left(worker);
         struct error err;
 
@@ -295,8 +304,7 @@ static void on_worker_deadline(uv_timer_t *timer)
                 uv_timer_start(timer, on_worker_deadline, left, 0);
                 return;
         }
-        error_raise(&err, ERROR_TIMEOUT, "no answer: process %d ('%s') hung%s%s and was killed", (int)process->pid,
-                worker->name, process->step->call ? " in " : "", process->step->call ? process->step->call : "");
+        raise_lost(&err, ERROR_TIMEOUT, worker, "hung");
         worker_lose_process(worker, &err);
 }
 
@@ -363,8 +371,7 @@ static void on_worker_readable(uv_poll_t *poll, int status UNUSED, int events UN
                         return;
                 }
         }
-        error_raise(&err, ERROR_UNAVAILABLE, "no answer: process %d ('%s') has ended%s%s", (int)process->pid,
-                worker->name, process->step->call ? " in " : "", process->step->call ? process->step->call : "");
+        raise_lost(&err, ERROR_UNAVAILABLE, worker, "has ended");
         worker_lose_process(worker, &err);
 }
 
