@@ -58,6 +58,7 @@ static void serve(const void *message, size_t size, struct strbuf *answer, const
 
         PACK(&question, function);
         gpu_call_about(CALL_ON_DRIVER, 0, NULL);
+        gpu_call_end(); /* since when it is in none */
         if (function(serving, &question, &to_body, &err) == 0)
                 err.kind = ERROR_NONE;
         else
@@ -97,17 +98,18 @@ static struct call_info *find_hang(struct nvml_pool *pool, const char *gpu)
         return NULL;
 }
 
-/* |request->gpu| is what a later request has to be about. */
+/* |request->gpu| is what a later request has to be about. Files may hang as well, which no call is told of. */
 static void note_hang(struct nvml_pool *pool, const struct nvml_request *request)
 {
-        struct call_info *hang = find_hang(pool, request->gpu);
+        struct call_info call = request->lost;
 
-        if (hang || pool->n_hangs == NVML_POOL_MAX)
+        if (find_hang(pool, request->gpu) || pool->n_hangs == NVML_POOL_MAX)
                 return;
-        hang = &pool->hangs[pool->n_hangs++];
-        *hang = request->lost;
-        snprintf(hang->gpu, sizeof(hang->gpu), "%s", request->gpu);
-        report(pool, &request->lost, false);
+        if (!call.call)
+                call.call = "what is done between two calls";
+        pool->hangs[pool->n_hangs] = call;
+        snprintf(pool->hangs[pool->n_hangs++].gpu, sizeof(call.gpu), "%s", request->gpu);
+        report(pool, &call, false);
 }
 
 static void end_hang(struct nvml_pool *pool, const char *gpu)
@@ -132,6 +134,17 @@ size_t nvml_pool_hangs(const struct nvml_pool *pool, struct call_info ret[NVML_P
 /* ---- answers ---- */
 
 static void dispatch(struct nvml_pool *pool);
+
+static void on_pool_timer(uv_timer_t *timer)
+{
+        dispatch(timer->data);
+}
+
+/* In a turn of its own, so that nobody is told inside of a question or of an answer. */
+static void dispatch_soon(struct nvml_pool *pool, uint64_t after_ms)
+{
+        uv_timer_start(&pool->timer, on_pool_timer, after_ms, 0);
+}
 
 static void release(struct nvml_request *request)
 {
@@ -184,7 +197,7 @@ static void on_lane_done(struct worker_request *inner, const struct error *cause
                 pack_error(&answer, &err);
                 end_hang(pool, request->gpu);
         }
-        dispatch(pool);
+        dispatch_soon(pool, 0);
         tell(request, err.kind == ERROR_NONE ? NULL : &err, &answer);
         arena_done(&arena);
 }
@@ -251,17 +264,6 @@ static bool fail_if_left(struct nvml_request *request)
         list_remove(&request->link);
         tell(request, &err, NULL);
         return true;
-}
-
-static void on_pool_timer(uv_timer_t *timer)
-{
-        dispatch(timer->data);
-}
-
-/* In a turn of its own, so that nobody is told inside of a question. */
-static void dispatch_soon(struct nvml_pool *pool, uint64_t after_ms)
-{
-        uv_timer_start(&pool->timer, on_pool_timer, after_ms, 0);
 }
 
 static struct nvml_request *next_request(struct nvml_pool *pool)
