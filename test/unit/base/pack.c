@@ -55,7 +55,7 @@ static void write_whole(struct strbuf *bytes)
         assert_string_equal(parts[0].name, "first");
 }
 
-/* In memory of its own that ends where the bytes do, so that whoever looks for errors in memory sees what goes beyond. */
+/* In memory that ends where the bytes do, so that whoever looks for errors in memory sees what goes beyond. */
 static bool read_whole(struct whole *ret, struct arena *arena, const struct strbuf *bytes, size_t size)
 {
         char *copy = malloc(size ? size : 1);
