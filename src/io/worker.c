@@ -522,6 +522,17 @@ void worker_renew(struct worker *worker)
                 uv_timer_stop(&worker->timer);
 }
 
+bool worker_is_ending(const struct worker *worker)
+{
+        LIST_FOR_EACH(link, &ending) {
+                const struct worker_process *process = container_of(link, struct worker_process, link);
+
+                if (process->origin == worker && !process->is_left)
+                        return true;
+        }
+        return false;
+}
+
 bool worker_has_ended(const struct worker *worker)
 {
         if (worker->process)

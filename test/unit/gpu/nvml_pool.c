@@ -498,7 +498,9 @@ static void test_those_that_fail_at_once_are_told_after_those_before_them(void *
         wait_for(f, asked[ARRAY_SIZE(asked) - 1]);
         for (size_t i = 0; i < ARRAY_SIZE(asked); i++)
                 assert_int_equal(asked[i]->place, i);
-        assert_non_null(strstr(asked[ARRAY_SIZE(asked) - 1]->err.text, "reboot the node"));
+        assert_non_null(strstr(asked[0]->err.text, "it was given up"));
+        for (size_t i = 1; i < ARRAY_SIZE(asked); i++) /* none was begun before its end was known */
+                assert_non_null(strstr(asked[i]->err.text, "reboot the node"));
         ends_nobody = false;
         assert_true(loop_run_until(&f->loop, is_none_left, NULL, PATIENCE_MS));
 }
@@ -598,6 +600,29 @@ static void test_what_is_cancelled_is_not_told_and_others_are(void **state)
         assert_false(waits->is_done);
 }
 
+static void test_one_about_a_gpu_waits_until_the_process_of_the_one_before_has_ended(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *hangs;
+        struct asked *next;
+        struct asked *other;
+
+        scenario_write(THREE(MEMORY_HANGS, "", ""));
+        begin(f, LONG_MS);
+        hangs = ask(f, A);
+        run_for(f, 100);
+        ends_nobody = true;
+        nvml_pool_cancel(f->pool, &hangs->request);
+        next = ask_with(f, serve_nothing, A, NULL);
+        other = ask(f, B);
+        wait_for(f, other);
+        expect_answer(other);
+        assert_false(next->is_done);
+        ends_nobody = false;
+        wait_for(f, next);
+        assert_int_equal(next->err.kind, ERROR_NONE);
+}
+
 static void test_requests_that_are_open_fail_when_it_is_closed(void **state)
 {
         struct fixture *f = *state;
@@ -652,6 +677,7 @@ int main(void)
                 TEST(test_after_a_renewal_the_library_is_loaded_anew),
                 TEST(test_it_has_ended_when_none_of_its_processes_is_left),
                 TEST(test_what_is_cancelled_is_not_told_and_others_are),
+                TEST(test_one_about_a_gpu_waits_until_the_process_of_the_one_before_has_ended),
                 TEST(test_requests_that_are_open_fail_when_it_is_closed),
                 TEST(test_who_is_told_may_close_it),
         };
