@@ -131,7 +131,7 @@ static void list_descriptors(struct strbuf *answer)
 static void serve(const void *message, size_t size, struct strbuf *answer, const void *data UNUSED)
 {
         static char filler[WORKER_ANSWER_MAX + 1];
-        const enum deed deed = ((const char *)message)[0];
+        const enum deed deed = ((const unsigned char *)message)[0];
 
         switch (deed) {
         case SAY_PID:
