@@ -8,7 +8,7 @@
 #include "agent/undecided.h"
 #include "base/log.h"
 #include "base/names.h"
-#include "gpu/nvml_queue.h"
+#include "io/worker.h"
 #include "ledger/claims.h"
 #include "mig/run.h"
 #include "node/mig_labels.h"
@@ -23,7 +23,7 @@
 #define READINGS 2U
 #define HOLDERS_MAX 5U /* in one text */
 #define CLOSE_MS UINT64_C(30000)
-#define CLOSE_MARGIN_MS UINT64_C(3000) /* after NVML_QUEUE_IDLE_MS, which runs in another process */
+#define CLOSE_MARGIN_MS UINT64_C(3000) /* after WORKER_IDLE_MS, which runs in another program */
 #define WITH_RESET "reset-or-reboot"
 #define WITHOUT_RESET "reboot"
 
@@ -340,7 +340,7 @@ static bool is_ready_for_reset(struct agent_mig *mig)
                 return true;
         }
         if (!mig->options.is_closed(mig->options.data) ||
-                (measures.mps && now_ms - mig->closing_ms < NVML_QUEUE_IDLE_MS + CLOSE_MARGIN_MS)) {
+                (measures.mps && now_ms - mig->closing_ms < WORKER_IDLE_MS + CLOSE_MARGIN_MS)) {
                 mig_run_explain(mig->run, "NVML is being closed, so that the GPUs can be reset");
                 return false;
         }

@@ -7,8 +7,9 @@
  *               are evicted, those of claims, too.
  *   releasing   the MPS daemons of these units end, since nobody wants them any more. Where a MIG mode changes by a
  *               reset only, whoever has NVML open in our programs closes it: the monitor because it is told to, the
- *               others because they have nothing to ask (gpu/nvml_queue.h). If that cannot be, no reset is tried, and
- *               the mode stays pending until a reboot
+ *               others because they have nothing to ask (gpu/nvml_pool.h). The processes that make MIG devices for
+ *               claims have to have ended. If that cannot be, no reset is tried, and the mode stays pending until a
+ *               reboot
  *   retaking    the monitor reads the GPUs, and plan, CDI, labels and slices follow
  *
  * Example: GPU-0 has seven MIG devices of 1g.10gb, of which two are held by pods, and the label now names a
@@ -48,7 +49,7 @@ struct agent_mig_options {
         void (*wants_pods)(void *data);
         /* Close NVML, so that a GPU can be reset, and keep it closed; false: open it again. */
         void (*keep_closed)(bool is_closed, void *data);
-        bool (*is_closed)(void *data);
+        bool (*is_closed)(void *data); /* no process of the agent has it open */
         /* Read the GPUs; agent_mig_read() follows. */
         void (*rescan)(void *data);
         void *data;

@@ -80,11 +80,7 @@ static bool is_nvml_closed(void *data)
 {
         const struct agent *agent = data;
 
-        return gpu_monitor_is_paused(agent->monitor);
-}
-
-static void on_thread_left(void *data UNUSED)
-{
+        return gpu_monitor_is_paused(agent->monitor) && dra_driver_has_closed_nvml(agent->dra);
 }
 
 static void on_offer(const struct dra_layout *layout, void *data)
@@ -108,7 +104,6 @@ void agent_begin_dra(struct agent *agent)
                 .on_released = on_released,
                 .rescan = on_mig_changed,
                 .on_offer = on_offer,
-                .on_thread_left = on_thread_left,
                 .data = agent,
         };
         struct error err;

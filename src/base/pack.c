@@ -3,6 +3,13 @@
 #include <stdint.h>
 #include <string.h>
 
+/* What is left would be read as something else. */
+static void end_short(struct pack *pack)
+{
+        pack->is_short = true;
+        pack->left = 0;
+}
+
 void pack_bytes(struct pack *pack, void *value, size_t size)
 {
         if (pack->to) {
@@ -10,8 +17,7 @@ void pack_bytes(struct pack *pack, void *value, size_t size)
                 return;
         }
         if (pack->left < size) {
-                pack->is_short = true;
-                pack->left = 0;
+                end_short(pack);
                 memset(value, 0, size);
                 return;
         }
@@ -30,9 +36,11 @@ void pack_text(struct pack *pack, const char **text)
                         strbuf_append(pack->to, *text, length);
                 return;
         }
-        if (pack->is_short || length > pack->left) {
-                pack->is_short = pack->is_short || length != SIZE_MAX;
-                *text = NULL;
+        *text = NULL;
+        if (pack->is_short || length == SIZE_MAX)
+                return;
+        if (length > pack->left) {
+                end_short(pack);
                 return;
         }
         *text = arena_strndup(pack->arena, pack->from, length);
@@ -48,7 +56,7 @@ void pack_array(struct pack *pack, const void **items, size_t *count, size_t siz
         }
         *items = NULL;
         if (*count > pack->left / size) {
-                pack->is_short = true;
+                end_short(pack);
                 *count = 0;
         }
         if (*count == 0)

@@ -8,9 +8,10 @@
 #include "base/text.h"
 #include "dra/options.h"
 #include "dra/sockets.h"
-#include "gpu/nvml_queue.h"
 
-#define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run, and for NVML's idle thread */
+#define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run */
+/* Whoever is ended in the middle of a change leaves it half made. Two that hang are less than the 45 s of kubelet's. */
+#define NVML_HANG_MS UINT64_C(15000)
 /* An agent that waits goes on within milliseconds; on a machine that is much too busy it may take a second. */
 #define NEXT_INSTANCE_MS UINT64_C(2000)
 
@@ -275,8 +276,6 @@ static struct dra_driver *driver_alloc(const struct dra_driver_options *options,
         driver->node = arena_strdup(&driver->arena, config->node_name);
         driver->pool = arena_strdup(&driver->arena, pool);
         driver->cdi_root = arena_strdup(&driver->arena, config->cdi_root);
-        driver->nvml_library = arena_strdup(&driver->arena, config->nvml_library);
-        driver->driver_root = arena_strdup(&driver->arena, config->driver_root_ctr);
         driver->record_path = arena_printf(&driver->arena, "%s/" DRA_RECORD_NAME, folder);
         list_init(&driver->reads);
         list_init(&driver->waits);
@@ -329,6 +328,13 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .on_status = on_registered,
                 .data = driver,
         };
+        const struct nvml_pool_options nvml = {
+                .loop = options->loop,
+                .name = "dra-nvml",
+                .library = options->config->nvml_library,
+                .driver_root = options->config->driver_root_ctr,
+                .hang_ms = NVML_HANG_MS,
+        };
 
         if (dra_driver_open_record(driver, folder, err) < 0) {
                 driver_free(driver);
@@ -342,6 +348,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 return error_prefix(err, "DRA");
         }
         driver->publisher = dra_publisher_new(&publisher);
+        driver->nvml = nvml_pool_new(&nvml);
         uv_timer_init(options->loop, &driver->turn_timer);
         uv_timer_init(options->loop, &driver->room_timer);
         driver->turn_timer.data = driver->room_timer.data = driver;
@@ -355,29 +362,16 @@ static void finish_closing(struct dra_driver *driver)
         void (*closed)(void *data) = driver->closed;
         void *data = driver->closed_data;
 
+        nvml_pool_close(driver->nvml);
         dra_service_close(driver->service);
         driver_free(driver);
         if (closed)
                 closed(data);
 }
 
-static void on_nvml_closed(bool is_left, void *data)
-{
-        struct dra_driver *driver = data;
-
-        if (is_left)
-                driver->options.on_thread_left(driver->options.data);
-        finish_closing(driver);
-}
-
 void dra_driver_free_if_closed(struct dra_driver *driver)
 {
-        if (!driver->is_registration_closed || driver->n_timers > 0 || driver->n_jobs > 0 || driver->is_nvml_closing)
-                return;
-        driver->is_nvml_closing = true;
-        if (driver->nvml)
-                nvml_queue_close(driver->nvml, CLOSE_GRACE_MS, on_nvml_closed, driver);
-        else
+        if (driver->is_registration_closed && driver->n_timers == 0 && driver->n_working == 0)
                 finish_closing(driver);
 }
 

@@ -41,9 +41,6 @@ struct dra_driver_options {
                 /* a MIG device was made or destroyed: the GPUs are to be read again, which leads to a plan */
                 void *data);
         void (*on_offer)(const struct dra_layout *layout, void *data); /* another layout is offered */
-        void (*on_thread_left)(
-                /* the driver is closed, and a thread of it stays inside NVML: the process ends by _exit() */
-                void *data);
         void *data;
 };
 
@@ -64,6 +61,9 @@ void dra_driver_put(struct dra_driver *driver, const struct plan *plan);
 
 /* MIG devices on this GPU are made for claims. Accepts NULL. */
 bool dra_driver_has_made(const struct dra_driver *driver, const char *gpu);
+
+/* No process of the driver may have NVML open, so that a GPU can be reset. Accepts NULL. */
+bool dra_driver_has_closed_nvml(const struct dra_driver *driver);
 
 /*
  * To be called when the table of health has changed, or is being rewritten in this turn of the loop. At the end of the

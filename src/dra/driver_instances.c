@@ -1,25 +1,23 @@
 /*
- * The GPU instances of the MIG candidates of a claim: made for a Prepare, destroyed for an Unprepare, each by jobs on
- * NVML's own thread (gpu/nvml_queue.h), one after the other. What was made or destroyed is waited for in the inventory:
- * only then do plan, CDI and ResourceSlices agree with the GPU.
+ * The GPU instances of the MIG candidates of a claim: made for a Prepare, destroyed for an Unprepare, each by requests
+ * to processes that have NVML (gpu/nvml_pool.h): one for each GPU, all at once, so that changes of one GPU are made in
+ * the order in which they were asked for. What was made or destroyed is waited for in the inventory: only then do plan,
+ * CDI and ResourceSlices agree with the GPU.
  *
  *   LOOKING ──► recorded ──► MAKING ──► recorded ──┐
  *      └──── all is there ─────────────────────────┴──► WAITING ──► done        DESTROYING ──► WAITING ──► done
  *
- * A job that hangs keeps its claim's call, the lock of dra/service.h and the driver: nobody else may take up what it
- * has in hand. Calls of other claims are refused meanwhile.
+ * A process that hangs is killed, and its claim's call fails. What it may have made stays recorded as being made.
  */
 #include "dra/driver_parts.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "dra/instances.h"
-#include "gpu/hangs.h"
-#include "gpu/nvml_queue.h"
 
 #define WAIT_MS UINT64_C(20000) /* until the inventory shows what was made: reading it takes a second or two */
-#define HANG_TEXT_SIZE 256
 
 enum change_state { CHANGE_LOOKING, CHANGE_MAKING, CHANGE_DESTROYING, CHANGE_WAITING };
 
@@ -32,11 +30,18 @@ struct change {
         size_t n_instances;
         bool destroys;
         enum change_state state;
-        struct nvml_job job; /* in all states but WAITING */
-        struct error err;    /* kind ERROR_NONE: nothing failed */
+        struct part *parts; /* in all states but WAITING */
+        size_t n_open;      /* of them, without an answer */
+        struct error err;   /* kind ERROR_NONE: nothing failed */
         uv_timer_t timer;
         dra_driver_changed_fn *done;
         void *data;
+};
+
+/* What is asked about one GPU. */
+struct part {
+        struct nvml_request request;
+        struct change *change;
 };
 
 static void on_change_closed(uv_handle_t *handle)
@@ -54,45 +59,61 @@ static void change_finish(struct change *change, const struct error *err)
         uv_close((uv_handle_t *)&change->timer, on_change_closed);
 }
 
-/* ---- on NVML's thread ---- */
+/* ---- in a process that has NVML ---- */
 
-static int work_on(struct change *change, struct dra_instance *instance, const struct nvml *nvml)
+static void pack_instances(struct pack *pack, struct dra_instance **instances, size_t *count)
 {
-        switch (change->state) {
+        PACK(pack, *count);
+        PACK_ARRAY(pack, *instances, *count);
+        for (size_t i = 0; i < *count; i++) {
+                pack_text(pack, &(*instances)[i].gpu);
+                pack_text(pack, &(*instances)[i].uuid);
+        }
+}
+
+static int work_on(const struct nvml *nvml, enum change_state state, struct dra_instance *instance, struct arena *arena,
+        struct error *err)
+{
+        switch (state) {
         case CHANGE_LOOKING:
-                return dra_instance_look(nvml, instance, &change->arena, &change->err);
+                return dra_instance_look(nvml, instance, arena, err);
         case CHANGE_MAKING:
-                return instance->state == DRA_INSTANCE_MAKING
-                               ? dra_instance_make(nvml, instance, &change->arena, &change->err)
-                               : 0;
+                return instance->state == DRA_INSTANCE_MAKING ? dra_instance_make(nvml, instance, arena, err) : 0;
         case CHANGE_DESTROYING:
-                return dra_instance_destroy(nvml, instance, &change->arena, &change->err);
+                return dra_instance_destroy(nvml, instance, arena, err);
         case CHANGE_WAITING:
                 break;
         }
         return 0;
 }
 
-static void work_change(struct nvml_job *job, const struct nvml *nvml, const struct error *err)
+/* What became of the instances is the answer with an error, too. */
+static int serve_change(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
 {
-        struct change *change = container_of(job, struct change, job);
+        struct error problem = {.kind = ERROR_NONE};
+        struct dra_instance *instances = NULL;
+        const struct nvml *nvml;
+        enum change_state state;
+        size_t count;
         size_t i = 0;
 
-        change->err = (struct error){.kind = ERROR_NONE};
-        if (!nvml) {
-                change->err = *err;
-                return;
-        }
-        while (i < change->n_instances &&
-                (!change->instances[i].gpu || work_on(change, &change->instances[i], nvml) == 0))
+        PACK(question, state);
+        pack_instances(question, &instances, &count);
+        if (!pack_end(question))
+                return error_set(err, ERROR_INTERNAL, "a question about MIG devices is not whole");
+        if (nvml_serving_open(serving, &nvml, err) < 0)
+                return -1;
+        while (i < count && work_on(nvml, state, &instances[i], &serving->arena, &problem) == 0)
                 i++;
-        if (i == change->n_instances)
-                change->err.kind = ERROR_NONE;
-        else if (change->state == CHANGE_MAKING)
-                for (i++; i < change->n_instances; i++) /* not tried */
-                        if (change->instances[i].state == DRA_INSTANCE_MAKING)
-                                change->instances[i].state = DRA_INSTANCE_NONE;
-        job->reopen = true; /* who holds the library keeps a driver from being replaced */
+        if (i == count)
+                problem.kind = ERROR_NONE;
+        else if (state == CHANGE_MAKING)
+                for (i++; i < count; i++) /* not tried */
+                        if (instances[i].state == DRA_INSTANCE_MAKING)
+                                instances[i].state = DRA_INSTANCE_NONE;
+        PACK(answer, problem);
+        pack_instances(answer, &instances, &count);
+        return 0;
 }
 
 /* ---- on the loop ---- */
@@ -140,15 +161,51 @@ static void change_wait(struct change *change)
         change->driver->options.rescan(change->driver->options.data);
 }
 
-static void on_change_worked(struct nvml_job *job);
+/* The next instance on |gpu| from |*i| on; NULL: there is no more. */
+static struct dra_instance *next_on(const struct change *change, const char *gpu, size_t *i)
+{
+        while (*i < change->n_instances) {
+                struct dra_instance *instance = &change->instances[(*i)++];
+
+                if (instance->gpu && strcmp(instance->gpu, gpu) == 0)
+                        return instance;
+        }
+        return NULL;
+}
+
+static void on_part_done(struct nvml_request *request, const struct error *err, struct pack *answer);
+
+static void ask_about(struct change *change, const char *gpu)
+{
+        struct dra_instance *on_gpu = ARENA_ARRAY(&change->arena, struct dra_instance, change->n_instances);
+        struct part *part = &change->parts[change->n_open++];
+        const struct dra_instance *instance;
+        struct pack pack;
+        size_t count = 0;
+
+        for (size_t i = 0; (instance = next_on(change, gpu, &i));)
+                on_gpu[count++] = *instance;
+        part->change = change;
+        nvml_request_init(&part->request, serve_change, gpu, on_part_done);
+        pack = pack_writer(&part->request.question);
+        PACK(&pack, change->state);
+        pack_instances(&pack, &on_gpu, &count);
+        nvml_pool_ask(change->driver->nvml, &part->request);
+}
 
 static void change_work(struct change *change, enum change_state state)
 {
         change->state = state;
-        change->job.work = work_change;
-        change->job.done = on_change_worked;
-        change->driver->n_jobs++;
-        nvml_queue_add(change->driver->nvml, &change->job);
+        change->err.kind = ERROR_NONE;
+        for (size_t i = 0; i < change->n_instances; i++) {
+                const struct dra_instance *instance = &change->instances[i];
+                size_t first = 0;
+
+                if (instance->gpu && next_on(change, instance->gpu, &first) == instance)
+                        ask_about(change, instance->gpu);
+        }
+        assert(change->n_open > 0);
+        change->driver->n_working++;
 }
 
 /* Nothing is made before the record says so. */
@@ -181,58 +238,78 @@ static void report(const struct change *change)
 }
 
 /* What was made is recorded even if it was refused in the end: then it is taken back. */
-static void on_change_worked(struct nvml_job *job)
+static void change_worked(struct change *change)
 {
-        struct change *change = container_of(job, struct change, job);
         struct dra_driver *driver = change->driver;
         struct error err = change->err;
         struct error unrecorded;
 
-        driver->n_jobs--;
+        driver->n_working--;
         if (change->state == CHANGE_MAKING &&
                 dra_prepare_instances(change->preparing, change->instances, &unrecorded) < 0 && err.kind == ERROR_NONE)
                 err = unrecorded;
         if (err.kind == ERROR_NONE && driver->is_closing)
                 dra_driver_refuse_for_closing(&err);
         if (err.kind == ERROR_NONE && change->state == CHANGE_LOOKING) {
-                if (begin_making(change, &err) == 0)
-                        return;
+                if (begin_making(change, &err) < 0)
+                        change_finish(change, &err);
         } else if (err.kind == ERROR_NONE) {
                 report(change);
                 change_wait(change);
-                return;
+        } else {
+                change_finish(change, &err);
         }
-        change_finish(change, &err);
+        if (driver->n_working == 0)
+                nvml_pool_renew(driver->nvml); /* who holds the library keeps a driver from being replaced */
         dra_driver_free_if_closed(driver);
 }
 
-static int check_queue(struct dra_driver *driver, struct error *err)
+static int take_answer(struct change *change, const char *gpu, struct pack *answer, struct error *err)
 {
-        struct call_info call;
-        char text[HANG_TEXT_SIZE];
+        struct dra_instance *answered = NULL;
+        struct dra_instance *instance;
+        struct error problem;
+        size_t n_answered;
+        size_t count = 0;
 
-        if (!driver->nvml)
-                return nvml_queue_new(
-                        &driver->nvml, driver->options.loop, driver->nvml_library, driver->driver_root, 0, err);
-        if (!nvml_queue_hang(driver->nvml, &call))
+        PACK(answer, problem);
+        pack_instances(answer, &answered, &n_answered);
+        if (!pack_end(answer))
+                return error_set(err, ERROR_INTERNAL, "an answer about MIG devices is not whole");
+        for (size_t i = 0; count < n_answered && (instance = next_on(change, gpu, &i)); count++) {
+                instance->state = answered[count].state;
+                instance->uuid = arena_strdup(&change->arena, answered[count].uuid);
+        }
+        if (problem.kind == ERROR_NONE)
                 return 0;
-        hang_print(&call, text, sizeof(text));
-        return error_set(err, ERROR_UNAVAILABLE,
-                "MIG devices can neither be made nor destroyed: %s has not returned for %ju s", text,
-                (uintmax_t)hang_seconds(&call, call_trace_now_ms()));
+        *err = problem;
+        return -1;
+}
+
+static void on_part_done(struct nvml_request *request, const struct error *err, struct pack *answer)
+{
+        struct part *part = container_of(request, struct part, request);
+        struct change *change = part->change;
+        struct error problem = {.kind = ERROR_NONE};
+
+        if (!err)
+                (void)!take_answer(change, request->gpu, answer, &problem);
+        else if (err->kind == ERROR_TIMEOUT)
+                error_raise(
+                        &problem, ERROR_UNAVAILABLE, "MIG devices can neither be made nor destroyed: %s", err->text);
+        else
+                problem = *err;
+        if (change->err.kind == ERROR_NONE)
+                change->err = problem;
+        if (--change->n_open == 0)
+                change_worked(change);
 }
 
 void dra_driver_change_instances(struct dra_driver *driver, struct dra_preparing *preparing,
         const struct dra_prepared_claim *recorded, bool destroys, dra_driver_changed_fn *done, void *data)
 {
-        struct change *change;
-        struct error err;
+        struct change *change = xcalloc(1, sizeof(*change));
 
-        if (check_queue(driver, &err) < 0) {
-                done(&err, NULL, data);
-                return;
-        }
-        change = xcalloc(1, sizeof(*change));
         change->driver = driver;
         change->preparing = preparing;
         change->destroys = destroys;
@@ -240,6 +317,7 @@ void dra_driver_change_instances(struct dra_driver *driver, struct dra_preparing
         change->data = data;
         change->n_instances = recorded->n_results;
         change->instances = ARENA_ARRAY(&change->arena, struct dra_instance, recorded->n_results);
+        change->parts = ARENA_ARRAY(&change->arena, struct part, recorded->n_results);
         for (size_t i = 0; i < recorded->n_results; i++)
                 if (recorded->results[i].has_instance) {
                         change->instances[i] = recorded->results[i].instance;
@@ -282,6 +360,11 @@ void dra_driver_refuse_instances(struct dra_driver *driver)
 }
 
 /* ---- what is there ---- */
+
+bool dra_driver_has_closed_nvml(const struct dra_driver *driver)
+{
+        return !driver || nvml_pool_has_ended(driver->nvml);
+}
 
 bool dra_driver_has_candidates(const struct dra_prepared_claim *recorded)
 {

@@ -8,17 +8,16 @@
 #include "dra/publish.h"
 #include "dra/registration.h"
 #include "dra/status_sender.h"
+#include "gpu/nvml_pool.h"
 
 struct dra_driver {
         struct dra_driver_options options; /* its config is not kept */
-        struct arena arena;                /* of the next seven */
+        struct arena arena;                /* of the next five */
         const char *name;
         const char *node; /* and what its pool was called before it had a name of its own */
         const char *pool;
         const char *cdi_root;
         const char *record_path;
-        const char *nvml_library;
-        const char *driver_root;
         struct dra_record *record;
         struct dra_publisher *publisher;
         struct dra_prepare *prepare;
@@ -30,10 +29,10 @@ struct dra_driver {
         struct list reads;          /* claims that the API server is asked for */
         struct list waits;          /* claims that the ledger is asked for */
         struct list changes;        /* claims whose MIG devices are made or destroyed */
-        struct nvml_queue *nvml;    /* NULL: there was none yet */
-        unsigned int n_jobs;        /* of it */
-        unsigned int n_allocated;   /* claims that the ledger was asked for so far */
-        uint64_t pods_asked_at;     /* uv_now(), as the next */
+        struct nvml_pool *nvml;
+        unsigned int n_working;   /* changes that wait for it */
+        unsigned int n_allocated; /* claims that the ledger was asked for so far */
+        uint64_t pods_asked_at;   /* uv_now(), as the next */
         uint64_t pods_read_at;
         uint64_t pods_wait_ms; /* the pause from then to the next request */
         struct complaint bad_slices;
@@ -48,7 +47,6 @@ struct dra_driver {
         bool is_closing;   /* the ledger may be freed already: calls that still come are refused */
         bool is_registration_closed;
         unsigned int n_timers; /* not closed */
-        bool is_nvml_closing;
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -81,15 +79,15 @@ int dra_driver_check_cdi(const struct dra_driver *driver, struct error *err) MUS
 
 /* ---- driver_instances.c: the MIG devices of claims ---- */
 
-/* |instances| is as it is now, borrowed; after an error it may be NULL. */
+/* |instances| is as it is now, borrowed. */
 typedef void dra_driver_changed_fn(const struct error *err, const struct dra_instance *instances, void *data);
 
-/* Makes the instances that |recorded| has, or destroys them; |done| is called once, perhaps before this returns. */
+/* Makes the instances that |recorded| has, at least one, or destroys them; |done| is called once, from the loop. */
 void dra_driver_change_instances(struct dra_driver *driver, struct dra_preparing *preparing,
         const struct dra_prepared_claim *recorded, bool destroys, dra_driver_changed_fn *done, void *data);
 /* There is another plan. */
 void dra_driver_instances_go_on(struct dra_driver *driver);
-/* All that waits; what NVML is at is refused when its job ends. */
+/* All that waits; what NVML is at is refused when it answers. */
 void dra_driver_refuse_instances(struct dra_driver *driver);
 bool dra_driver_has_candidates(const struct dra_prepared_claim *recorded);
 /* That are there or may be. */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "gpu/call.h"
 #include "gpu/mig_instances.h"
 
 struct look {
@@ -14,7 +15,7 @@ static int look_at(struct look *look, const struct nvml *nvml, const struct dra_
         struct error *err)
 {
         *look = (struct look){0};
-        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, instance->gpu);
+        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, instance->gpu);
         if (mig_gpu_open(&look->gpu, nvml, instance->gpu, err) < 0 ||
                 mig_instances_read(&look->geometry, arena, &look->gpu, err) < 0)
                 return -1;

@@ -1,6 +1,6 @@
 /*
- * Makes and destroys the GPU instance of a MIG candidate, by NVML: each function blocks and may hang, so only a job of
- * gpu/nvml_queue.h calls it. What somebody else has made is never destroyed, nor used.
+ * Makes and destroys the GPU instance of a MIG candidate, by NVML: each function blocks and may hang, so only a request
+ * of gpu/nvml_pool.h calls it. What somebody else has made is never destroyed, nor used.
  *
  * Who makes one looks first, records that it is being made, makes it, and records its MIG device. So an instance at the
  * placement is ours if its MIG device is the recorded one, or if it was recorded as being made, since nobody was there

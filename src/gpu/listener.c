@@ -399,7 +399,7 @@ void listener_stop(struct listener *listener)
 
 bool listener_has_ended(const struct listener *listener)
 {
-        return !listener->now && !listener->next && !listener->old && !worker_is_ending("gpu-events");
+        return !listener->now && !listener->next && !listener->old && !worker_is_one_ending("gpu-events");
 }
 
 struct listener *listener_new(const struct listener_options *options)

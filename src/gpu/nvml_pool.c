@@ -10,11 +10,15 @@
 #include "base/log.h"
 #include "gpu/hangs.h"
 
+#define ENDING_MS UINT64_C(20) /* between two looks at a process that was killed; nothing tells when it has ended */
+
 struct nvml_lane {
         struct worker *worker;
         struct nvml_request *request; /* NULL: nothing to do */
         uint64_t since_ms;
         bool must_renew;
+        bool has_lost; /* its last process was killed amid a request about the next */
+        char lost_gpu[CALL_GPU_SIZE];
 };
 
 struct nvml_pool {
@@ -93,6 +97,7 @@ static void serve(const void *message, size_t size, struct strbuf *answer, const
 
         PACK(&question, function);
         gpu_call_about(CALL_ON_DRIVER, 0, NULL);
+        gpu_call_end(); /* since when it is in none */
         if (function(serving, &question, &to_body, &err) == 0)
                 err.kind = ERROR_NONE;
         else
@@ -132,17 +137,18 @@ static struct call_info *find_hang(struct nvml_pool *pool, const char *gpu)
         return NULL;
 }
 
-/* |request->gpu| is what a later request has to be about. */
+/* |request->gpu| is what a later request has to be about. Files may hang as well, which no call is told of. */
 static void note_hang(struct nvml_pool *pool, const struct nvml_request *request)
 {
-        struct call_info *hang = find_hang(pool, request->gpu);
+        struct call_info call = request->lost;
 
-        if (hang || pool->n_hangs == NVML_POOL_MAX)
+        if (find_hang(pool, request->gpu) || pool->n_hangs == NVML_POOL_MAX)
                 return;
-        hang = &pool->hangs[pool->n_hangs++];
-        *hang = request->lost;
-        snprintf(hang->gpu, sizeof(hang->gpu), "%s", request->gpu);
-        report(pool, &request->lost, false);
+        if (!call.call)
+                call.call = "what is done between two calls";
+        pool->hangs[pool->n_hangs] = call;
+        snprintf(pool->hangs[pool->n_hangs++].gpu, sizeof(call.gpu), "%s", request->gpu);
+        report(pool, &call, false);
 }
 
 static void end_hang(struct nvml_pool *pool, const char *gpu)
@@ -167,6 +173,23 @@ size_t nvml_pool_hangs(const struct nvml_pool *pool, struct call_info ret[NVML_P
 /* ---- answers ---- */
 
 static void dispatch(struct nvml_pool *pool);
+
+static void on_pool_timer(uv_timer_t *timer)
+{
+        dispatch(timer->data);
+}
+
+/* In a turn of its own, so that nobody is told inside of a question or of an answer. */
+static void dispatch_soon(struct nvml_pool *pool, uint64_t after_ms)
+{
+        uv_timer_start(&pool->timer, on_pool_timer, after_ms, 0);
+}
+
+static void note_loss(struct nvml_lane *lane, const struct nvml_request *request)
+{
+        lane->has_lost = true;
+        snprintf(lane->lost_gpu, sizeof(lane->lost_gpu), "%s", request->gpu);
+}
 
 static void release(struct nvml_request *request)
 {
@@ -212,6 +235,7 @@ static void on_lane_done(struct worker_request *inner, const struct error *cause
                 worker_renew(lane->worker);
         lane->must_renew = false;
         if (cause) {
+                note_loss(lane, request);
                 explain_loss(request, cause, &err);
                 if (cause->kind == ERROR_TIMEOUT)
                         note_hang(pool, request);
@@ -219,18 +243,35 @@ static void on_lane_done(struct worker_request *inner, const struct error *cause
                 pack_error(&answer, &err);
                 end_hang(pool, request->gpu);
         }
-        dispatch(pool);
+        dispatch_soon(pool, 0);
         tell(request, err.kind == ERROR_NONE ? NULL : &err, &answer);
         arena_done(&arena);
 }
 
 /* ---- questions ---- */
 
-static bool is_asked_about(const struct nvml_pool *pool, const char *gpu)
+static bool is_losing(const struct nvml_lane *lane)
+{
+        return lane->has_lost && worker_is_ending(lane->worker);
+}
+
+static bool is_any_losing(const struct nvml_pool *pool)
 {
         for (size_t i = 0; i < pool->n_lanes; i++)
-                if (pool->lanes[i].request && strcmp(pool->lanes[i].request->gpu, gpu) == 0)
+                if (is_losing(&pool->lanes[i]))
                         return true;
+        return false;
+}
+
+static bool is_asked_about(const struct nvml_pool *pool, const char *gpu)
+{
+        for (size_t i = 0; i < pool->n_lanes; i++) {
+                const struct nvml_lane *lane = &pool->lanes[i];
+
+                if ((lane->request && strcmp(lane->request->gpu, gpu) == 0) ||
+                        (is_losing(lane) && strcmp(lane->lost_gpu, gpu) == 0))
+                        return true;
+        }
         return false;
 }
 
@@ -241,7 +282,7 @@ static struct nvml_lane *find_lane(struct nvml_pool *pool, uint64_t now_ms, uint
 
         *ret_at_ms = 0;
         for (size_t i = 0; i < pool->n_lanes; i++) {
-                if (!pool->lanes[i].request)
+                if (!pool->lanes[i].request && !is_losing(&pool->lanes[i]))
                         return &pool->lanes[i];
                 *ret_at_ms = MAX(*ret_at_ms, pool->lanes[i].since_ms + NVML_POOL_SLOW_MS);
         }
@@ -262,6 +303,7 @@ static void begin(struct nvml_pool *pool, struct nvml_lane *lane, struct nvml_re
         strbuf_append(&request->message, request->question.data, request->question.size);
         list_remove(&request->link);
         request->lane = lane;
+        lane->has_lost = false;
         lane->request = request;
         lane->since_ms = now_ms;
         request->inner = (struct worker_request){.message = request->message.data,
@@ -288,17 +330,6 @@ static bool fail_if_left(struct nvml_request *request)
         return true;
 }
 
-static void on_pool_timer(uv_timer_t *timer)
-{
-        dispatch(timer->data);
-}
-
-/* In a turn of its own, so that nobody is told inside of a question. */
-static void dispatch_soon(struct nvml_pool *pool, uint64_t after_ms)
-{
-        uv_timer_start(&pool->timer, on_pool_timer, after_ms, 0);
-}
-
 static struct nvml_request *next_request(struct nvml_pool *pool)
 {
         LIST_FOR_EACH(link, &pool->waiting) {
@@ -314,22 +345,22 @@ static void dispatch(struct nvml_pool *pool)
 {
         const uint64_t now_ms = gpu_call_now_ms();
         struct nvml_request *request;
-        uint64_t at_ms;
+        struct nvml_lane *lane;
+        uint64_t at_ms = 0;
 
         uv_timer_stop(&pool->timer);
         while ((request = next_request(pool))) {
-                struct nvml_lane *lane;
-
                 if (worker_count_left() && fail_if_left(request))
                         continue;
                 lane = find_lane(pool, now_ms, &at_ms);
-                if (!lane) {
-                        if (pool->n_lanes < NVML_POOL_MAX)
-                                dispatch_soon(pool, at_ms - now_ms);
-                        return; /* or when a lane has an answer */
-                }
+                if (!lane)
+                        break; /* until a lane has an answer, or there may be one more */
                 begin(pool, lane, request, now_ms);
         }
+        if (!list_is_empty(&pool->waiting) && is_any_losing(pool))
+                dispatch_soon(pool, ENDING_MS);
+        else if (request && pool->n_lanes < NVML_POOL_MAX)
+                dispatch_soon(pool, at_ms - now_ms);
 }
 
 void nvml_request_init(struct nvml_request *request, nvml_serve_fn *serve_it, const char *gpu,
@@ -353,6 +384,7 @@ void nvml_pool_cancel(struct nvml_pool *pool, struct nvml_request *request)
 {
         if (request->lane && request->lane->request == request) {
                 request->lane->request = NULL;
+                note_loss(request->lane, request);
                 worker_cancel(request->lane->worker, &request->inner);
                 dispatch_soon(pool, 0);
         } else {

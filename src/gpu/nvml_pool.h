@@ -5,7 +5,8 @@
  * A request is a function that runs in such a process, its question, and its answer. NVML is opened by the first
  * function that wants it, and stays open there; the process ends when nobody has asked for ten seconds, since a GPU that
  * a process has opened cannot be reset. Requests about the same GPU are served one after the other, in the order in
- * which they were asked, and so are those about no GPU.
+ * which they were asked, and so are those about no GPU. After one whose process was killed the next waits until that has
+ * ended, since the driver may still be at it.
  *
  * One process serves all, as long as it answers. When a request has taken NVML_POOL_SLOW_MS and others wait, they get
  * another process. A call that has not returned after |hang_ms| is given up: its process is killed, its request fails

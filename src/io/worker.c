@@ -33,6 +33,7 @@ struct frame {
 
 struct worker_process {
         struct worker *worker; /* NULL: it has to end */
+        struct worker *origin; /* whose it was, or NULL */
         const char *name;
         pid_t pid;
         int fd;
@@ -212,6 +213,7 @@ static void on_reap(uv_timer_t *timer)
                 return;
         }
         if (process->is_left) {
+                process->is_left = false;
                 n_left--;
                 log_info("a process that was left behind has ended", LOG_STR("name", process->name),
                         LOG_INT("pid", process->pid));
@@ -272,6 +274,15 @@ static void worker_lose_process(struct worker *worker, const struct error *err)
         worker_next(worker);
 }
 
+/* A copy, since a process that still runs goes on to other steps. */
+static void raise_lost(struct error *err, enum error_kind kind, const struct worker *worker, const char *what)
+{
+        const struct worker_call step = *worker->process->step;
+
+        error_raise(err, kind, "no answer: process %d ('%s') %s%s%s%s", (int)worker->process->pid, worker->name, what,
+                step.call ? " in " : "", step.call ? step.call : "", kind == ERROR_TIMEOUT ? " and was killed" : "");
+}
+
 /* The process may have gone on to another step since the timer was started. */
 static uint64_t time_left(const struct worker *worker)
 {
@@ -286,7 +297,6 @@ static uint64_t time_left(const struct worker *worker)
 static void on_worker_deadline(uv_timer_t *timer)
 {
         struct worker *worker = container_of(timer, struct worker, timer);
-        const struct worker_process *process = worker->process;
         const uint64_t left = time_left(worker);
         struct error err;
 
@@ -294,8 +304,7 @@ static void on_worker_deadline(uv_timer_t *timer)
                 uv_timer_start(timer, on_worker_deadline, left, 0);
                 return;
         }
-        error_raise(&err, ERROR_TIMEOUT, "no answer: process %d ('%s') hung%s%s and was killed", (int)process->pid,
-                worker->name, process->step->call ? " in " : "", process->step->call ? process->step->call : "");
+        raise_lost(&err, ERROR_TIMEOUT, worker, "hung");
         worker_lose_process(worker, &err);
 }
 
@@ -364,8 +373,7 @@ static void on_worker_readable(uv_poll_t *poll, int status UNUSED, int events UN
                         return;
                 }
         }
-        error_raise(&err, ERROR_UNAVAILABLE, "no answer: process %d ('%s') has ended%s%s", (int)process->pid,
-                worker->name, process->step->call ? " in " : "", process->step->call ? process->step->call : "");
+        raise_lost(&err, ERROR_UNAVAILABLE, worker, "has ended");
         worker_lose_process(worker, &err);
 }
 
@@ -399,7 +407,7 @@ static int begin_process(struct worker *worker, struct error *err)
         ours = ends[0];
         its = ends[1];
         process = xcalloc(1, sizeof(*process));
-        process->worker = worker;
+        process->worker = process->origin = worker;
         process->name = worker->name;
         process->fd = ours;
         process->input = (struct strbuf)STRBUF_INIT;
@@ -516,7 +524,18 @@ void worker_renew(struct worker *worker)
                 uv_timer_stop(&worker->timer);
 }
 
-bool worker_is_ending(const char *name)
+bool worker_is_ending(const struct worker *worker)
+{
+        LIST_FOR_EACH(link, &ending) {
+                const struct worker_process *process = container_of(link, struct worker_process, link);
+
+                if (process->origin == worker && !process->is_left)
+                        return true;
+        }
+        return false;
+}
+
+bool worker_is_one_ending(const char *name)
 {
         LIST_FOR_EACH(link, &ending)
                 if (strcmp(container_of(link, struct worker_process, link)->name, name) == 0)
@@ -526,7 +545,12 @@ bool worker_is_ending(const char *name)
 
 bool worker_has_ended(const struct worker *worker)
 {
-        return !worker->process && !worker_is_ending(worker->name);
+        if (worker->process)
+                return false;
+        LIST_FOR_EACH(link, &ending)
+                if (container_of(link, struct worker_process, link)->origin == worker)
+                        return false;
+        return true;
 }
 
 const struct worker_call *worker_find_left(unsigned int subject, const char *name)
@@ -564,6 +588,12 @@ struct worker *worker_close(struct worker *worker)
                 list_remove(worker->waiting.next);
         if (worker->process)
                 end_process(TAKE_PTR(worker->process));
+        LIST_FOR_EACH(link, &ending) {
+                struct worker_process *process = container_of(link, struct worker_process, link);
+
+                if (process->origin == worker)
+                        process->origin = NULL;
+        }
         if (!worker->is_telling)
                 uv_close((uv_handle_t *)&worker->timer, free_worker);
         return NULL;

@@ -82,10 +82,12 @@ void worker_cancel(struct worker *worker, struct worker_request *request);
 
 /* Ends the process, if it has nothing to do: the next request gets one that knows nothing of what this one read. */
 void worker_renew(struct worker *worker);
-/* It has no process, and none of those of its name is still there. */
+/* A process of it was killed a moment ago: it may have ended or not, and may still be at what it was asked. */
+bool worker_is_ending(const struct worker *worker);
+/* It has no process, and none of those that it had is still there. */
 bool worker_has_ended(const struct worker *worker);
-/* A process of that name was killed, and has not ended yet. */
-bool worker_is_ending(const char *name);
+/* A process of that name, of any worker, was killed and has not ended yet. */
+bool worker_is_one_ending(const char *name);
 
 /* A worker with a loop of its own, for programs that do one thing after the other. */
 struct worker_alone {

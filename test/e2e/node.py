@@ -4,6 +4,7 @@ Nothing here sleeps where an event can be waited for, and every wait has a deadl
 """
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -126,6 +127,15 @@ class Process:
     def target(self):
         """The process that signals are for; None: it is not there yet."""
         return self.pid
+
+    def has_child(self, name):
+        try:
+            for child in pathlib.Path('/proc/%d/task/%d/children' % (self.pid, self.pid)).read_text(encoding='ascii').split():
+                if pathlib.Path('/proc/%s/comm' % child).read_text(encoding='utf-8') == name + '\n':
+                    return True
+        except OSError:  # one has just ended
+            pass
+        return False
 
     def _listens(self, number):
         """The target's handler is there, or the signal is held back for it: a program that has just begun any signal kills."""

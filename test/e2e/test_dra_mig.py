@@ -12,6 +12,7 @@ from cluster import cluster  # noqa: F401 -- a fixture
 from dra import CLASSES, DRIVER, DraPod, Unschedulable, node  # noqa: F401 -- a fixture
 from dra_kubelet import Failed
 from mig_programs import LARGE, MIDDLE, SMALL, create, destroy, placements
+from mps import wait
 from mps_node import H100, uuid_of
 from test_device_lists import machine, make_device_nodes, make_driver
 from test_dra import config, preparing, taints
@@ -299,21 +300,34 @@ def stand_still(node, call):
     set_gpus(node, delays={call: '600s'})
 
 
-def test_a_call_that_hangs_keeps_claims_for_mig_devices_waiting_until_it_returns(node):
-    start(node)
-    wanted, other = claim(node, 'first'), claim(node, 'second')
-    pod, beside = node.admit(wanted), node.admit(other)
-    stand_still(node, CREATE)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(node.prepare, pod, wanted)
-        node.agent.wait_log('does not return')
-        with pytest.raises(Failed, match='can neither be made nor destroyed: %s of %s has not returned for' % (CREATE, GPU)):
-            node.prepare(beside, other)
-        set_gpus(node)
-        answer.exception()
+def in_a_call(node):
+    """Waits until a process that makes or destroys MIG devices has been there for a while, so that it is where it stands still."""
+    wait(lambda: node.agent.has_child('dra-nvml'), 'a process with NVML')
+    time.sleep(1)
+
+
+def test_a_call_that_hangs_fails_the_claims_of_its_gpu_and_no_others(node):
+    start(node, 2)
+    wanted, behind = claim(node, 'first'), claim(node, 'second')
+    pod, waits = node.admit(wanted), node.admit(behind)
+    assert node.device_of(wanted).startswith('gpu-0-') and node.device_of(behind).startswith('gpu-0-')
+    set_gpus(node, 2, delays={CREATE: '600s'})
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(node.prepare, *one) for one in ((pod, wanted), (waits, behind))]
+        in_a_call(node)
+        whole = node.run(claim(node, 'other', '7g.80gb'))
+        assert node.device_of(whole.claims[0]).startswith('gpu-1-') and there(node, uuid_of(1)) == {(0, 0)}
+        for answer in answers:
+            with pytest.raises(Failed, match='can neither be made nor destroyed: %s of %s does not return: it was given up after 1. s' % (
+                    CREATE, GPU)):
+                answer.result()
+    node.agent.wait_log('does not return and was given up')
+    assert there(node) == set()
+    set_gpus(node, 2)
     node.run_pod(pod, wanted)
-    node.run_pod(beside, other)
+    node.run_pod(waits, behind)
     assert there(node) == {(SMALL, 6), (SMALL, 4)}
+    node.agent.wait_log('NVML answers again')
 
 
 @pytest.mark.parametrize('ends', [False, True], ids=['runs', 'ends'])
@@ -323,7 +337,7 @@ def test_who_is_killed_while_it_makes_a_mig_device_leaves_it_to_the_next(node, c
     wanted = claim(node, 'first')
     pod = node.admit(wanted)
     stand_still(node, call)
-    call_and_kill(node, lambda: node.prepare(pod, wanted), lambda: node.agent.wait_log('does not return'))
+    call_and_kill(node, lambda: node.prepare(pod, wanted), lambda: in_a_call(node))
     come_back(node)
     if ends:
         node.end(DraPod(node, pod, [wanted], None, []))
@@ -339,7 +353,7 @@ def test_who_is_killed_while_it_destroys_a_mig_device_leaves_it_to_the_next(node
     start(node)
     pod = node.run(claim(node, 'first'))
     stand_still(node, call)
-    call_and_kill(node, lambda: node.dra.unprepare(pod.pod), lambda: node.agent.wait_log('does not return'))
+    call_and_kill(node, lambda: node.dra.unprepare(pod.pod), lambda: in_a_call(node))
     come_back(node)
     pod.end()
     assert there(node) == set()

@@ -41,7 +41,81 @@ __attribute__((visibility("default"))) pid_t waitpid(pid_t pid, int *status, int
 
 /* ---- what the process does ---- */
 
-enum deed { SAY_PID, HANG, CRASH, SAY_NOTHING, SAY_TOO_MUCH, LIST_DESCRIPTORS, SAY_SIZE };
+enum deed {
+        SAY_PID,
+        HANG,
+        HANG_IN_CALL,
+        HANG_LONG_BY_DESIGN,
+        HANG_BETWEEN_CALLS,
+        CRASH,
+        CRASH_IN_CALL,
+        SAY_NOTHING,
+        SAY_MUCH,
+        SAY_TOO_MUCH,
+        SAY_NEWS,
+        MAKE_SLOW_CALLS,
+        LIST_DESCRIPTORS,
+        SAY_SIZE
+};
+
+#define CALL "aCallOfTheDriver"
+#define SUBJECT 7U
+#define NAME "a GPU"
+#define MUCH_SIZE ((size_t)5 * 1024 * 1024 + 1)
+#define SLOW_MS 600 /* each of the calls, which are several */
+#define SLOW_CALLS 5
+#define SLOW_DEADLINE_MS 2000
+
+static void begin_call(uint64_t extra_ms)
+{
+        struct worker_call *step = worker_own_call();
+
+        step->subject = SUBJECT;
+        step->index = 3;
+        strcpy(step->name, NAME);
+        step->since_ms = uv_hrtime() / 1000000;
+        step->extra_ms = extra_ms;
+        step->call = CALL;
+}
+
+static void end_call(void)
+{
+        worker_own_call()->call = NULL;
+        worker_own_call()->since_ms = uv_hrtime() / 1000000;
+}
+
+/* The byte at |place| of an answer that is long. */
+static char byte_at(size_t place)
+{
+        return (char)(place * 31 + place / 4096);
+}
+
+static void say_much(struct strbuf *answer)
+{
+        for (size_t i = 0; i < MUCH_SIZE; i++)
+                strbuf_putc(answer, byte_at(i));
+}
+
+static void say_news(struct strbuf *answer)
+{
+        static char long_news[200 * 1024];
+
+        memset(long_news, 'n', sizeof(long_news));
+        worker_send_news("first", 5);
+        worker_send_news(long_news, sizeof(long_news));
+        worker_send_news("", 0);
+        strbuf_puts(answer, "last");
+}
+
+static void make_slow_calls(struct strbuf *answer)
+{
+        for (unsigned int i = 0; i < SLOW_CALLS; i++) {
+                begin_call(0);
+                usleep(SLOW_MS * 1000);
+                end_call();
+        }
+        strbuf_puts(answer, "all");
+}
 
 static void list_descriptors(struct strbuf *answer)
 {
@@ -56,21 +130,44 @@ static void list_descriptors(struct strbuf *answer)
 
 static void serve(const void *message, size_t size, struct strbuf *answer, const void *data UNUSED)
 {
-        static char filler[WORKER_MESSAGE_MAX + 1];
-        const enum deed deed = ((const char *)message)[0];
+        static char filler[WORKER_ANSWER_MAX + 1];
+        const enum deed deed = ((const unsigned char *)message)[0];
 
         switch (deed) {
         case SAY_PID:
                 strbuf_printf(answer, "%d", (int)getpid());
                 break;
+        case HANG_BETWEEN_CALLS:
+                begin_call(600000);
+                end_call();
+                for (;;)
+                        pause();
+        case HANG_IN_CALL:
+        case HANG_LONG_BY_DESIGN:
+                begin_call(deed == HANG_IN_CALL ? 0 : 600000);
+                for (;;)
+                        pause();
         case HANG:
                 for (;;)
                         pause();
+        case CRASH_IN_CALL:
+                begin_call(0);
+                kill(getpid(), SIGKILL);
+                break;
         case CRASH:
                 signal(SIGABRT, SIG_DFL); /* no report of a sanitizer */
                 kill(getpid(), SIGKILL);
                 break;
         case SAY_NOTHING:
+                break;
+        case SAY_MUCH:
+                say_much(answer);
+                break;
+        case SAY_NEWS:
+                say_news(answer);
+                break;
+        case MAKE_SLOW_CALLS:
+                make_slow_calls(answer);
                 break;
         case SAY_TOO_MUCH:
                 strbuf_append(answer, filler, sizeof(filler));
@@ -97,8 +194,10 @@ struct fixture {
                 char message[2];
                 bool is_done;
                 struct error err;
-                char *answer;
-                size_t place; /* which of all answers it was */
+                char *answer; /* ends with a zero beyond |size| */
+                size_t size;
+                struct strbuf news; /* the size of each, and its first byte */
+                size_t place;       /* which of all answers it was */
                 bool closes;
         } asked[ASKED_MAX];
         size_t n_asked;
@@ -112,13 +211,24 @@ static void on_answer(struct worker_request *request, const struct error *err, c
 
         assert_false(asked->is_done);
         asked->is_done = true;
+        asked->size = size;
         asked->place = f->n_answers++;
-        if (err)
+        if (err) {
                 asked->err = *err;
-        else
-                asked->answer = strndup(answer, size);
+        } else {
+                asked->answer = calloc(1, size + 1);
+                memcpy(asked->answer, answer, size);
+        }
         if (asked->closes)
                 f->worker = worker_close(f->worker);
+}
+
+static void on_news(struct worker_request *request, const void *news, size_t size)
+{
+        struct asked *asked = container_of(request, struct asked, request);
+
+        assert_false(asked->is_done);
+        strbuf_printf(&asked->news, "%zu%.*s ", size, size ? 1 : 0, (const char *)news);
 }
 
 static struct asked *ask_within(struct fixture *f, enum deed deed, uint64_t deadline_ms)
@@ -126,11 +236,13 @@ static struct asked *ask_within(struct fixture *f, enum deed deed, uint64_t dead
         struct asked *asked = &f->asked[f->n_asked++];
 
         asked->fixture = f;
+        asked->news = (struct strbuf)STRBUF_INIT;
         asked->message[0] = (char)deed;
         asked->request = (struct worker_request){.message = asked->message,
                 .size = sizeof(asked->message),
                 .deadline_ms = deadline_ms,
-                .done = on_answer};
+                .done = on_answer,
+                .news = on_news};
         worker_ask(f->worker, &asked->request);
         assert_false(asked->is_done);
         return asked;
@@ -169,8 +281,10 @@ static int tear_down(void **state)
         uv_run(&f->loop, UV_RUN_DEFAULT);
         assert_int_equal(uv_loop_close(&f->loop), 0);
         assert_int_equal(syscall(SYS_wait4, -1, NULL, WNOHANG, NULL), -1); /* no process is left */
-        for (size_t i = 0; i < f->n_asked; i++)
+        for (size_t i = 0; i < f->n_asked; i++) {
                 free(f->asked[i].answer);
+                strbuf_done(&f->asked[i].news);
+        }
         free(f);
         return 0;
 }
@@ -213,7 +327,7 @@ static void test_one_that_hangs_is_killed_at_its_deadline_and_the_others_are_ans
 
 static void test_one_that_crashes_fails_its_request_only(void **state)
 {
-        static const enum deed deeds[] = {CRASH, SAY_NOTHING, SAY_TOO_MUCH};
+        static const enum deed deeds[] = {CRASH, SAY_TOO_MUCH};
 
         for (size_t i = 0; i < ARRAY_SIZE(deeds); i++) {
                 struct fixture *f = *state;
@@ -225,6 +339,149 @@ static void test_one_that_crashes_fails_its_request_only(void **state)
                 assert_non_null(strstr(crashed->err.text, "('test-worker') has ended"));
                 assert_string_equal(after->answer, "2");
         }
+}
+
+static void test_an_answer_may_be_empty(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *asked = ask(f, SAY_NOTHING);
+
+        wait_for(f, asked);
+        assert_int_equal(asked->err.kind, ERROR_NONE);
+        assert_int_equal(asked->size, 0);
+}
+
+static void test_an_answer_of_several_megabytes_arrives_whole(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *asked = ask(f, SAY_MUCH);
+        struct asked *after = ask(f, SAY_SIZE);
+
+        wait_for(f, after);
+        assert_int_equal(asked->size, MUCH_SIZE);
+        for (size_t i = 0; i < MUCH_SIZE; i++)
+                if (asked->answer[i] != byte_at(i))
+                        fail_msg("byte %zu is another", i);
+        assert_string_equal(after->answer, "2");
+}
+
+static void test_news_arrive_before_the_answer_and_in_order(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *asked = ask(f, SAY_NEWS);
+        struct asked *unheard = ask(f, SAY_NEWS);
+
+        unheard->request.news = NULL;
+        wait_for(f, unheard);
+        assert_string_equal(asked->news.data, "5f 204800n 0 ");
+        assert_string_equal(asked->answer, "last");
+        assert_string_equal(unheard->answer, "last");
+}
+
+static void test_a_process_that_tells_its_calls_has_its_deadline_anew_with_each(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *asked = ask_within(f, MAKE_SLOW_CALLS, SLOW_DEADLINE_MS);
+
+        wait_for(f, asked);
+        assert_int_equal(asked->err.kind, ERROR_NONE);
+        assert_string_equal(asked->answer, "all");
+}
+
+static void expect_lost_in_call(const struct asked *asked, const char *what)
+{
+        const struct worker_call *lost = &asked->request.lost;
+
+        assert_non_null(strstr(asked->err.text, what));
+        assert_string_equal(lost->call, CALL);
+        assert_int_equal(lost->subject, SUBJECT);
+        assert_int_equal(lost->index, 3);
+        assert_string_equal(lost->name, NAME);
+        assert_true(lost->since_ms > 0);
+}
+
+static void test_what_a_process_was_in_that_hung_or_crashed_is_told(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *hung = ask_within(f, HANG_IN_CALL, 50);
+        struct asked *crashed = ask(f, CRASH_IN_CALL);
+        struct asked *after = ask(f, SAY_SIZE);
+
+        wait_for(f, after);
+        assert_int_equal(hung->err.kind, ERROR_TIMEOUT);
+        expect_lost_in_call(hung, "('test-worker') hung in " CALL " and was killed");
+        assert_int_equal(crashed->err.kind, ERROR_UNAVAILABLE);
+        expect_lost_in_call(crashed, "('test-worker') has ended in " CALL);
+        assert_string_equal(after->answer, "2");
+}
+
+static void test_a_process_that_hangs_between_calls_was_in_none(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *between = ask_within(f, HANG_BETWEEN_CALLS, 50);
+        struct asked *silent = ask_within(f, HANG, 50);
+
+        wait_for(f, silent);
+        assert_null(between->request.lost.call);
+        assert_true(between->request.lost.since_ms > 0);
+        assert_non_null(strstr(between->err.text, "('test-worker') hung and was killed"));
+        assert_null(silent->request.lost.call);
+        assert_true(silent->request.lost.since_ms == 0);
+}
+
+static void test_a_call_that_waits_by_design_is_given_that_time(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *waits = ask_within(f, HANG_LONG_BY_DESIGN, 50);
+
+        loop_run_until(&f->loop, is_answered, waits, 500);
+        assert_false(waits->is_done);
+        worker_cancel(f->worker, &waits->request);
+}
+
+static bool has_ended(void *data)
+{
+        return worker_has_ended(((struct fixture *)data)->worker);
+}
+
+static void test_after_a_renewal_another_process_serves(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *first;
+        struct asked *busy;
+        struct asked *next;
+
+        worker_renew(f->worker); /* there is none */
+        first = ask(f, SAY_PID);
+        wait_for(f, first);
+        worker_renew(f->worker);
+        loop_run_until(&f->loop, has_ended, f, 0);
+        assert_int_equal(kill(atoi(first->answer), 0), -1);
+        busy = ask(f, SAY_PID);
+        next = ask(f, SAY_PID);
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+        worker_renew(f->worker); /* it is at a request, which gets its answer */
+        wait_for(f, next);
+        assert_string_not_equal(first->answer, busy->answer);
+        assert_string_equal(busy->answer, next->answer);
+}
+
+static void test_a_worker_has_ended_when_the_kernel_has_ended_its_process(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *asked;
+
+        assert_true(worker_has_ended(f->worker));
+        asked = ask(f, SAY_PID);
+        wait_for(f, asked);
+        assert_false(worker_has_ended(f->worker));
+        ends_nobody = true;
+        worker_renew(f->worker);
+        loop_run_until(&f->loop, has_ended, f, 100);
+        assert_false(worker_has_ended(f->worker));
+        ends_nobody = false;
+        loop_run_until(&f->loop, has_ended, f, 0);
+        assert_int_equal(kill(atoi(asked->answer), 0), -1);
 }
 
 static void test_a_process_that_is_killed_from_outside_is_made_again(void **state)
@@ -379,6 +636,26 @@ static void test_one_that_does_not_end_is_left_behind_and_others_serve(void **st
         loop_run_until(&f->loop, has_one_left, &count, 0);
 }
 
+static void test_what_a_process_is_in_that_does_not_end_is_found(void **state)
+{
+        struct fixture *f = *state;
+        size_t count = 1;
+        struct asked *hung;
+
+        ends_nobody = true;
+        hung = ask_within(f, HANG_IN_CALL, 50);
+        wait_for(f, hung);
+        assert_null(worker_find_left(SUBJECT, NAME)); /* it has just been killed */
+        loop_run_until(&f->loop, has_one_left, &count, 0);
+        assert_string_equal(worker_find_left(SUBJECT, NAME)->call, CALL);
+        assert_null(worker_find_left(SUBJECT, "another GPU"));
+        assert_null(worker_find_left(SUBJECT + 1, NAME));
+        ends_nobody = false;
+        count = 0;
+        loop_run_until(&f->loop, has_one_left, &count, 0);
+        assert_null(worker_find_left(SUBJECT, NAME));
+}
+
 /* A program with a worker that hangs, which is ended as no program can prevent. */
 static void test_it_ends_with_its_program(void **state UNUSED)
 {
@@ -419,6 +696,15 @@ int main(void)
                 TEST(test_another_process_answers_one_request_after_the_other),
                 TEST(test_one_that_hangs_is_killed_at_its_deadline_and_the_others_are_answered),
                 TEST(test_one_that_crashes_fails_its_request_only),
+                TEST(test_an_answer_may_be_empty),
+                TEST(test_an_answer_of_several_megabytes_arrives_whole),
+                TEST(test_news_arrive_before_the_answer_and_in_order),
+                TEST(test_a_process_that_tells_its_calls_has_its_deadline_anew_with_each),
+                TEST(test_what_a_process_was_in_that_hung_or_crashed_is_told),
+                TEST(test_a_process_that_hangs_between_calls_was_in_none),
+                TEST(test_a_call_that_waits_by_design_is_given_that_time),
+                TEST(test_after_a_renewal_another_process_serves),
+                TEST(test_a_worker_has_ended_when_the_kernel_has_ended_its_process),
                 TEST(test_a_process_that_is_killed_from_outside_is_made_again),
                 TEST(test_a_signal_for_all_of_a_terminal_does_not_end_it),
                 TEST(test_it_has_none_of_our_descriptors),
@@ -428,6 +714,7 @@ int main(void)
                 TEST(test_a_program_that_waits_gets_its_answer),
                 TEST(test_where_no_process_can_be_made_the_request_fails),
                 TEST(test_one_that_does_not_end_is_left_behind_and_others_serve),
+                TEST(test_what_a_process_is_in_that_does_not_end_is_found),
                 TEST(test_it_ends_with_its_program),
         };
 
