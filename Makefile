@@ -11,7 +11,7 @@ DIST_ARGS ?=
 GPU_ARGS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all run image check unit plain asan tsan valgrind fuzz coverage soak cluster bench fmt lint manifests picture site dist clean help bootstrap gpu
+.PHONY: all run image check unit plain asan valgrind fuzz coverage soak cluster bench fmt lint manifests picture site dist clean help bootstrap gpu
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -39,7 +39,7 @@ run: $(BUILD)/$(RUN)/build.ninja ## the main job: a simulated node, three pods, 
 image: bootstrap ## the container image, without a container engine: an OCI archive in build/image
 	@deploy/container/build $(IMAGE_ARGS)
 
-check: bootstrap ## all tests: unit and end to end, plain, under address+undefined and thread sanitizers; lint
+check: bootstrap ## all tests: unit and end to end, plain, under address and undefined behaviour sanitizers; lint
 	@tools/check
 
 unit: $(BUILD)/main/build.ninja ## the unit tests of the plain build, in less than a minute: for every edit
@@ -50,9 +50,6 @@ plain: bootstrap ## all tests of the plain build
 
 asan: bootstrap ## all tests under address and undefined behaviour sanitizers
 	@tools/check asan
-
-tsan: bootstrap ## the tests that have threads under the thread sanitizer
-	@tools/check tsan
 
 valgrind: bootstrap ## the soak test under valgrind: 10,000 allocations, 100 restarts of kubelet
 	@tools/check valgrind

@@ -35,8 +35,17 @@ def figures(text):
 
 
 def memory(pid):
-    with open('/proc/%d/smaps_rollup' % pid, encoding='ascii') as file:
-        return figures(file.read())
+    """Of the process and of the children that it has now, its workers."""
+    total = [0.0, 0.0]
+    with open('/proc/%d/task/%d/children' % (pid, pid), encoding='ascii') as file:
+        family = [pid, *(int(child) for child in file.read().split())]
+    for member in family:
+        try:
+            with open('/proc/%d/smaps_rollup' % member, encoding='ascii') as file:
+                total = [a + b for a, b in zip(total, figures(file.read()))]
+        except (FileNotFoundError, ProcessLookupError):
+            assert member != pid  # a worker may end meanwhile
+    return total
 
 
 def by_mapping(pid):

@@ -9,7 +9,24 @@
 
 #include "base/alloc.h"
 
-int process_memory(pid_t pid, const char *mapping, struct process_memory *ret, struct error *err)
+#define CHILDREN_MAX 64
+
+/* The process itself comes first. */
+static size_t find_family(pid_t pid, pid_t family[CHILDREN_MAX])
+{
+        _free_ char *path = xasprintf("/proc/%d/task/%d/children", (int)pid, (int)pid);
+        FILE *file = fopen(path, "re");
+        size_t n = 1;
+
+        family[0] = pid;
+        while (file && n < CHILDREN_MAX && fscanf(file, "%d", &family[n]) == 1)
+                n++;
+        if (file)
+                fclose(file);
+        return n;
+}
+
+static int read_memory(pid_t pid, const char *mapping, struct process_memory *ret, struct error *err)
 {
         _free_ char *path = xasprintf("/proc/%d/%s", (int)pid, mapping ? "smaps" : "smaps_rollup");
         struct process_memory memory = {0};
@@ -40,6 +57,28 @@ int process_memory(pid_t pid, const char *mapping, struct process_memory *ret, s
         }
         fclose(file);
         *ret = memory;
+        return 0;
+}
+
+int process_memory(pid_t pid, const char *mapping, struct process_memory *ret, struct error *err)
+{
+        pid_t family[CHILDREN_MAX];
+        const size_t n = find_family(pid, family);
+
+        *ret = (struct process_memory){0};
+        for (size_t i = 0; i < n; i++) {
+                struct process_memory memory;
+
+                if (read_memory(family[i], mapping, &memory, err) < 0) {
+                        if (i == 0)
+                                return -1;
+                        continue; /* it has ended meanwhile */
+                }
+                ret->pss_kib += memory.pss_kib;
+                ret->rss_kib += memory.rss_kib;
+                ret->private_kib += memory.private_kib;
+                ret->anonymous_kib += memory.anonymous_kib;
+        }
         return 0;
 }
 
@@ -91,12 +130,29 @@ static int add_up(pid_t pid, uint64_t (*of)(pid_t pid, const char *thread), uint
         return 0;
 }
 
+static int add_up_family(pid_t pid, uint64_t (*of)(pid_t pid, const char *thread), uint64_t *ret, struct error *err)
+{
+        pid_t family[CHILDREN_MAX];
+        const size_t n = find_family(pid, family);
+
+        *ret = 0;
+        for (size_t i = 0; i < n; i++) {
+                uint64_t own;
+
+                if (add_up(family[i], of, &own, err) == 0)
+                        *ret += own;
+                else if (i == 0)
+                        return -1;
+        }
+        return 0;
+}
+
 int process_cpu(pid_t pid, uint64_t *ret, struct error *err)
 {
-        return add_up(pid, thread_cpu, ret, err);
+        return add_up_family(pid, thread_cpu, ret, err);
 }
 
 int process_switches(pid_t pid, uint64_t *ret, struct error *err)
 {
-        return add_up(pid, thread_switches, ret, err);
+        return add_up_family(pid, thread_switches, ret, err);
 }

@@ -1,5 +1,6 @@
 /*
- * What the kernel says about a process: its memory and how often it woke up. From proc(5).
+ * What the kernel says about a process and the children that it has now, its workers: their memory and how often they
+ * woke up. From proc(5).
  */
 #pragma once
 
@@ -15,11 +16,11 @@ struct process_memory {
         double anonymous_kib; /* in no file */
 };
 
-/* The whole process, or with |mapping| only what is mapped from files whose path contains it. */
+/* All of their memory, or with |mapping| only what is mapped from files whose path contains it. */
 int process_memory(pid_t pid, const char *mapping, struct process_memory *ret, struct error *err) MUST_USE;
 
-/* Nanoseconds that all its threads have run. */
+/* Nanoseconds that they have run. */
 int process_cpu(pid_t pid, uint64_t *ret, struct error *err) MUST_USE;
 
-/* Context switches of all its threads: each time one of them waits, it must be woken again. */
+/* Their context switches: each time one of them waits, it must be woken again. */
 int process_switches(pid_t pid, uint64_t *ret, struct error *err) MUST_USE;

@@ -13,21 +13,6 @@
 
 #include "base/alloc.h"
 
-#ifdef __SANITIZE_THREAD__
-/*
- * Two false reports of the thread sanitizer. First: libuv closes its descriptors by a direct system call, which the
- * sanitizer does not see. If another thread then opens a file, here, or inside NVML, and gets the same number, the
- * sanitizer takes it for the descriptor that libuv had (of a pipe of uv_spawn(), for example). Second: the dynamic
- * linker has a lock that the sanitizer does not know. If two threads load the same library one after the other, the
- * sanitizer reports a race.
- */
-const char *__tsan_default_suppressions(void);
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
-{
-        return "race:file_read\nrace:file_write\nrace:closedir\nrace:uv_pipe\nrace:driver_library_path\n";
-}
-#endif
-
 static int read_all(int fd, const char *path, size_t limit, struct strbuf *content, struct error *err)
 {
         size_t total = 0;

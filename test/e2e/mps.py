@@ -173,7 +173,7 @@ class Mps:
     def environment(self):
         return {
             **{name: value for name, value in os.environ.items()
-               if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_', 'LD_LIBRARY_PATH'))},
+               if name.startswith(('ASAN_', 'UBSAN_', 'LSAN_', 'LD_LIBRARY_PATH'))},
             'PATH': '%s:%s' % (self.programs, os.environ['PATH']),
             'WARPSHARE_MPS_SIM': os.path.join(self.folder, 'mps.conf'),
             'WARPSHARE_SIM_SCENARIO': os.path.join(self.folder, 'gpus.yaml'),

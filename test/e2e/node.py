@@ -31,7 +31,7 @@ LONGEST_WAIT = '50ms'
 
 def _is_sanitized():
     with open(WARPSHARE, 'rb') as program:
-        return re.search(rb'__(asan|tsan)_init', program.read()) is not None
+        return re.search(rb'__asan_init', program.read()) is not None
 
 
 # Times are part of a promise only where nothing slows the program down on purpose.
@@ -311,7 +311,7 @@ class Node:
 
     def start(self, *arguments, prefix=()):
         environment = {name: value for name, value in os.environ.items()
-                       if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_', 'PATH', 'LD_LIBRARY_PATH'))}
+                       if name.startswith(('ASAN_', 'UBSAN_', 'LSAN_', 'PATH', 'LD_LIBRARY_PATH'))}
         environment['WARPSHARE_SIM_SCENARIO'] = self.scenario_path
         environment.update(self.environment)
         arguments = ['agent', '--kubelet-socket', self.kubelet.socket, '--mps-directory', self.mps_root,

@@ -90,7 +90,7 @@ class Bench:
             'DEFAULT_CONFIG': '', 'FALLBACK_STRATEGIES': 'empty', 'SEND_SIGNAL': 'false' if oneshot else 'true',
             'SIGNAL': '' if oneshot else '1', 'PROCESS_TO_SIGNAL': '/usr/bin/' + self.listener.name,
             **{name: value for name, value in os.environ.items()
-               if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_', 'PATH', 'LD_LIBRARY_PATH'))},
+               if name.startswith(('ASAN_', 'UBSAN_', 'LSAN_', 'PATH', 'LD_LIBRARY_PATH'))},
             **environment}
         manager = Agent(['config-manager'], variables)
         self.managers.append(manager)
@@ -380,7 +380,7 @@ def test_the_plugin_beside_it_serves_what_the_label_says(bench, node):
         'WARPSHARE_SIM_SCENARIO': node.scenario_path, 'WARPSHARE_NVML_LIBRARY': node.library,
         'KUBELET_SOCKET': node.kubelet.socket, 'WARPSHARE_MPS_DIRECTORY': node.mps_root,
         'WARPSHARE_POD_RESOURCES_SOCKET': node.kubelet.pod_resources, 'CONFIG_FILE': bench.place,
-        **{name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_'))},
+        **{name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'LSAN_'))},
     }, ['/bin/sh', '-c', 'exec "%s"' % program]))
     node.wait_counts(8)
     manager = bench.start(PROCESS_TO_SIGNAL=program)

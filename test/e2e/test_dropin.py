@@ -40,7 +40,7 @@ def start(node, *arguments, **environment):
         'KUBELET_SOCKET': node.kubelet.socket,
         'WARPSHARE_MPS_DIRECTORY': node.mps_root,
         'WARPSHARE_POD_RESOURCES_SOCKET': node.kubelet.pod_resources,
-        **{name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_'))},
+        **{name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'LSAN_'))},
         **({'CONFIG_FILE': node.config_path} if os.path.lexists(node.config_path) else {}),
         **environment}
     node.agents.append(Agent(arguments, variables, ['/bin/sh', '-c', 'shift; exec nvidia-device-plugin "$@"', 'sh']))

@@ -43,7 +43,7 @@ def api(tmp_path):
 def environment(node, **more):
     return {'PATH': os.path.dirname(LINK) + ':' + os.environ['PATH'], 'WARPSHARE_SIM_SCENARIO': node.scenario_path,
             'WARPSHARE_NVML_LIBRARY': node.library, 'WARPSHARE_SYSTEM_ROOT': os.path.join(node.folder, 'machine'),
-            **{name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_'))},
+            **{name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'LSAN_'))},
             **more}
 
 

@@ -70,7 +70,7 @@ class Operator:
             self.follow()
 
     def start(self, **variables):
-        environment = {name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'TSAN_', 'LSAN_', 'PATH'))}
+        environment = {name: value for name, value in os.environ.items() if name.startswith(('ASAN_', 'UBSAN_', 'LSAN_', 'PATH'))}
         environment.update({
             'NODE_NAME': NAME, 'KUBECONFIG': self.api.kubeconfig(), 'CONFIG_FILE': str(self.file), 'POD_NAMESPACE': 'gpu-operator',
             'HOST_ROOT_MOUNT': str(self.folder / 'host'), 'WARPSHARE_SIM_SCENARIO': self.node.scenario_path,

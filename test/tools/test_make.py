@@ -15,7 +15,7 @@ CHECK = (SOURCE / 'tools/check').read_text(encoding='utf-8')
 DONE_BY = {
     'all': 'plain', 'asan': 'asan', 'bench': 'bench/rehearsal', 'bootstrap': 'check', 'check': 'check', 'clean': None, 'cluster': 'cluster/parts', 'coverage': 'tools/check', 'dist': 'package/dist',
     'fmt': 'lint', 'fuzz': 'fuzz', 'gpu': 'e2e/gpu_rehearsal', 'help': 'tools/check', 'image': 'image/image', 'lint': 'lint', 'manifests': 'helm/chart',
-    'picture': 'e2e/commands', 'plain': 'plain', 'run': 'docs/pages', 'site': 'docs/site', 'soak': 'soak/everything', 'tsan': 'tsan', 'unit': 'plain',
+    'picture': 'e2e/commands', 'plain': 'plain', 'run': 'docs/pages', 'site': 'docs/site', 'soak': 'soak/everything', 'unit': 'plain',
     'valgrind': 'soak/valgrind',
 }
 

@@ -332,7 +332,7 @@ static void test_a_wait_that_always_fails_neither_spins_nor_condemns(void **stat
 
         start(fixture, TWO_GPUS "errors: {nvmlEventSetWait: UNKNOWN}\n");
         expect(fixture, 0, "inventory");
-        expect_switches(fixture, 2000, 40 + 2 * SANITIZER_WAKES);
+        expect_switches(fixture, 2000, 40);
         assert_int_equal(fixture->n_reported, 1);
 }
 
@@ -346,7 +346,7 @@ static void test_an_idle_monitor_hardly_wakes(void **state)
         expect(fixture, 0, "inventory");
         run_for(fixture, 100);
         /* One a second, and the test's own timer. */
-        expect_switches(fixture, 3000, 5 + 4 * SANITIZER_WAKES);
+        expect_switches(fixture, 3000, 5);
 }
 
 static void test_a_search_is_closed_at_once(void **state)

@@ -14,13 +14,6 @@
 #define MIG_1 "MIG-00000000-0000-4000-8000-000000000001"
 #define MIG_2 "MIG-00000000-0000-4000-8000-000000000002"
 
-/* ThreadSanitizer has a thread of its own that wakes ten times a second. */
-#if defined(__SANITIZE_THREAD__)
-#define SANITIZER_WAKES 10
-#else
-#define SANITIZER_WAKES 0
-#endif
-
 /* For what is to come at once: long for the slowest machine, and less than the monitor's own refresh. */
 #define PATIENCE_MS 20000
 

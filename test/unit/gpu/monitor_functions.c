@@ -13,14 +13,14 @@
 #define NAME(member, arguments, ...) FIRST_OF(__VA_ARGS__, ""),
 static const char *const names[] = {NVML_FUNCTIONS(NAME, NAME)};
 
-/* A name without a version means all versions. */
+/* A name without a version means all versions; _v1 is there only where no name is without. */
 static void plain_name(const char *name, char *plain, size_t size)
 {
         char *version;
 
         snprintf(plain, size, "%s", name);
         version = strstr(plain, "_v");
-        if (version)
+        if (version && strcmp(version, "_v1") != 0)
                 *version = '\0';
 }
 

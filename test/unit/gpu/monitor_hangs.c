@@ -72,7 +72,7 @@ static void test_a_gpu_that_hangs_is_unhealthy_until_its_call_has_returned(void 
         assert_null(strstr(fixture->reported[at], "waited for"));
         expect(fixture, 1, "- " B HANG_REASON);
         assert_int_equal(count_hangs(fixture), 1);
-        /* The inventory that another thread reads has it as it was, with this failure. */
+        /* The inventory that another process reads has it as it was, with this failure. */
         at = expect(fixture, at, "inventory 3");
         expect(fixture, at, "- " B HANG_REASON);
         assert_string_equal(fixture->inventory->gpus[1].name, "Tesla T4");

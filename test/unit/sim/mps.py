@@ -73,7 +73,7 @@ class Sim:
         self.daemon = None
         self.environment = {'PATH': '%s:/usr/bin:/bin' % BIN, 'CUDA_MPS_PIPE_DIRECTORY': str(self.pipe),
                             'CUDA_MPS_LOG_DIRECTORY': str(self.log), 'WARPSHARE_MPS_SIM': str(self.folder / 'scenario')}
-        for name in ('ASAN_OPTIONS', 'UBSAN_OPTIONS', 'TSAN_OPTIONS'):
+        for name in ('ASAN_OPTIONS', 'UBSAN_OPTIONS'):
             if name in os.environ:
                 self.environment[name] = os.environ[name]
 
