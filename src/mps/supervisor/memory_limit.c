@@ -109,7 +109,8 @@ enum memory_limit_outcome memory_limit_clear(
 
 /* ---- requests ---- */
 
-#define QUESTION_MAX ((size_t)16 * 1024) /* with this much a request has enough limits */
+#define WORKS_MAX ((size_t)64) /* with so many limits, or so long a question, a request is full */
+#define QUESTION_MAX ((size_t)16 * 1024)
 
 /* One limit, and what NVML made of it. */
 struct limit_work {
@@ -127,7 +128,7 @@ struct limits_job {
         struct nvml_request request;
         struct mps_supervisor *supervisor;
         struct arena arena;
-        struct limit_work *works;
+        struct limit_work works[WORKS_MAX];
         size_t n_works;
         struct list link;
 };
@@ -258,7 +259,6 @@ static struct limits_job *limits_job_new(struct mps_supervisor *supervisor, cons
 
         nvml_request_init(&job->request, serve_limits, unit, on_limits);
         job->supervisor = supervisor;
-        job->works = ARENA_ARRAY(&arena, struct limit_work, supervisor->limits.n_items);
         job->arena = arena;
         return job;
 }
@@ -300,7 +300,7 @@ static void limits_ask(struct mps_supervisor *supervisor, const char *unit, cons
                 if (!job)
                         job = limits_job_new(supervisor, unit);
                 limits_job_add(job, &limit->told, is_void(limit, granted));
-                if (job->request.question.size > QUESTION_MAX)
+                if (job->n_works == WORKS_MAX || job->request.question.size > QUESTION_MAX)
                         limits_job_ask(TAKE_PTR(job));
         }
         limits_job_ask(job);

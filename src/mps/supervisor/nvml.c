@@ -1,6 +1,6 @@
 /*
- * What the supervisor asks NVML: to restore compute modes, for the memory of clients, and whether units still exist. Each
- * unit has requests of its own, so that one that does not answer delays no other.
+ * What the supervisor asks NVML: to restore compute modes, for the memory of clients, and whether units still exist.
+ * Each unit has requests of its own, so that one that does not answer delays no other.
  */
 #include "mps/supervisor/parts.h"
 
@@ -282,9 +282,6 @@ static void on_usage(struct nvml_request *request, const struct error *err, stru
                 forget_if_old(unit);
         else
                 take_usage(unit, answer);
-        /* Without clients the next round is far, and a GPU that a process has opened cannot be reset. */
-        if (!supervisor->has_clients && !is_any_asked(supervisor))
-                nvml_pool_renew(supervisor->nvml);
 }
 
 static void ask_usage(struct usage_unit *unit)
@@ -354,6 +351,9 @@ static void poll_units(struct mps_supervisor *supervisor)
         bool is_due;
 
         find_held_units(supervisor);
+        /* Without clients the next round is far, and a GPU that a process has opened cannot be reset. */
+        if (!supervisor->has_clients && !is_any_asked(supervisor))
+                nvml_pool_renew(supervisor->nvml);
         is_due = supervisor->has_clients || supervisor->polls % POLLS_WITHOUT_CLIENTS == 1;
         for (struct list *link = supervisor->usages.next; link != &supervisor->usages; link = next) {
                 struct usage_unit *unit = container_of(link, struct usage_unit, link);
