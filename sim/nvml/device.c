@@ -225,34 +225,6 @@ nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t
         return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t *mode)
-{
-        _cleanup_(call_end) struct call call = call_device(__func__, device);
-
-        if (call.result)
-                return call.result;
-        if (!mode)
-                return NVML_ERROR_INVALID_ARGUMENT;
-        *mode = call.compute ? call.compute->compute_mode : call.gpu->compute_mode;
-        return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t device, nvmlComputeMode_t mode)
-{
-        _cleanup_(call_end) struct call call = call_device(__func__, device);
-
-        if (call.result)
-                return call.result;
-        if (mode != NVML_COMPUTEMODE_DEFAULT && mode != NVML_COMPUTEMODE_PROHIBITED &&
-                mode != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
-                return NVML_ERROR_INVALID_ARGUMENT;
-        if (call.compute)
-                call.compute->compute_mode = mode;
-        else
-                call.gpu->compute_mode = mode;
-        return NVML_SUCCESS;
-}
-
 nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned int *generation)
 {
         RETURN_GPU_VALUE(device, generation, call.config->model->pcie_generation);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const char *const top_keys[] = {"driverVersion", "nvmlVersion", "cudaVersion", "init", "cpusPerNumaNode", "gpus",
-        "topology", "p2p", "events", "errors", "delays", "processDirectory", "geometryFile", "keepMigUuids", "boots",
-        "longestWait", NULL};
+        "topology", "p2p", "events", "errors", "delays", "computeModeDirectory", "processDirectory", "geometryFile",
+        "keepMigUuids", "boots", "longestWait", NULL};
 
 static int parse_versions(const struct decode *decode, struct scenario *scenario, struct error *err)
 {
@@ -196,6 +196,7 @@ static int parse_top(const struct decode *decode, struct scenario *scenario, str
         if (decode_object(decode, top_keys, err) < 0 || parse_versions(decode, scenario, err) < 0 ||
                 parse_init(decode, scenario, err) < 0 ||
                 decode_uint32(decode, "cpusPerNumaNode", 1024, &scenario->cpus_per_numa_node, err) < 0 ||
+                decode_text(decode, "computeModeDirectory", 4096, &scenario->compute_mode_directory, err) < 0 ||
                 decode_text(decode, "processDirectory", 4096, &scenario->process_directory, err) < 0 ||
                 decode_text(decode, "geometryFile", 4096, &scenario->geometry_file, err) < 0 ||
                 decode_bool(decode, "keepMigUuids", &scenario->keep_mig_uuids, err) < 0 ||

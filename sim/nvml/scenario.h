@@ -141,10 +141,11 @@ struct scenario {
         unsigned int init_delay_ms;
         unsigned int cpus_per_numa_node;
         struct fault_list faults;
-        const char *process_directory; /* NULL: none */
-        const char *geometry_file;     /* NULL: only the process that changes the geometry sees the change */
-        bool keep_mig_uuids;           /* a MIG device that is made again where one was has its UUID */
-        unsigned int longest_wait_ms;  /* for events, even if the caller would wait longer */
+        const char *process_directory;      /* NULL: none */
+        const char *compute_mode_directory; /* NULL: each process has its own modes */
+        const char *geometry_file;          /* NULL: only the process that changes the geometry sees the change */
+        bool keep_mig_uuids;                /* a MIG device that is made again where one was has its UUID */
+        unsigned int longest_wait_ms;       /* for events, even if the caller would wait longer */
         struct scenario_gpu *gpus;
         size_t n_gpus;
         const struct scenario_pair *topology;

@@ -25,8 +25,7 @@ struct removal {
 };
 
 struct removals {
-        bool is_dry;        /* nothing is to be changed */
-        bool leaves_thread; /* inside NVML, which hangs: the process must leave by _exit() */
+        bool is_dry; /* nothing is to be changed */
         struct arena arena;
         struct removal *rows;
         size_t n_rows;

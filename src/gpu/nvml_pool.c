@@ -313,14 +313,21 @@ static void begin(struct nvml_pool *pool, struct nvml_lane *lane, struct nvml_re
         worker_ask(lane->worker, &request->inner);
 }
 
-/* Its predecessor about the same GPU can neither return nor be ended. */
+/* The step of a predecessor that can neither return nor be ended: about the same GPU, or before there was any. */
+static const struct worker_call *find_left(const struct nvml_request *request)
+{
+        const struct worker_call *step = worker_find_left(CALL_TO_OPEN, "");
+
+        return step ? step : worker_find_left(*request->gpu ? CALL_ON_GPU : CALL_ON_DRIVER, request->gpu);
+}
+
 static bool fail_if_left(struct nvml_request *request)
 {
-        const struct worker_call *step = worker_find_left(CALL_ON_GPU, request->gpu);
+        const struct worker_call *step = find_left(request);
         char text[200];
         struct error err;
 
-        if (!step || !*request->gpu)
+        if (!step)
                 return false;
         request->lost = gpu_call_of_worker(step);
         hang_print(&request->lost, text, sizeof(text));

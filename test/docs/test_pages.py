@@ -36,7 +36,7 @@ CHANGING = {'apply', 'restore'}  # what changes the GPUs' MIG geometry
 CONFIGURATION = {'version', 'flags', 'resources', 'sharing', 'imex', 'health', 'dra', 'mig'}
 
 SCENARIO = {'driverVersion', 'cudaVersion', 'nvmlVersion', 'init', 'cpusPerNumaNode', 'gpus', 'topology', 'p2p', 'events', 'errors', 'delays',
-            'geometryFile', 'boots', 'longestWait', 'processDirectory'}
+            'geometryFile', 'computeModeDirectory', 'boots', 'longestWait', 'processDirectory'}
 
 
 def identify(path):

@@ -81,8 +81,8 @@ static char *find_ailment(void *data)
 
         if (mps_supervisor_hang(process->supervisor, &call)) {
                 hang_print(&call, text, sizeof(text));
-                return xasprintf("%s has not returned for %" PRIu64 " s: what needs NVML waits for it", text,
-                        hang_seconds(&call, call_trace_now_ms()));
+                return xasprintf("%s has not returned for %" PRIu64 " s: what needs it waits", text,
+                        hang_seconds(&call, gpu_call_now_ms()));
         }
         for (size_t i = 0; i < status->n_daemons; i++)
                 if (!is_good(&status->daemons[i]))
@@ -143,11 +143,10 @@ static void on_process_deadline(uv_timer_t *timer UNUSED)
         _exit(0);
 }
 
-static void on_supervisor_closed(bool leaves_thread, void *data)
+static void on_supervisor_closed(bool leaves_modes UNUSED, void *data)
 {
         struct mps_process *process = data;
 
-        process->leaves_threads |= leaves_thread;
         process->supervisor = NULL;
         mps_listener_close(process->listener, NULL, NULL);
         process->echo = mps_echo_free(process->echo);
@@ -241,9 +240,9 @@ static int process_start(struct mps_process *process, struct error *err)
                 .loop = &process->loop, .root = process->root, .own_plan = process->options.own_plan};
 
         if (signals_listen(&process->signals, &process->loop, on_process_signal, process, err) < 0 ||
-                take_root(process, err) < 0 || serve_metrics(process, err) < 0 ||
-                mps_supervisor_new(&process->supervisor, &supervisor, err) < 0)
+                take_root(process, err) < 0 || serve_metrics(process, err) < 0)
                 return -1;
+        process->supervisor = mps_supervisor_new(&supervisor);
         listener.supervisor = process->supervisor;
         return mps_listener_new(&process->listener, &listener, err);
 }

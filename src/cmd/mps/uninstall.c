@@ -1,7 +1,6 @@
 /* warpshare mps uninstall: the command for cmd/uninstall/mps.h. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/command_line.h"
@@ -73,8 +72,6 @@ static int uninstall(const struct option_set *set)
                 return EXIT_FAILED;
         default:
                 fprintf(stderr, "%s\n", err.text);
-                if (removals.leaves_thread)
-                        _exit(EXIT_FAILED);
                 return EXIT_FAILED;
         }
 }

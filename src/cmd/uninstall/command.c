@@ -190,10 +190,6 @@ static int uninstall(const struct config *config, const char *const *values)
         api_visit_end(&visit);
         lock_release(&lock);
         command_print(&removals, values[OUTPUT]);
-        if (removals.leaves_thread) {
-                fflush(stdout);
-                _exit(EXIT_FAILED);
-        }
         return removals_count(&removals, REMOVAL_LEFT) > 0 ? EXIT_FAILED : 0;
 }
 

@@ -64,9 +64,9 @@ static void clear_limits(
 
 /* ---- daemons and compute modes ---- */
 
-static void on_mps_closed(bool leaves_thread, void *data)
+static void on_mps_closed(bool leaves_modes, void *data)
 {
-        ((struct removals *)data)->leaves_thread = leaves_thread;
+        *(bool *)data = leaves_modes;
 }
 
 struct existing {
@@ -125,7 +125,7 @@ static void report_daemons(struct removals *removals, const struct existing *exi
                         "%zu on record, %zu compute modes restored", record->n_daemons, record->n_modes);
 }
 
-static int close_supervisor(struct removals *removals, const struct mps_removal_options *removal, struct error *err)
+static int close_supervisor(const struct mps_removal_options *removal, struct error *err)
 {
         struct mps_supervisor_options options = {
                 .root = removal->root,
@@ -134,19 +134,15 @@ static int close_supervisor(struct removals *removals, const struct mps_removal_
                 .nvml_library = removal->nvml_library,
                 .sets_compute_mode = true,
         };
-        struct mps_supervisor *supervisor;
+        bool leaves_modes = false;
         uv_loop_t loop;
 
         loop_init(&loop);
         options.loop = &loop;
-        if (mps_supervisor_new(&supervisor, &options, err) < 0) {
-                uv_loop_close(&loop);
-                return -1;
-        }
-        mps_supervisor_close(supervisor, GRACE_MS, on_mps_closed, removals);
+        mps_supervisor_close(mps_supervisor_new(&options), GRACE_MS, on_mps_closed, &leaves_modes);
         uv_run(&loop, UV_RUN_DEFAULT);
         uv_loop_close(&loop);
-        if (removals->leaves_thread)
+        if (leaves_modes)
                 return error_set(err, ERROR_UNAVAILABLE,
                         "NVML does not return: the MPS daemons are ended, but compute modes are not put back; run this again when it does");
         return 0;
@@ -159,7 +155,7 @@ static int end_daemons(struct removals *removals, const struct mps_removal_optio
         int rc = want_nothing(removals, options, path, &existing, err);
 
         if (rc == 0 && !removals->is_dry && (existing.has_record || existing.n_others))
-                rc = close_supervisor(removals, options, err);
+                rc = close_supervisor(options, err);
         if (rc == 0)
                 report_daemons(removals, &existing, path);
         mps_record_done(&existing.record);

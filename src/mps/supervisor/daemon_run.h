@@ -10,9 +10,9 @@
 
 #include <uv.h>
 
+#include "gpu/nvml_pool.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/daemon.h"
-#include "gpu/nvml_queue.h"
 #include "mps/supervisor/record.h"
 
 struct mps_run;
@@ -30,7 +30,7 @@ struct mps_run_context {
         bool sets_compute_mode;
         uint64_t poll_ms;    /* mps_run_pause() */
         uint64_t command_ms; /* 0: MPS_COMMAND_TIMEOUT_MS */
-        struct nvml_queue *nvml;
+        struct nvml_pool *nvml;
         struct environments *environments; /* mps/supervisor/environment.h */
         struct worker *cleaner;            /* mps/supervisor/shm_left.h */
         unsigned int unknown_options;      /* MPS_CAN_*: options with which the program ended at once */

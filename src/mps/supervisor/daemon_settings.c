@@ -18,7 +18,7 @@
  * reported and left as it is, since the daemon serves others.
  *
  * The limit of a cgroup's memory (memory_limit.c) and a new namespace (mps/control/namespace.h) are set and read back,
- * too, but apart: the one on NVML's thread, which may wait, the other for a request, which gets the error.
+ * too, but apart: the one in a process with NVML, which may hang, the other for a request, which gets the error.
  */
 #include <stdio.h>
 #include <stdlib.h>

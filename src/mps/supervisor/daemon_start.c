@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "gpu/call.h"
 #include "mps/control/dialogue.h"
 #include "mps/supervisor/compute_mode.h"
 #include "mps/supervisor/guess.h"
@@ -163,26 +164,31 @@ enum run_found run_take_over(struct mps_run *run, bool *ret_same, struct error *
 
 /* ---- NVML ---- */
 
+/* What a process reads of a unit. */
+struct unit_facts {
+        char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE]; /* "": unknown */
+        int has_mode;                                        /* as compute_mode_read() returns it */
+        nvmlComputeMode_t mode;
+        int major;        /* of its compute capability; 0: unknown */
+        struct error err; /* |has_mode| -1: why */
+};
+
 struct prepare_unit {
+        struct nvml_request request;
+        struct prepare *prepare;
         const char *uuid;
-        bool has_mode;
-        bool is_gone;
-        nvmlComputeMode_t before;
-        struct error err;
+        struct unit_facts facts;
 };
 
 /* |run| is NULL if the daemon does not wait for it any more. */
 struct prepare {
-        struct nvml_job job;
         struct mps_run *run;
         struct arena arena;
         struct prepare_unit *units;
         size_t n_units;
-        bool sets; /* set the modes, instead of reading them */
-        bool has_nvml;
-        struct error err;
-        char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE];
-        int major; /* the lowest compute capability; 0 unknown */
+        size_t n_asked; /* units with a request */
+        bool is_unanswered;
+        struct error err; /* why */
 };
 
 static void free_prepare(struct prepare *prepare)
@@ -192,52 +198,35 @@ static void free_prepare(struct prepare *prepare)
         arena_done(&arena);
 }
 
-static void read_capability(struct prepare *prepare, const struct nvml *nvml, const char *uuid)
+static int read_capability(const struct nvml *nvml, const char *uuid)
 {
         nvmlDevice_t device;
         int major;
         int minor;
 
-        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, uuid);
         if (NVML_CALL(nvml, device_get_by_uuid, uuid, &device) == NVML_SUCCESS &&
-                NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor) == NVML_SUCCESS &&
-                (!prepare->major || major < prepare->major))
-                prepare->major = major;
+                NVML_CALL(nvml, device_get_compute_capability, device, &major, &minor) == NVML_SUCCESS)
+                return major;
+        return 0;
 }
 
-static void work_read(struct nvml_job *job, const struct nvml *nvml, const struct error *err)
+static int serve_read(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
 {
-        struct prepare *prepare = container_of(job, struct prepare, job);
+        struct unit_facts facts = {.driver = ""};
+        const struct nvml *nvml;
+        const char *uuid;
 
-        prepare->has_nvml = nvml != NULL;
-        prepare->err = *err;
-        if (!nvml)
-                return;
-        if (NVML_CALL(nvml, system_get_driver_version, prepare->driver, sizeof(prepare->driver)) != NVML_SUCCESS)
-                prepare->driver[0] = '\0';
-        for (size_t i = 0; i < prepare->n_units; i++) {
-                struct prepare_unit *unit = &prepare->units[i];
-                const int known = compute_mode_read(nvml, unit->uuid, &unit->before, &unit->err);
-
-                unit->is_gone = known < 0;
-                unit->has_mode = known > 0;
-                job->reopen |= known < 0;
-                read_capability(prepare, nvml, unit->uuid);
-        }
-}
-
-static void work_set(struct nvml_job *job, const struct nvml *nvml, const struct error *err)
-{
-        struct prepare *prepare = container_of(job, struct prepare, job);
-
-        for (size_t i = 0; i < prepare->n_units; i++) {
-                struct prepare_unit *unit = &prepare->units[i];
-
-                unit->err = *err;
-                if (nvml && unit->has_mode && unit->before != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS &&
-                        compute_mode_set(nvml, unit->uuid, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, &unit->err) == 0)
-                        unit->err.kind = ERROR_NONE;
-        }
+        pack_text(question, &uuid);
+        if (nvml_serving_open(serving, &nvml, err) < 0)
+                return -1;
+        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, uuid);
+        if (NVML_CALL(nvml, system_get_driver_version, facts.driver, sizeof(facts.driver)) != NVML_SUCCESS)
+                facts.driver[0] = '\0';
+        facts.has_mode = compute_mode_read(nvml, uuid, &facts.mode, &facts.err);
+        facts.major = read_capability(nvml, uuid);
+        serving->must_close = facts.has_mode < 0;
+        PACK(answer, facts);
+        return 0;
 }
 
 void run_stop_preparing(struct mps_run *run)
@@ -290,18 +279,42 @@ static bool has_mig(const struct mps_daemon_wanted *wanted)
         return false;
 }
 
+static const char *find_driver(const struct prepare *prepare)
+{
+        for (size_t i = 0; i < prepare->n_units; i++)
+                if (prepare->units[i].facts.driver[0])
+                        return prepare->units[i].facts.driver;
+        return "";
+}
+
+/* The lowest compute capability; 0: unknown. */
+static int find_major(const struct prepare *prepare)
+{
+        int lowest = 0;
+
+        for (size_t i = 0; i < prepare->n_units; i++) {
+                const int major = prepare->units[i].facts.major;
+
+                if (major && (!lowest || major < lowest))
+                        lowest = major;
+        }
+        return lowest;
+}
+
 /*
  * Before Volta a multi-user server refuses clients of other users. Partitions need Ampere and a whole GPU
  * (share/capability.h); once enabled, every client must use one.
  */
 static unsigned int choose_options(const struct mps_run *run, const struct prepare *prepare)
 {
-        unsigned int can = prepare->driver[0] ? dialogue_capabilities(prepare->driver) : 0;
+        const char *driver = find_driver(prepare);
+        const int major = find_major(prepare);
+        unsigned int can = *driver ? dialogue_capabilities(driver) : 0;
         unsigned int chosen = 0;
 
-        if (geteuid() == 0 && prepare->major >= 7)
+        if (geteuid() == 0 && major >= 7)
                 chosen |= MPS_CAN_MULTI_USER;
-        if (prepare->major >= 8 && run->wanted.provisioning == PROVISIONING_SM && !has_mig(&run->wanted) &&
+        if (major >= 8 && run->wanted.provisioning == PROVISIONING_SM && !has_mig(&run->wanted) &&
                 run->wanted.tier_limit >= MPS_TIER_PARTITION)
                 chosen |= MPS_CAN_PARTITION;
         if (is_for_namespaces(run, chosen))
@@ -436,84 +449,114 @@ static void on_process_exit(int status, int signal, void *data)
 
 /* ---- before the start ---- */
 
-static void on_daemon_start_set(struct nvml_job *job)
+/* False: others are still to come, or nobody waits. */
+static bool has_all_answers(struct prepare *prepare)
 {
-        struct prepare *prepare = container_of(job, struct prepare, job);
+        if (--prepare->n_asked)
+                return false;
+        if (prepare->run)
+                return true;
+        free_prepare(prepare);
+        return false;
+}
+
+static void end_prepare(struct prepare *prepare)
+{
+        prepare->run->prepare = NULL;
+        uv_timer_stop(&prepare->run->turn);
+        free_prepare(prepare);
+}
+
+static void on_daemon_start_set(struct nvml_request *request, const struct error *err, struct pack *answer UNUSED)
+{
+        const struct prepare_unit *unit = container_of(request, struct prepare_unit, request);
+        struct prepare *prepare = unit->prepare;
         struct mps_run *run = prepare->run;
 
-        for (size_t i = 0; i < prepare->n_units; i++)
-                if (prepare->units[i].err.kind != ERROR_NONE)
-                        log_warn(MODE_STAYS, LOG_STR("unit", prepare->units[i].uuid), LOG_ERR(&prepare->units[i].err));
-        free_prepare(prepare);
-        if (!run)
+        if (err)
+                log_warn(MODE_STAYS, LOG_STR("unit", unit->uuid), LOG_ERR(err));
+        if (!has_all_answers(prepare))
                 return;
-        run->prepare = NULL;
-        uv_timer_stop(&run->turn);
+        end_prepare(prepare);
         spawn(run);
 }
 
-/* The units whose previous mode is recorded. */
-static bool must_set_modes(struct prepare *prepare)
+/* Only a mode whose previous one is recorded. */
+static bool must_set_mode(const struct mps_run_context *context, const struct prepare_unit *unit)
 {
-        const struct mps_run_context *context = prepare->run->context;
-        bool must = false;
+        const bool is_other = unit->facts.mode != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
         struct error err;
 
-        for (size_t i = 0; context->sets_compute_mode && i < prepare->n_units; i++) {
-                struct prepare_unit *unit = &prepare->units[i];
-                const bool is_other = unit->before != NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
+        if (!context->sets_compute_mode || unit->facts.has_mode <= 0)
+                return false;
+        if (context->mode_before(unit->uuid, unit->facts.mode, context->data, &err) == 0)
+                return is_other;
+        if (is_other)
+                log_warn(MODE_STAYS, LOG_STR("unit", unit->uuid), LOG_ERR(&err));
+        return false;
+}
 
-                if (!unit->has_mode)
+/* False: there is none to be set. */
+static bool set_modes(struct prepare *prepare)
+{
+        const struct mps_run_context *context = prepare->run->context;
+
+        for (size_t i = 0; i < prepare->n_units; i++) {
+                struct prepare_unit *unit = &prepare->units[i];
+
+                if (!must_set_mode(context, unit))
                         continue;
-                unit->has_mode = context->mode_before(unit->uuid, unit->before, context->data, &err) == 0;
-                if (!unit->has_mode && is_other)
-                        log_warn(MODE_STAYS, LOG_STR("unit", unit->uuid), LOG_ERR(&err));
-                must |= unit->has_mode && is_other;
+                prepare->n_asked++;
+                compute_mode_ask_to_set(context->nvml, &unit->request, unit->uuid, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS,
+                        on_daemon_start_set);
         }
-        return must;
+        return prepare->n_asked > 0;
 }
 
 static const struct prepare_unit *find_gone(const struct prepare *prepare)
 {
         for (size_t i = 0; i < prepare->n_units; i++)
-                if (prepare->units[i].is_gone)
+                if (prepare->units[i].facts.has_mode < 0)
                         return &prepare->units[i];
         return NULL;
 }
 
-static void on_daemon_start_read(struct nvml_job *job)
+static void go_on(struct prepare *prepare)
 {
-        struct prepare *prepare = container_of(job, struct prepare, job);
-        struct mps_run *run = prepare->run;
         const struct prepare_unit *gone = find_gone(prepare);
+        struct mps_run *run = prepare->run;
         struct error err;
 
-        if (!run) {
-                free_prepare(prepare);
-                return;
-        }
         run->options = choose_options(run, prepare);
-        if (!gone && must_set_modes(prepare)) {
-                prepare->sets = true;
-                prepare->job.work = work_set;
-                prepare->job.done = on_daemon_start_set;
-                nvml_queue_add(run->context->nvml, &prepare->job);
+        if (!gone && set_modes(prepare))
                 return;
-        }
-        if (!prepare->has_nvml)
+        if (prepare->is_unanswered)
                 log_warn("no NVML: the compute mode stays as it is, and what the driver can do is not known",
                         LOG_STR("name", run->name), LOG_ERR(&prepare->err));
         if (gone) {
-                err = gone->err;
+                err = gone->facts.err;
                 error_raise_prefix(&err, "its unit %s cannot be used", gone->uuid);
         }
-        free_prepare(prepare);
-        run->prepare = NULL;
-        uv_timer_stop(&run->turn);
+        end_prepare(prepare);
         if (gone)
                 run_report(run, MPS_EVENT_EXITED, "%s", err.text);
         else
                 spawn(run);
+}
+
+static void on_daemon_start_read(struct nvml_request *request, const struct error *err, struct pack *answer)
+{
+        struct prepare_unit *unit = container_of(request, struct prepare_unit, request);
+        struct prepare *prepare = unit->prepare;
+
+        if (err) {
+                prepare->is_unanswered = true;
+                prepare->err = *err;
+        } else {
+                PACK(answer, unit->facts);
+        }
+        if (has_all_answers(prepare))
+                go_on(prepare);
 }
 
 void run_prepare_is_late(struct mps_run *run)
@@ -524,6 +567,19 @@ void run_prepare_is_late(struct mps_run *run)
         spawn(run);
 }
 
+static void ask_unit(struct prepare *prepare, struct prepare_unit *unit, const char *uuid)
+{
+        struct pack question;
+
+        unit->prepare = prepare;
+        unit->uuid = arena_strdup(&prepare->arena, uuid);
+        nvml_request_init(&unit->request, serve_read, uuid, on_daemon_start_read);
+        question = pack_writer(&unit->request.question);
+        pack_text(&question, &uuid);
+        prepare->n_asked++;
+        nvml_pool_ask(prepare->run->context->nvml, &unit->request);
+}
+
 static void prepare(struct mps_run *run)
 {
         struct arena arena = ARENA_INIT;
@@ -531,13 +587,11 @@ static void prepare(struct mps_run *run)
 
         prepare->units = ARENA_ARRAY(&arena, struct prepare_unit, run->wanted.n_units);
         prepare->n_units = run->wanted.n_units;
-        for (size_t i = 0; i < prepare->n_units; i++)
-                prepare->units[i].uuid = arena_strdup(&arena, run->wanted.units[i].uuid);
         prepare->arena = arena;
         prepare->run = run;
-        prepare->job = (struct nvml_job){.work = work_read, .done = on_daemon_start_read};
+        for (size_t i = 0; i < prepare->n_units; i++)
+                ask_unit(prepare, &prepare->units[i], run->wanted.units[i].uuid);
         run->prepare = prepare;
-        nvml_queue_add(run->context->nvml, &prepare->job);
         run_wait(run, PREPARE_MS);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Memory limits of containers: mps/supervisor/memory_limits.h says which, NVML's thread sets them, and all are read
- * back now and then.
+ * Memory limits of containers: mps/supervisor/memory_limits.h says which, a process with NVML sets them, and all are
+ * read back now and then.
  */
 #include "mps/supervisor/memory_limit.h"
 
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "gpu/call.h"
 #include "mps/supervisor/parts.h"
 
 #define CGROUPS "/sys/fs/cgroup"
@@ -38,7 +39,7 @@ static enum memory_limit_outcome memory_limit_find(
 
         if (access(folder, F_OK) < 0 && errno == ENOENT)
                 return MEMORY_LIMIT_GONE;
-        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, uuid);
+        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, uuid);
         code = NVML_CALL(nvml, device_get_by_uuid, uuid, device);
         return code == NVML_SUCCESS ? MEMORY_LIMIT_DONE
                                     : memory_limit_fail(nvml, code, "nvmlDeviceGetHandleByUUID", folder, err);
@@ -106,40 +107,69 @@ enum memory_limit_outcome memory_limit_clear(
                                     : memory_limit_fail(nvml, code, "nvmlDeviceSetMemoryLimits", folder, err);
 }
 
-/* ---- on NVML's thread ---- */
+/* ---- requests ---- */
 
-/* One limit, for it. */
+#define WORKS_MAX ((size_t)64) /* with so many limits, or so long a question, a request is full */
+#define QUESTION_MAX ((size_t)16 * 1024)
+
+/* One limit, and what NVML made of it. */
 struct limit_work {
-        struct mps_container_limit limit; /* as it was when the job was made */
-        const char *folder;
+        struct mps_container_limit limit; /* as it was when the request was made */
         bool is_void;
-        bool is_changed;
-        enum memory_limit_outcome outcome;
-        struct error err;
+        struct limit_result {
+                enum memory_limit_outcome outcome;
+                bool is_changed;
+                struct error err;
+        } result;
 };
 
+/* Some of one unit's. */
 struct limits_job {
-        struct nvml_job job;
+        struct nvml_request request;
         struct mps_supervisor *supervisor;
         struct arena arena;
-        struct limit_work *works; /* one for each of supervisor->limits, in its order */
+        struct limit_work works[WORKS_MAX];
         size_t n_works;
+        struct list link;
 };
 
-static void work_limits(struct nvml_job *job, const struct nvml *nvml, const struct error *err)
+static void pack_work(struct pack *pack, struct mps_container_limit *limit, const char **folder, bool *is_void)
 {
-        struct limits_job *limits = container_of(job, struct limits_job, job);
+        pack_text(pack, &limit->unit);
+        PACK(pack, limit->limit_mib);
+        pack_text(pack, folder);
+        PACK(pack, *is_void);
+}
 
-        for (size_t i = 0; i < limits->n_works; i++) {
-                struct limit_work *work = &limits->works[i];
+static int serve_limits(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
+{
+        const struct nvml *nvml;
 
-                work->err = *err;
-                if (nvml && work->is_void)
-                        work->outcome = memory_limit_clear(nvml, &work->limit, work->folder, &work->err);
-                else if (nvml)
-                        work->outcome =
-                                memory_limit_set(nvml, &work->limit, work->folder, &work->is_changed, &work->err);
+        if (nvml_serving_open(serving, &nvml, err) < 0)
+                return -1;
+        while (question->left) {
+                struct limit_result result = {.outcome = MEMORY_LIMIT_FAILED};
+                struct mps_container_limit limit = {0};
+                const char *folder;
+                bool is_void;
+
+                pack_work(question, &limit, &folder, &is_void);
+                if (is_void)
+                        result.outcome = memory_limit_clear(nvml, &limit, folder, &result.err);
+                else
+                        result.outcome = memory_limit_set(nvml, &limit, folder, &result.is_changed, &result.err);
+                PACK(answer, result);
         }
+        return 0;
+}
+
+static void read_results(struct limits_job *job, const struct error *err, struct pack *answer)
+{
+        for (size_t i = 0; i < job->n_works; i++)
+                if (err)
+                        job->works[i].result = (struct limit_result){.outcome = MEMORY_LIMIT_FAILED, .err = *err};
+                else
+                        PACK(answer, job->works[i].result);
 }
 
 /* ---- on the loop ---- */
@@ -150,25 +180,26 @@ static void limits_report(const struct mps_container_limit *limit, const struct 
         const struct mps_container_limit *before = &work->limit;
         bool is_new = !before->problem || !limit->problem || strcmp(before->problem, limit->problem) != 0;
 
-        if (work->outcome == MEMORY_LIMIT_DONE && work->is_void)
+        if (work->result.outcome == MEMORY_LIMIT_DONE && work->is_void)
                 log_info("memory limit of a container removed", LOG_STR("unit", limit->unit),
                         LOG_STR("allocation", limit->allocation), LOG_STR("cgroup", limit->cgroup));
-        else if (work->outcome == MEMORY_LIMIT_DONE && work->is_changed && before->is_in_force)
+        else if (work->result.outcome == MEMORY_LIMIT_DONE && work->result.is_changed && before->is_in_force)
                 log_warn("the memory limit of a container was changed from outside (configuration drift) and is "
                          "restored",
                         LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->allocation),
                         LOG_STR("cgroup", limit->cgroup), LOG_UINT("mib", limit->limit_mib));
-        else if (work->outcome == MEMORY_LIMIT_DONE && !before->is_in_force)
+        else if (work->result.outcome == MEMORY_LIMIT_DONE && !before->is_in_force)
                 log_info("memory limit of a container", LOG_STR("unit", limit->unit),
                         LOG_STR("allocation", limit->allocation), LOG_STR("cgroup", limit->cgroup),
                         LOG_UINT("mib", limit->limit_mib));
-        else if (limit->problem && is_new && work->outcome == MEMORY_LIMIT_CANNOT)
+        else if (limit->problem && is_new && work->result.outcome == MEMORY_LIMIT_CANNOT)
                 log_info("the memory of a container as a whole is not limited here", LOG_STR("unit", limit->unit),
-                        LOG_STR("allocation", limit->allocation), LOG_ERR(&work->err));
+                        LOG_STR("allocation", limit->allocation), LOG_ERR(&work->result.err));
         else if (limit->problem && is_new)
                 log_warn(work->is_void ? "the memory limit of a container cannot be removed"
                                        : "the memory of a container as a whole is not limited",
-                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->allocation), LOG_ERR(&work->err));
+                        LOG_STR("unit", limit->unit), LOG_STR("allocation", limit->allocation),
+                        LOG_ERR(&work->result.err));
 }
 
 static struct mps_memory_limit *limits_find(struct mps_memory_limits *limits, const struct mps_container_limit *wanted)
@@ -180,69 +211,118 @@ static struct mps_memory_limit *limits_find(struct mps_memory_limits *limits, co
         return NULL;
 }
 
-static void on_limits(struct nvml_job *job)
+static void limits_take(struct limits_job *job)
 {
-        struct limits_job *done = container_of(job, struct limits_job, job);
-        struct mps_supervisor *supervisor = done->supervisor;
+        struct mps_supervisor *supervisor = job->supervisor;
         struct mps_memory_limits *limits = &supervisor->limits;
-        struct arena arena = done->arena;
-        bool *keeps = ARENA_ARRAY(&arena, bool, limits->n_items);
+        bool *keeps = ARENA_ARRAY(&job->arena, bool, limits->n_items);
         bool is_shorter = false;
 
         for (size_t i = 0; i < limits->n_items; i++)
                 keeps[i] = true;
-        for (size_t i = 0; job->has_worked && i < done->n_works; i++) {
-                struct mps_memory_limit *limit = limits_find(limits, &done->works[i].limit);
+        for (size_t i = 0; i < job->n_works; i++) {
+                const struct limit_work *work = &job->works[i];
+                struct mps_memory_limit *limit = limits_find(limits, &work->limit);
 
-                if (!limit) /* none was taken away meanwhile: that is done here alone */
+                if (!limit) /* none was taken away meanwhile: that is done here alone, for one unit after the other */
                         continue;
                 keeps[limit - limits->items] = mps_memory_limit_take(
-                        limit, &limits->arena, done->works[i].is_void, done->works[i].outcome, done->works[i].err.text);
+                        limit, &limits->arena, work->is_void, work->result.outcome, work->result.err.text);
                 is_shorter |= !keeps[limit - limits->items];
-                limits_report(&limit->told, &done->works[i]);
+                limits_report(&limit->told, work);
         }
         if (is_shorter)
                 mps_memory_limits_keep(limits, keeps);
-        supervisor->limits_job = NULL;
-        arena_done(&arena);
         supervisor_note(supervisor, is_shorter);
-        supervisor_check_end(supervisor);
+}
+
+static void on_limits(struct nvml_request *request, const struct error *err, struct pack *answer)
+{
+        struct limits_job *job = container_of(request, struct limits_job, request);
+        struct arena arena;
+
+        list_remove(&job->link);
+        if (!job->supervisor->is_ended) {
+                read_results(job, err, answer);
+                limits_take(job);
+        }
+        arena = job->arena;
+        arena_done(&arena);
 }
 
 /* ---- what is to be done ---- */
 
-static void limits_start(struct mps_supervisor *supervisor, const struct mps_record *granted)
+static struct limits_job *limits_job_new(struct mps_supervisor *supervisor, const char *unit)
 {
         struct arena arena = ARENA_INIT;
         struct limits_job *job = ARENA_NEW(&arena, struct limits_job);
 
-        job->works = ARENA_ARRAY(&arena, struct limit_work, supervisor->limits.n_items);
-        for (size_t i = 0; i < supervisor->limits.n_items; i++) {
-                const struct mps_memory_limit *limit = &supervisor->limits.items[i];
-                struct limit_work *work = &job->works[job->n_works++];
-
-                *work = (struct limit_work){
-                        .folder = arena_printf(&arena, "%s" CGROUPS "%s", supervisor->system_root, limit->told.cgroup),
-                        .is_void = mps_memory_limit_is_void(limit, granted->allocations, granted->n_allocations),
-                        .outcome = MEMORY_LIMIT_FAILED};
-                mps_container_limit_copy(&work->limit, &arena, &limit->told);
-        }
-        job->job.work = work_limits;
-        job->job.done = on_limits;
+        nvml_request_init(&job->request, serve_limits, unit, on_limits);
         job->supervisor = supervisor;
         job->arena = arena;
-        supervisor->limits_job = job;
-        nvml_queue_add(supervisor->nvml, &job->job);
+        return job;
 }
 
-static bool is_any_due(const struct mps_supervisor *supervisor, const struct mps_record *granted)
+static void limits_job_add(struct limits_job *job, const struct mps_container_limit *limit, bool is_void)
 {
-        for (size_t i = 0; i < supervisor->limits.n_items; i++)
-                if (mps_memory_limit_is_due(
-                            &supervisor->limits.items[i], mps_memory_limit_is_void(&supervisor->limits.items[i],
-                                                                  granted->allocations, granted->n_allocations)))
+        struct limit_work *work = &job->works[job->n_works++];
+        const char *folder = arena_printf(&job->arena, "%s" CGROUPS "%s", job->supervisor->system_root, limit->cgroup);
+        struct pack question = pack_writer(&job->request.question);
+
+        work->is_void = is_void;
+        mps_container_limit_copy(&work->limit, &job->arena, limit);
+        pack_work(&question, &work->limit, &folder, &work->is_void);
+}
+
+static void limits_job_ask(struct limits_job *job)
+{
+        if (!job)
+                return;
+        list_append(&job->supervisor->limits_jobs, &job->link);
+        nvml_pool_ask(job->supervisor->nvml, &job->request);
+}
+
+static bool is_void(const struct mps_memory_limit *limit, const struct mps_record *granted)
+{
+        return mps_memory_limit_is_void(limit, granted->allocations, granted->n_allocations);
+}
+
+/* All limits of the unit, in as many requests as it takes: they are served one after the other. */
+static void limits_ask(struct mps_supervisor *supervisor, const char *unit, const struct mps_record *granted)
+{
+        struct limits_job *job = NULL;
+
+        for (size_t i = 0; i < supervisor->limits.n_items; i++) {
+                const struct mps_memory_limit *limit = &supervisor->limits.items[i];
+
+                if (strcmp(limit->told.unit, unit) != 0)
+                        continue;
+                if (!job)
+                        job = limits_job_new(supervisor, unit);
+                limits_job_add(job, &limit->told, is_void(limit, granted));
+                if (job->n_works == WORKS_MAX || job->request.question.size > QUESTION_MAX)
+                        limits_job_ask(TAKE_PTR(job));
+        }
+        limits_job_ask(job);
+}
+
+static bool limits_are_asked(const struct mps_supervisor *supervisor, const char *unit)
+{
+        LIST_FOR_EACH(link, &supervisor->limits_jobs)
+                if (strcmp(container_of(link, struct limits_job, link)->works[0].limit.unit, unit) == 0)
                         return true;
         return false;
+}
+
+static void limits_start(struct mps_supervisor *supervisor, const struct mps_record *granted, bool checks_all)
+{
+        for (size_t i = 0; i < supervisor->limits.n_items; i++) {
+                const struct mps_memory_limit *limit = &supervisor->limits.items[i];
+
+                if ((checks_all || mps_memory_limit_is_due(limit, is_void(limit, granted))) &&
+                        !limits_are_asked(supervisor, limit->told.unit))
+                        limits_ask(supervisor, limit->told.unit, granted);
+        }
 }
 
 static void limits_follow(struct mps_supervisor *supervisor, bool checks_all)
@@ -252,7 +332,7 @@ static void limits_follow(struct mps_supervisor *supervisor, bool checks_all)
         bool is_longer = false;
         struct error err;
 
-        if (supervisor->is_closing || supervisor->limits_job || !status)
+        if (supervisor->is_closing || !status)
                 return;
         supervisor_allocations_fill_record(supervisor, &granted);
         for (size_t i = 0; i < status->n_daemons; i++)
@@ -264,9 +344,8 @@ static void limits_follow(struct mps_supervisor *supervisor, bool checks_all)
          */
         if (is_longer && supervisor_write_record(supervisor, &err) < 0)
                 log_debug("limits of containers wait for the record", LOG_ERR(&err));
-        if (!supervisor->record_failures && supervisor->limits.n_items &&
-                (checks_all || is_any_due(supervisor, &granted)))
-                limits_start(supervisor, &granted);
+        if (!supervisor->record_failures)
+                limits_start(supervisor, &granted, checks_all);
         arena_done(&granted.arena);
 }
 

@@ -25,7 +25,7 @@ enum memory_limit_outcome {
 };
 
 /*
- * Takes the limit of a container away if it is there: another one is not ours, and stays. On whatever thread; |folder|
+ * Takes the limit of a container away if it is there: another one is not ours, and stays. It may block; |folder|
  * is the cgroup's in the mounts of this process.
  */
 enum memory_limit_outcome memory_limit_clear(const struct nvml *nvml, const struct mps_container_limit *limit,

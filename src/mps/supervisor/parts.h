@@ -12,8 +12,6 @@
 #include "mps/supervisor/supervisor.h"
 #include "mps/supervisor/usage.h"
 
-struct limits_job;
-struct usage_job;
 struct request;
 
 struct mps_supervisor {
@@ -27,7 +25,7 @@ struct mps_supervisor {
         char **environment;
         char *record_path;
 
-        struct nvml_queue *nvml;
+        struct nvml_pool *nvml;
         struct environments *environments;
         struct worker *cleaner;
         struct arena wanted_arena;
@@ -52,10 +50,10 @@ struct mps_supervisor {
         unsigned int record_failures; /* in a row */
         uv_timer_t poll;              /* asks NVML at intervals */
         unsigned int polls;
-        struct usage_job *usage_job;
-        struct mps_usage *usage;
+        bool has_clients;   /* at the last poll */
+        struct list usages; /* nvml.c: units whose memory is asked for */
         struct mps_memory_limits limits;
-        struct limits_job *limits_job;
+        struct list limits_jobs;   /* memory_limit.c: what NVML was asked for */
         struct mps_shm_watch shm;  /* of the node */
         struct mps_status *status; /* of the last turn */
 
@@ -63,12 +61,11 @@ struct mps_supervisor {
         bool is_ending_clients; /* of daemons that are not wanted: |grace| runs, or is over */
         bool is_closing;
         bool is_leaving;
-        bool is_ended;          /* NVML is being closed */
+        bool is_ended;          /* NVML is closed */
         unsigned int mode_jobs; /* modes that are being restored */
         uv_timer_t grace;
         unsigned int closing_runs; /* whose close callback has not come yet */
         unsigned int open;         /* handles */
-        bool leaves_thread;
         mps_supervisor_closed_fn *closed;
         void *closed_data;
 };
@@ -104,6 +101,11 @@ void supervisor_add_mode(struct mps_supervisor *supervisor, const char *uuid, nv
 int supervisor_mode_before(const char *uuid, nvmlComputeMode_t before, void *data, struct error *err) MUST_USE;
 /* Restores the modes of units that no daemon has any more. */
 void supervisor_restore_modes(struct mps_supervisor *supervisor);
+/* NVML did not restore all of them. */
+bool supervisor_leaves_modes(const struct mps_supervisor *supervisor);
+/* UINT64_MAX: unknown, or too old. |uuid| NULL: on any unit. */
+uint64_t supervisor_memory_of(const struct mps_supervisor *supervisor, const char *uuid, pid_t pid);
+void supervisor_usages_done(struct mps_supervisor *supervisor);
 void supervisor_on_poll(uv_timer_t *timer);
 
 /* shm.c */

@@ -13,8 +13,8 @@
 #include "mps/supervisor/shm_left.h"
 
 #define POLL_MS UINT64_C(2000)
-#define NVML_PATIENCE_MS UINT64_C(5000)
-#define FILES_MIN ((rlim_t)16384) /* an MPS server with many clients needs many descriptors (MPS manual) */
+#define MODES_PATIENCE_MS UINT64_C(5000) /* for compute modes to be restored, at the end */
+#define FILES_MIN ((rlim_t)16384)        /* an MPS server with many clients needs many descriptors (MPS manual) */
 #define RECORD_RETRY_MS UINT64_C(1000)
 #define RECORD_RETRY_MAX_MS UINT64_C(60000)
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -102,11 +102,10 @@ static size_t position_of(const struct mps_supervisor *supervisor, const struct 
 static void add_memory(const struct mps_supervisor *supervisor, struct arena *arena, struct mps_daemon_status *daemon)
 {
         struct mps_client *clients = ARENA_ARRAY(arena, struct mps_client, daemon->n_clients);
-        int64_t now = (int64_t)(uv_hrtime() / 1000000);
 
         for (size_t i = 0; i < daemon->n_clients; i++) {
                 clients[i] = daemon->clients[i];
-                clients[i].memory = mps_usage_of(supervisor->usage, now, clients[i].unit, clients[i].pid);
+                clients[i].memory = supervisor_memory_of(supervisor, clients[i].unit, clients[i].pid);
         }
         daemon->clients = clients;
 }
@@ -142,11 +141,6 @@ static void renew_status(struct mps_supervisor *supervisor)
 {
         mps_status_free(supervisor->status);
         supervisor->status = make_status(supervisor);
-}
-
-bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret)
-{
-        return nvml_queue_hang(supervisor->nvml, ret);
 }
 
 const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supervisor)
@@ -367,17 +361,17 @@ static char **copy_environment(const char *const *environment)
         return copy;
 }
 
-int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_options *options, struct error *err)
+struct mps_supervisor *mps_supervisor_new(const struct mps_supervisor_options *options)
 {
         struct mps_supervisor *supervisor = xcalloc(1, sizeof(*supervisor));
         const char *path = options->path ? options->path : getenv("PATH");
         _free_ char *shm = NULL;
 
-        if (nvml_queue_new(&supervisor->nvml, options->loop, options->nvml_library, options->driver_root, 0, err) < 0) {
-                free(supervisor);
-                return -1;
-        }
         supervisor->options = *options;
+        supervisor->nvml = nvml_pool_new(&(struct nvml_pool_options){.loop = options->loop,
+                .name = "mps-nvml",
+                .library = options->nvml_library,
+                .driver_root = options->driver_root});
         supervisor->root = xstrdup(options->root);
         supervisor->program = xstrdup(options->control);
         supervisor->path = xstrdup(path && *path ? path : DEFAULT_PATH);
@@ -413,6 +407,8 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         mps_folder_label(shm);
         list_init(&supervisor->allocations);
         list_init(&supervisor->requests);
+        list_init(&supervisor->usages);
+        list_init(&supervisor->limits_jobs);
         uv_timer_init(options->loop, &supervisor->reconcile);
         uv_timer_init(options->loop, &supervisor->soon);
         uv_timer_init(options->loop, &supervisor->again);
@@ -425,8 +421,7 @@ int mps_supervisor_new(struct mps_supervisor **ret, const struct mps_supervisor_
         raise_file_limit();
         supervisor_restore(supervisor);
         renew_status(supervisor);
-        *ret = supervisor;
-        return 0;
+        return supervisor;
 }
 
 /* ---- end ---- */
@@ -435,11 +430,11 @@ static void free_supervisor(struct mps_supervisor *supervisor)
 {
         mps_supervisor_closed_fn *closed = supervisor->closed;
         void *data = supervisor->closed_data;
-        bool leaves_thread = supervisor->leaves_thread;
+        const bool leaves_modes = supervisor_leaves_modes(supervisor);
 
         requests_done(supervisor);
         supervisor_allocations_done(supervisor);
-        mps_usage_free(supervisor->usage);
+        supervisor_usages_done(supervisor);
         mps_memory_limits_done(&supervisor->limits);
         mps_status_free(supervisor->status);
         arena_done(&supervisor->wanted_arena);
@@ -458,7 +453,7 @@ static void free_supervisor(struct mps_supervisor *supervisor)
         free(supervisor->record_path);
         free(supervisor);
         if (closed)
-                closed(leaves_thread, data);
+                closed(leaves_modes, data);
 }
 
 static void on_supervisor_handle_closed(uv_handle_t *handle)
@@ -469,11 +464,10 @@ static void on_supervisor_handle_closed(uv_handle_t *handle)
                 free_supervisor(supervisor);
 }
 
-static void on_nvml_closed(bool is_left, void *data)
+static void end(struct mps_supervisor *supervisor)
 {
-        struct mps_supervisor *supervisor = data;
-
-        supervisor->leaves_thread = is_left;
+        supervisor->is_ended = true;
+        supervisor->nvml = nvml_pool_close(supervisor->nvml);
         supervisor->environments = environments_close(supervisor->environments);
         supervisor->cleaner = worker_close(supervisor->cleaner);
         uv_close((uv_handle_t *)&supervisor->soon, on_supervisor_handle_closed);
@@ -483,31 +477,21 @@ static void on_nvml_closed(bool is_left, void *data)
         uv_close((uv_handle_t *)&supervisor->grace, on_supervisor_handle_closed);
 }
 
-static void close_nvml(struct mps_supervisor *supervisor, uint64_t patience_ms)
-{
-        supervisor->is_ended = true;
-        uv_timer_stop(&supervisor->grace);
-        nvml_queue_close(supervisor->nvml, patience_ms, on_nvml_closed, supervisor);
-}
-
 static void on_modes_late(uv_timer_t *timer)
 {
-        close_nvml(timer->data, 0);
+        end(timer->data);
 }
 
-/*
- * The supervisor has ended when all daemons are closed and every mode is restored, or when the patience for NVML, which
- * hangs, is over.
- */
+/* The supervisor has ended when all daemons are closed and every mode is restored, or NVML was given its time. */
 void supervisor_check_end(struct mps_supervisor *supervisor)
 {
         if (!supervisor->is_closing || supervisor->is_ended || supervisor->n_runs || supervisor->closing_runs ||
                 supervisor->has_record)
                 return;
         if (supervisor->mode_jobs && !supervisor->is_leaving)
-                uv_timer_start(&supervisor->grace, on_modes_late, NVML_PATIENCE_MS, 0);
+                uv_timer_start(&supervisor->grace, on_modes_late, MODES_PATIENCE_MS, 0);
         else
-                close_nvml(supervisor, NVML_PATIENCE_MS);
+                end(supervisor);
 }
 
 static void begin_end(struct mps_supervisor *supervisor, mps_supervisor_closed_fn *closed, void *data)

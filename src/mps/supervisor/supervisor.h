@@ -28,7 +28,7 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "gpu/call_trace.h"
+#include "gpu/call.h"
 #include "mps/wire/status.h"
 #include "share/mps_wanted.h"
 
@@ -58,14 +58,13 @@ struct mps_supervisor_options {
         void *data;
 };
 
-int mps_supervisor_new(
-        struct mps_supervisor **ret, const struct mps_supervisor_options *options, struct error *err) MUST_USE;
+struct mps_supervisor *mps_supervisor_new(const struct mps_supervisor_options *options);
 
 /*
- * Called from the loop. |leaves_thread|: a thread still hangs in an NVML call; the process should then end with
- * _exit(). Compute modes that could not be restored for that reason stay on record, for the next supervisor.
+ * Called from the loop. |leaves_modes|: NVML does not answer, so compute modes are not restored; they stay on record,
+ * for the next supervisor.
  */
-typedef void mps_supervisor_closed_fn(bool leaves_thread, void *data);
+typedef void mps_supervisor_closed_fn(bool leaves_modes, void *data);
 
 /* Ends the supervisor but not the daemons; the next supervisor adopts them. */
 void mps_supervisor_leave(struct mps_supervisor *supervisor, mps_supervisor_closed_fn *closed, void *data);
@@ -83,7 +82,7 @@ const struct mps_status *mps_supervisor_status(const struct mps_supervisor *supe
  */
 void mps_supervisor_look(struct mps_supervisor *supervisor);
 
-/* True if an NVML call hangs; |ret| describes it. */
+/* True if NVML does not answer about a unit; |ret| is the call that did not return. */
 bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret);
 
 /* Creates the partition or namespace. A second request with the same id returns the existing one. */

@@ -1,8 +1,7 @@
 #include "mps/supervisor/usage.h"
 
-#include <string.h>
-
 #include "base/text.h"
+#include "gpu/call.h"
 #include "gpu/process_list.h"
 
 #define PROCESSES_MAX 4096U
@@ -35,42 +34,48 @@ static nvmlReturn_t read_processes_of(
         return is_lost(other) ? other : code;
 }
 
-static void read_unit(struct mps_usage *usage, struct mps_usage_unit *unit, const struct nvml *nvml,
-        struct gpu_listed_process *listed, bool *ret_reopen)
+static void take_processes(struct mps_usage *usage, const struct gpu_listed_process *listed, size_t count)
 {
-        nvmlDevice_t device;
+        struct mps_usage_process *processes = ARENA_ARRAY(&usage->arena, struct mps_usage_process, count);
+
+        for (size_t i = 0; i < count; i++) {
+                processes[i].pid = (pid_t)listed[i].pid;
+                processes[i].memory = listed[i].memory;
+        }
+        usage->processes = processes;
+        usage->n_processes = count;
+}
+
+void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, const char *uuid)
+{
+        _free_ struct gpu_listed_process *listed = xcalloc(PROCESSES_MAX, sizeof(*listed));
         unsigned int count = PROCESSES_MAX;
+        nvmlDevice_t device;
         nvmlReturn_t code;
         struct error err;
 
-        call_trace_ask(nvml->trace, CALL_ON_GPU, CALL_NO_INDEX, unit->uuid);
-        code = NVML_CALL(nvml, device_get_by_uuid, unit->uuid, &device);
+        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, uuid);
+        code = NVML_CALL(nvml, device_get_by_uuid, uuid, &device);
         if (code == NVML_SUCCESS)
                 code = read_processes_of(nvml, device, &count, listed);
         if (is_lost(code)) {
                 nvml_fail(nvml, code, "NVML", &err);
-                unit->lost = arena_strdup(&usage->arena, err.text);
-                *ret_reopen = true;
+                usage->lost = arena_strdup(&usage->arena, err.text);
         }
-        if (code != NVML_SUCCESS)
-                return;
-        unit->processes = ARENA_ARRAY(&usage->arena, struct mps_usage_process, count);
-        for (unsigned int i = 0; i < count; i++)
-                unit->processes[i] = (struct mps_usage_process){(pid_t)listed[i].pid, listed[i].memory};
-        unit->n_processes = count;
+        if (code == NVML_SUCCESS)
+                take_processes(usage, listed, count);
 }
 
-void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, bool *ret_reopen)
+void mps_usage_pack(struct pack *pack, struct mps_usage *usage)
 {
-        _free_ struct gpu_listed_process *listed = xcalloc(PROCESSES_MAX, sizeof(*listed));
-
-        for (size_t i = 0; i < usage->n_units; i++)
-                read_unit(usage, &usage->units[i], nvml, listed, ret_reopen);
+        pack_text(pack, &usage->lost);
+        PACK(pack, usage->n_processes);
+        PACK_ARRAY(pack, usage->processes, usage->n_processes);
 }
 
-static bool unit_is_same(const struct mps_usage_unit *a, const struct mps_usage_unit *b)
+bool mps_usage_is_same(const struct mps_usage *a, const struct mps_usage *b)
 {
-        if (strcmp(a->uuid, b->uuid) != 0 || !text_is_same(a->lost, b->lost) || a->n_processes != b->n_processes)
+        if (!text_is_same(a->lost, b->lost) || a->n_processes != b->n_processes)
                 return false;
         for (size_t i = 0; i < a->n_processes; i++)
                 if (a->processes[i].pid != b->processes[i].pid || a->processes[i].memory != b->processes[i].memory)
@@ -78,29 +83,10 @@ static bool unit_is_same(const struct mps_usage_unit *a, const struct mps_usage_
         return true;
 }
 
-bool mps_usage_is_same(const struct mps_usage *a, const struct mps_usage *b)
+uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, pid_t pid)
 {
-        bool is_same = a->n_units == b->n_units;
-
-        for (size_t i = 0; is_same && i < a->n_units; i++)
-                is_same = unit_is_same(&a->units[i], &b->units[i]);
-        return is_same;
-}
-
-static uint64_t memory_on(const struct mps_usage_unit *unit, pid_t pid)
-{
-        for (size_t i = 0; i < unit->n_processes; i++)
-                if (unit->processes[i].pid == pid)
-                        return unit->processes[i].memory;
+        for (size_t i = 0; mps_usage_is_fresh(usage, now) && i < usage->n_processes; i++)
+                if (usage->processes[i].pid == pid)
+                        return usage->processes[i].memory;
         return UINT64_MAX;
-}
-
-uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, const char *uuid, pid_t pid)
-{
-        uint64_t memory = UINT64_MAX;
-
-        for (size_t i = 0; mps_usage_is_fresh(usage, now) && i < usage->n_units && memory == UINT64_MAX; i++)
-                if (!uuid || strcmp(usage->units[i].uuid, uuid) == 0)
-                        memory = memory_on(&usage->units[i], pid);
-        return memory;
 }

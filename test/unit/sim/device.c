@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MIB(n) ((unsigned long long)(n) << 20)
@@ -157,6 +158,34 @@ static void test_a_compute_mode_that_was_set_outlives_shutdown(void **state)
         assert_int_equal(mode, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
         assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeMode(sim_gpu(sim, 0), &mode));
         assert_int_equal(mode, NVML_COMPUTEMODE_DEFAULT);
+}
+
+static void test_a_compute_mode_is_shared_by_a_folder_until_the_scenario_has_another(void **state)
+{
+        struct sim *sim = *state;
+        char folder[] = "/tmp/warpshare-modes-XXXXXX";
+        char scenario[200];
+        nvmlComputeMode_t mode;
+
+        assert_non_null(mkdtemp(folder));
+        snprintf(scenario, sizeof(scenario), "computeModeDirectory: %s\ngpus: [{model: T4, uuid: GPU-1}]", folder);
+        sim_start(sim, scenario);
+        if (fork() == 0)
+                _exit((int)sim->nvmlDeviceSetComputeMode(sim_gpu(sim, 0), NVML_COMPUTEMODE_EXCLUSIVE_PROCESS));
+        assert_true(wait(&(int){0}) > 0);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeMode(sim_gpu(sim, 0), &mode));
+        assert_int_equal(mode, NVML_COMPUTEMODE_EXCLUSIVE_PROCESS);
+        snprintf(scenario, sizeof(scenario),
+                "computeModeDirectory: %s\ngpus: [{model: T4, uuid: GPU-1, computeMode: prohibited}]", folder);
+        sim_start(sim, scenario);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeMode(sim_gpu(sim, 0), &mode));
+        assert_int_equal(mode, NVML_COMPUTEMODE_PROHIBITED);
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceSetComputeMode(sim_gpu(sim, 0), NVML_COMPUTEMODE_DEFAULT));
+        assert_nvml(NVML_SUCCESS, sim->nvmlDeviceGetComputeMode(sim_gpu(sim, 0), &mode));
+        assert_int_equal(mode, NVML_COMPUTEMODE_DEFAULT);
+        snprintf(scenario, sizeof(scenario), "%s/GPU-1", folder);
+        assert_int_equal(unlink(scenario), 0);
+        assert_int_equal(rmdir(folder), 0);
 }
 
 static void test_memory_limits_belong_to_the_folder_of_a_cgroup_from_driver_615_on(void **state)
@@ -394,6 +423,7 @@ int main(void)
                 SIM_TEST(test_a_derived_uuid_is_always_the_same_and_never_twice),
                 SIM_TEST(test_memory_adds_up),
                 SIM_TEST(test_a_compute_mode_that_was_set_outlives_shutdown),
+                SIM_TEST(test_a_compute_mode_is_shared_by_a_folder_until_the_scenario_has_another),
                 SIM_TEST(test_memory_limits_belong_to_the_folder_of_a_cgroup_from_driver_615_on),
                 SIM_TEST(test_process_lists_ask_for_room),
                 SIM_TEST(test_processes_come_from_a_directory_too),

@@ -158,14 +158,13 @@ static void start_supervisor(void)
                 .driver_root = "",
                 .nvml_library = "",
                 .shm_kib = 1024};
-        struct error err;
 
-        assert_ok(mps_supervisor_new(&world.supervisor, &options, &err), &err);
+        world.supervisor = mps_supervisor_new(&options);
 }
 
-static void on_closed(bool leaves_thread, void *data UNUSED)
+static void on_closed(bool leaves_modes, void *data UNUSED)
 {
-        check(!leaves_thread);
+        check(!leaves_modes);
         world.supervisor = NULL;
         for (size_t i = 0; i < IDS; i++)
                 world.holdings[i].n_open = 0; /* who asked is told by the socket that breaks */

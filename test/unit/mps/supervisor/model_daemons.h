@@ -55,7 +55,7 @@ struct model_daemons {
         size_t n_all;
         pid_t next_pid;
         bool fails_to_start;       /* who is started now */
-        bool is_nvml_late;         /* jobs wait for model_answer_nvml() */
+        bool is_nvml_late;         /* requests wait for model_answer_nvml() */
         bool is_lost[MODEL_UNITS]; /* NVML says so */
         const char *wrong;         /* what must not happen, and has */
         unsigned int n_started, n_terminated;

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
-#include "gpu/nvml_queue.h"
+#include "gpu/nvml_pool.h"
 #include "mps/supervisor/environment.h"
 #include "mps/supervisor/identity.h"
 #include "mps/supervisor/peer.h"
@@ -146,16 +146,14 @@ bool peer_close_one(pid_t daemon UNUSED, uint64_t start_time UNUSED, peer_rank_f
         return false;
 }
 
-/* ---- gpu/nvml_queue.h ---- */
+/* ---- gpu/nvml_pool.h ---- */
 
-struct nvml_queue {
+struct nvml_pool {
         uv_timer_t timer;
-        struct list jobs;
-        void (*closed)(bool is_left, void *data);
-        void *data;
+        struct list requests;
 };
 
-static struct nvml_queue *the_queue;
+static struct nvml_pool *the_pool;
 
 static nvmlReturn_t say_driver(char *version, unsigned int length)
 {
@@ -178,72 +176,112 @@ static nvmlReturn_t say_capability(nvmlDevice_t device UNUSED, int *major, int *
         return NVML_SUCCESS;
 }
 
-static struct nvml nvml = {.functions = {.system_get_driver_version = say_driver,
-                                   .device_get_by_uuid = find_device,
-                                   .device_get_compute_capability = say_capability}};
+static struct nvml nvml_of_model = {.functions = {.system_get_driver_version = say_driver,
+                                            .device_get_by_uuid = find_device,
+                                            .device_get_compute_capability = say_capability}};
 
-static void on_jobs(uv_timer_t *timer)
+int nvml_serving_open(struct nvml_serving *serving UNUSED, const struct nvml **ret, struct error *err UNUSED)
 {
-        struct nvml_queue *queue = timer->data;
-        struct error err = {0};
-
-        while (!list_is_empty(&queue->jobs)) {
-                struct nvml_job *job = container_of(queue->jobs.next, struct nvml_job, link);
-
-                list_remove(&job->link);
-                job->work(job, &nvml, &err);
-                job->has_worked = true;
-                job->done(job);
-        }
-}
-
-int nvml_queue_new(struct nvml_queue **ret, uv_loop_t *loop, const char *library UNUSED, const char *driver_root UNUSED,
-        uint64_t hang_ms UNUSED, struct error *err UNUSED)
-{
-        *ret = the_queue = xcalloc(1, sizeof(*the_queue));
-        list_init(&the_queue->jobs);
-        uv_timer_init(loop, &the_queue->timer);
-        the_queue->timer.data = the_queue;
+        *ret = &nvml_of_model;
         return 0;
 }
 
-void nvml_queue_add(struct nvml_queue *queue, struct nvml_job *job)
+void nvml_request_init(struct nvml_request *request, nvml_serve_fn *serve, const char *gpu,
+        void (*done)(struct nvml_request *request, const struct error *err, struct pack *answer))
 {
-        list_append(&queue->jobs, &job->link);
+        *request = (struct nvml_request){.serve = serve, .done = done, .question = STRBUF_INIT};
+        snprintf(request->gpu, sizeof(request->gpu), "%s", gpu);
+}
+
+/* Of those about one unit the first, and of the units that of the last: only that order is promised. */
+static struct nvml_request *next_request(const struct nvml_pool *pool)
+{
+        const struct nvml_request *last = container_of(pool->requests.previous, struct nvml_request, link);
+
+        LIST_FOR_EACH(link, &pool->requests) {
+                struct nvml_request *request = container_of(link, struct nvml_request, link);
+
+                if (strcmp(request->gpu, last->gpu) == 0)
+                        return request;
+        }
+        return NULL; /* not reached */
+}
+
+static void answer(struct nvml_request *request)
+{
+        struct arena arena = ARENA_INIT;
+        struct nvml_serving serving = {.nvml = NULL};
+        struct strbuf bytes = STRBUF_INIT;
+        struct pack question = pack_reader(request->question.data, request->question.size, &arena);
+        struct pack to_answer = pack_writer(&bytes);
+        struct error err;
+        const int rc = request->serve(&serving, &question, &to_answer, &err);
+        struct pack from_answer = pack_reader(bytes.data, rc < 0 ? 0 : bytes.size, &arena);
+
+        list_remove(&request->link);
+        strbuf_done(&request->question);
+        request->done(request, rc < 0 ? &err : NULL, &from_answer);
+        strbuf_done(&bytes);
+        arena_done(&arena);
+}
+
+static void on_requests(uv_timer_t *timer)
+{
+        struct nvml_pool *pool = timer->data;
+
+        while (!list_is_empty(&pool->requests))
+                answer(next_request(pool));
+}
+
+struct nvml_pool *nvml_pool_new(const struct nvml_pool_options *options)
+{
+        the_pool = xcalloc(1, sizeof(*the_pool));
+        list_init(&the_pool->requests);
+        uv_timer_init(options->loop, &the_pool->timer);
+        the_pool->timer.data = the_pool;
+        return the_pool;
+}
+
+void nvml_pool_ask(struct nvml_pool *pool, struct nvml_request *request)
+{
+        list_append(&pool->requests, &request->link);
         if (!daemons.is_nvml_late)
-                uv_timer_start(&queue->timer, on_jobs, 0, 0);
+                uv_timer_start(&pool->timer, on_requests, 0, 0);
 }
 
 void model_answer_nvml(void)
 {
-        if (the_queue)
-                uv_timer_start(&the_queue->timer, on_jobs, 0, 0);
+        if (the_pool)
+                uv_timer_start(&the_pool->timer, on_requests, 0, 0);
 }
 
-bool nvml_queue_hang(const struct nvml_queue *queue UNUSED, struct call_info *ret UNUSED)
+void nvml_pool_renew(struct nvml_pool *pool UNUSED)
 {
-        return false;
 }
 
-static void on_queue_closed(uv_handle_t *handle)
+size_t nvml_pool_hangs(const struct nvml_pool *pool UNUSED, struct call_info ret[NVML_POOL_MAX] UNUSED)
 {
-        struct nvml_queue *queue = handle->data;
-
-        queue->closed(false, queue->data);
-        free(queue);
+        return 0;
 }
 
-void nvml_queue_close(
-        struct nvml_queue *queue, uint64_t patience_ms UNUSED, void (*closed)(bool is_left, void *data), void *data)
+static void on_pool_closed(uv_handle_t *handle)
 {
-        queue->closed = closed;
-        queue->data = data;
-        while (!list_is_empty(&queue->jobs)) {
-                struct nvml_job *job = container_of(queue->jobs.next, struct nvml_job, link);
+        free(handle->data);
+}
 
-                list_remove(&job->link);
-                job->done(job);
+struct nvml_pool *nvml_pool_close(struct nvml_pool *pool)
+{
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE, "the program ends");
+        while (!list_is_empty(&pool->requests)) {
+                struct nvml_request *request = container_of(pool->requests.next, struct nvml_request, link);
+
+                list_remove(&request->link);
+                strbuf_done(&request->question);
+                request->done(request, &err, &(struct pack){.left = 0});
         }
-        the_queue = NULL;
-        uv_close((uv_handle_t *)&queue->timer, on_queue_closed);
+        the_pool = NULL;
+        uv_close((uv_handle_t *)&pool->timer, on_pool_closed);
+        return NULL;
 }

@@ -64,13 +64,12 @@ static void start(void)
                 .control = "/bin/control",
                 .nvml_library = "",
                 .shm_kib = 1024};
-        struct error err;
 
-        assert_ok(mps_supervisor_new(&node.supervisor, &options, &err), &err);
+        node.supervisor = mps_supervisor_new(&options);
         own_clock_pass(&node.loop, 0);
 }
 
-static void on_closed(bool leaves_thread UNUSED, void *data UNUSED)
+static void on_closed(bool leaves_modes UNUSED, void *data UNUSED)
 {
         node.supervisor = NULL;
 }

@@ -819,6 +819,24 @@ static void test_a_record_that_could_not_be_written_is_written_later(void **stat
         rig_wait(rig, has_record, GPU_B, "the record is written after all");
 }
 
+/* More than one request takes. */
+static void test_memory_limits_of_containers_that_are_gone_are_forgotten_however_many_they_are(void **state)
+{
+        struct rig *rig = *state;
+        _cleanup_(strbuf_done) struct strbuf record = STRBUF_INIT;
+
+        strbuf_puts(&record, "{\"daemons\": [], \"containerLimits\": [");
+        for (unsigned int i = 0; i < 300; i++)
+                strbuf_printf(&record,
+                        "%s{\"unit\": \"%s\", \"cgroup\": \"/gone/%u\", \"grant\": \"%u\", \"limitMib\": 1}",
+                        i ? "," : "", i % 2 ? GPU_A : GPU_B, i, i);
+        strbuf_puts(&record, "]}");
+        assert_int_equal(mkdir(rig->mps, 0755) < 0 && errno != EEXIST, 0);
+        rig_write(rig, rig_path(rig, "%s/state.json", rig->mps), record.data);
+        rig_start(rig);
+        rig_wait(rig, has_record, "\"containerLimits\": []", "none is on record");
+}
+
 /* A node that went down then would never have the mode from before again. */
 static void test_a_compute_mode_that_cannot_be_put_on_file_stays_as_it_is(void **state)
 {
@@ -899,6 +917,7 @@ int main(void)
                 TEST(test_the_compute_mode_is_exclusive_while_there_is_a_daemon),
                 TEST(test_a_crash_does_not_lose_the_compute_mode_from_before),
                 TEST(test_a_record_that_could_not_be_written_is_written_later),
+                TEST(test_memory_limits_of_containers_that_are_gone_are_forgotten_however_many_they_are),
                 TEST(test_a_compute_mode_that_cannot_be_put_on_file_stays_as_it_is),
                 TEST(test_a_mig_device_has_a_daemon_and_a_mode_of_its_own),
         };

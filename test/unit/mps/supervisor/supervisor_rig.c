@@ -58,9 +58,9 @@ void rig_drive(struct rig *rig, const char *version, const char *first, const ch
 {
         rig_write(rig, rig_path(rig, "%s/nvml.yaml", rig->root),
                 rig_path(rig,
-                        "driverVersion: %s\nprocessDirectory: %s/processes\ngpus:\n- {model: A100-40GB, uuid: " GPU_A
+                        "driverVersion: %s\nprocessDirectory: %s/processes\ncomputeModeDirectory: %s/modes\ngpus:\n- {model: A100-40GB, uuid: " GPU_A
                         "%s}\n- {model: A100-40GB, uuid: " GPU_B "%s}\n",
-                        version, rig->root, first, second));
+                        version, rig->root, rig->root, first, second));
 }
 
 void rig_behave(struct rig *rig, const char *lines)
@@ -149,12 +149,11 @@ void rig_start(struct rig *rig)
                 .on_change = on_change,
                 .data = rig,
         };
-        struct error err;
 
-        assert_ok(mps_supervisor_new(&rig->supervisor, &options, &err), &err);
+        rig->supervisor = mps_supervisor_new(&options);
 }
 
-static void on_closed(bool leaves_thread UNUSED, void *data)
+static void on_closed(bool leaves_modes UNUSED, void *data)
 {
         struct rig *rig = data;
 
@@ -394,6 +393,7 @@ int rig_set_up(void **state)
         rig->poll_ms = 50;
         rig->driver_root = "";
         assert_int_equal(mkdir(rig_path(rig, "%s/processes", rig->root), 0700), 0);
+        assert_int_equal(mkdir(rig_path(rig, "%s/modes", rig->root), 0700), 0);
         rig_drive(rig, "550.163.01", "", "");
         setenv("WARPSHARE_SIM_SCENARIO", rig_path(rig, "%s/nvml.yaml", rig->root), 1);
         rig_behave(rig, "");
