@@ -59,6 +59,7 @@ struct worker {
         bool is_telling;                /* in |done| */
         bool is_closed;
         bool keeps_descriptors;
+        int signal;           /* that has ended the last process */
         uint64_t asked_at_ms; /* CLOCK_MONOTONIC */
         uv_timer_t timer;     /* the next turn, the deadline of what the process is at, or the end of an idle one */
 };
@@ -210,13 +211,16 @@ static void note_left(struct worker_process *process)
 static void on_reap(uv_timer_t *timer)
 {
         struct worker_process *process = timer->data;
+        int status = 0;
 
-        if (waitpid(process->pid, NULL, WNOHANG) == 0) {
+        if (waitpid(process->pid, &status, WNOHANG) == 0) {
                 note_left(process);
                 uv_timer_start(timer, on_reap, process->reap_ms, 0);
                 process->reap_ms = MIN(process->reap_ms * 2, LAST_REAP_MS);
                 return;
         }
+        if (process->origin)
+                process->origin->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         if (process->is_left) {
                 n_left--;
                 log_info("a process that was left behind has ended", LOG_STR("name", process->name),
@@ -618,6 +622,11 @@ static bool is_done(void *data)
         return ((const struct wait *)data)->is_done;
 }
 
+static bool has_ended(void *data)
+{
+        return worker_has_ended(data);
+}
+
 int worker_alone_ask(struct worker_alone *alone, const void *message, size_t size, uint64_t deadline_ms,
         struct strbuf *answer, struct error *err)
 {
@@ -634,6 +643,8 @@ int worker_alone_ask(struct worker_alone *alone, const void *message, size_t siz
         if (wait.err.kind == ERROR_NONE)
                 return 0;
         alone->lost = wait.request.lost;
+        loop_run_until(&alone->loop, has_ended, alone->worker, WORKER_END_MS);
+        alone->signal = alone->worker->signal;
         *err = wait.err;
         return -1;
 }

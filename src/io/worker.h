@@ -103,7 +103,9 @@ struct worker_alone {
         uv_loop_t loop;
         struct worker *worker;
         enum worker_patience patience; /* WORKER_EACH_STEP, unless it is set */
-        struct worker_call lost;       /* by the last one with an error: what its process was in */
+        /* By the last one with an error: what its process was in, and the signal that has ended it, or 0. */
+        struct worker_call lost;
+        int signal;
 };
 void worker_alone_begin(struct worker_alone *alone, const char *name, worker_serve_fn *serve, const void *data);
 void worker_alone_end(struct worker_alone *alone);

@@ -424,6 +424,7 @@ static void test_what_was_said_before_a_hang_is_not_lost(void **state UNUSED)
         assert_int_equal(worker_alone_ask(&alone, (char[]){STEP_AND_HANG}, 1, STEP_MS, &answer, &err), -1);
         assert_string_equal(answer.data, "news ");
         assert_string_equal(alone.lost.call, "a step");
+        assert_int_equal(alone.signal, SIGKILL);
         assert_ok(worker_alone_ask(&alone, (char[]){SAY_SIZE}, 1, 30000, &answer, &err), &err);
         assert_string_equal(answer.data, "news 1");
         worker_alone_end(&alone);
