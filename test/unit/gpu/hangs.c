@@ -141,6 +141,28 @@ static void test_a_gpu_without_a_known_name_is_identified_by_its_place(void **st
         inventory_free(inventory);
 }
 
+static void test_who_was_lost_in_a_call_is_told_in_which(void **state UNUSED)
+{
+        struct call_info call = about(CALL_ON_GPU, 2);
+        struct error cause;
+        struct error err;
+
+        call.call = "nvmlDeviceGetName";
+        call.since_ms = 1000;
+        error_raise(&cause, ERROR_TIMEOUT, "no answer: process 7 ('x') hung and was killed");
+        hang_explain(&call, &cause, 11500, &err);
+        assert_int_equal(err.kind, ERROR_TIMEOUT);
+        assert_string_equal(err.text, "nvmlDeviceGetName of GPU 2 (GPU-2) does not return: it was given up after 10 s");
+        error_raise(&cause, ERROR_UNAVAILABLE, "no answer: process 7 ('x') has ended");
+        hang_explain(&call, &cause, 11500, &err);
+        assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+        assert_string_equal(
+                err.text, "nvmlDeviceGetName of GPU 2 (GPU-2) has not returned: no answer: process 7 ('x') has ended");
+        call.call = NULL;
+        hang_explain(&call, &cause, 11500, &err);
+        assert_string_equal(err.text, cause.text);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -150,6 +172,7 @@ int main(void)
                 cmocka_unit_test(test_a_gpu_that_hangs_again_and_again_is_asked_less_often),
                 cmocka_unit_test(test_the_history_forgets_the_oldest),
                 cmocka_unit_test(test_a_gpu_without_a_known_name_is_identified_by_its_place),
+                cmocka_unit_test(test_who_was_lost_in_a_call_is_told_in_which),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
