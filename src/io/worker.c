@@ -660,5 +660,12 @@ void worker_alone_end(struct worker_alone *alone)
 {
         alone->worker = worker_close(alone->worker);
         uv_run(&alone->loop, UV_RUN_DEFAULT);
+        LIST_FOR_EACH(link, &ending) {
+                struct worker_process *process = container_of(link, struct worker_process, link);
+
+                if (process->reap.loop == &alone->loop)
+                        close_process(process); /* it is left behind, and stays counted */
+        }
+        uv_run(&alone->loop, UV_RUN_DEFAULT);
         uv_loop_close(&alone->loop);
 }

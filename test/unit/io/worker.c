@@ -523,6 +523,22 @@ static void test_it_ends_with_its_program(void **state UNUSED)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
+/* The last one, since it stays counted. That nothing of the loop is left is seen by the address sanitizer. */
+static void test_a_program_that_waits_leaves_one_behind_and_ends_its_loop(void **state UNUSED)
+{
+        struct strbuf answer = STRBUF_INIT;
+        struct worker_alone alone;
+        struct error err;
+
+        ends_nobody = true;
+        worker_alone_begin(&alone, "test-worker", serve, NULL);
+        assert_int_equal(worker_alone_ask(&alone, (char[]){HANG}, 1, 50, &answer, &err), -1);
+        worker_alone_end(&alone);
+        ends_nobody = false;
+        assert_int_equal(worker_count_left(), 1);
+        strbuf_done(&answer);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -542,6 +558,7 @@ int main(void)
                 TEST(test_where_no_process_can_be_made_the_request_fails),
                 TEST(test_one_that_does_not_end_is_left_behind_and_others_serve),
                 TEST(test_it_ends_with_its_program),
+                cmocka_unit_test(test_a_program_that_waits_leaves_one_behind_and_ends_its_loop),
         };
 
         log_setup(LOG_ERROR, LOG_TEXT);
