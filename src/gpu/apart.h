@@ -16,8 +16,8 @@ typedef int apart_fn(const void *data, struct strbuf *answer, struct error *err)
 enum { APART_LOST = 1 };
 
 /*
- * Waits until it has run. -1: it failed, with its error; APART_LOST: a call took longer than APART_CALL_MS, or the process
- * ended, and |err| names the call and the GPU. |answer|, or NULL, is appended on success. Where a process could not be ended, no
- * other is begun.
+ * Waits until it has run. -1: it failed, with its error; APART_LOST: a call took longer than APART_CALL_MS, or the
+ * process ended, and |err| names the call and the GPU. |answer|, or NULL, is appended on success. Where a process could
+ * not be ended, no other is begun.
  */
 int apart_run(apart_fn *run, const void *data, struct strbuf *answer, struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
 /*
- * warpshare probe: a CUDA program that measures what its container really gets of a GPU. The CUDA part runs in a process
- * of its own (work.c), since any CUDA call may hang; here are the options, the deadlines and the exit status.
+ * warpshare probe: a CUDA program that measures what its container really gets of a GPU. The CUDA part runs in a
+ * process of its own (work.c), since any CUDA call may hang; here are the options, the deadlines and the exit status.
  */
 #include <math.h>
 #include <stdio.h>
