@@ -8,5 +8,5 @@
 /* The platform that the configuration chooses. */
 enum platform_choice node_platform_choice(const struct config *config);
 
-/* NVML may take long, or never return: a caller that cannot wait for ever has to call this in a child process. */
+/* NVML may never return: only a process that may be killed calls this (gpu/apart.h). */
 int node_read(struct inventory **ret, const struct config *config, struct error *err) MUST_USE;

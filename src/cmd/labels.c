@@ -9,6 +9,7 @@
 #include "agent/node_read.h"
 #include "cli/columns.h"
 #include "cmd/commands.h"
+#include "gpu/apart.h"
 #include "node/labels_make.h"
 #include "node/labels_remove.h"
 
@@ -99,8 +100,16 @@ static void cmd_labels_print(const struct labels *labels, const char *output)
                         *labels->items[i].value ? labels->items[i].value : "\"\"");
 }
 
-static int labels_show(const struct config *config, const char *output, struct arena *arena, struct error *err)
+struct show {
+        const struct config *config;
+        const char *output;
+};
+
+static int labels_show(const void *data, struct strbuf *answer UNUSED, struct error *err)
 {
+        const struct show *show = data;
+        const struct config *config = show->config;
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct labels_warnings warnings = {0};
         struct labels_source source = {.config = config};
@@ -109,7 +118,7 @@ static int labels_show(const struct config *config, const char *output, struct a
 
         if (node_read(&inventory, config, err) < 0)
                 return -1;
-        if (plan_build(&plan, arena, config, inventory, command_line_warn, NULL, err) < 0) {
+        if (plan_build(&plan, &arena, config, inventory, command_line_warn, NULL, err) < 0) {
                 plan = NULL;
                 if (!labels_layout_is_invalid(config, inventory))
                         return -1;
@@ -118,9 +127,9 @@ static int labels_show(const struct config *config, const char *output, struct a
         source.inventory = inventory;
         source.plan = plan;
         source.machine_file = config->discovery_flags.machine_type_file;
-        labels_make(&labels, arena, &source, &warnings);
+        labels_make(&labels, &arena, &source, &warnings);
         labels_warnings_done(&warnings);
-        cmd_labels_print(&labels, output);
+        cmd_labels_print(&labels, show->output);
         if (plan)
                 plan_done(plan);
         return 0;
@@ -165,6 +174,7 @@ int command_labels(int argc, char **argv)
         const struct config *config;
         struct option_set set;
         struct error err;
+        struct show show;
         int status;
 
         if (!command_line_read(&command_labels_line, &set, values, &arena, argc, argv, &status))
@@ -174,6 +184,6 @@ int command_labels(int argc, char **argv)
                 return command_line_fail(&command_labels_line, &err);
         if (strcmp(values[REMOVE], "true") == 0)
                 return remove_all(config, values);
-        return labels_show(config, values[OUTPUT], &arena, &err) < 0 ? command_line_fail(&command_labels_line, &err)
-                                                                     : 0;
+        show = (struct show){config, values[OUTPUT]};
+        return apart_run(labels_show, &show, NULL, &err) == 0 ? 0 : command_line_fail(&command_labels_line, &err);
 }

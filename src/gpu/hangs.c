@@ -106,6 +106,21 @@ void hang_print(const struct call_info *call, char *text, size_t size)
                 snprintf(text, size, "%s of GPU %u", call->call, call->index);
 }
 
+void hang_explain(const struct call_info *call, const struct error *cause, uint64_t now_ms, struct error *ret)
+{
+        char text[200];
+
+        *ret = *cause;
+        if (!call->call)
+                return;
+        hang_print(call, text, sizeof(text));
+        if (cause->kind == ERROR_TIMEOUT)
+                error_raise(ret, ERROR_TIMEOUT, "%s does not return: it was given up after %ju s", text,
+                        (uintmax_t)hang_seconds(call, now_ms));
+        else
+                error_raise(ret, cause->kind, "%s has not returned: %s", text, cause->text);
+}
+
 uint64_t hang_seconds(const struct call_info *call, uint64_t now_ms)
 {
         return now_ms > call->since_ms ? (now_ms - call->since_ms) / 1000 : 0;

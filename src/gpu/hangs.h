@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/error.h"
 #include "gpu/call.h"
 #include "gpu/inventory.h"
 
@@ -47,6 +48,12 @@ void hang_name_gpu(struct call_info *call, const struct inventory *inventory);
 
 /* "nvmlDeviceGetMemoryInfo of GPU 1 (GPU-…)", or "… of GPU-…" if the index is not known. */
 void hang_print(const struct call_info *call, char *text, size_t size);
+
+/*
+ * |ret|: why a request has no answer, whose process was lost with |cause| (io/worker.h) in |call|. Where it was in
+ * none, |ret| is |cause|.
+ */
+void hang_explain(const struct call_info *call, const struct error *cause, uint64_t now_ms, struct error *ret);
 
 /* How long it has not returned. */
 uint64_t hang_seconds(const struct call_info *call, uint64_t now_ms);

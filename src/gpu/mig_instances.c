@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "gpu/call.h"
 #include "gpu/mig_profile.h"
 #include "gpu/mig_read.h"
 
 #define INSTANCES_MAX 64U /* of one profile, and compute instances of one profile in a GPU instance */
 #define WHAT_SIZE 96U
+#define MODE_LASTS_MS UINT64_C(50000) /* a GPU whose mode changes may begin anew */
 
 /* ---- errors ---- */
 
@@ -234,8 +236,10 @@ static int read_instances_of(struct mig_gpu_instance *instances, size_t *count, 
 int mig_gpu_open(struct mig_gpu *ret, const struct nvml *nvml, const char *uuid, struct error *err)
 {
         struct mig_gpu gpu = {.nvml = nvml, .uuid = uuid};
-        nvmlReturn_t code = NVML_CALL(nvml, device_get_by_uuid, uuid, &gpu.device);
+        nvmlReturn_t code;
 
+        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, uuid);
+        code = NVML_CALL(nvml, device_get_by_uuid, uuid, &gpu.device);
         if (code != NVML_SUCCESS) {
                 (void)nvml_fail(nvml, code, "nvmlDeviceGetHandleByUUID", err);
                 return error_prefix(err, "GPU %s", uuid);
@@ -288,7 +292,8 @@ int mig_gpu_set_mode(const struct mig_gpu *gpu, bool is_enabled, enum mig_activa
 {
         unsigned int mode = is_enabled ? NVML_DEVICE_MIG_ENABLE : NVML_DEVICE_MIG_DISABLE;
         nvmlReturn_t activation = NVML_SUCCESS;
-        nvmlReturn_t code = NVML_CALL(gpu->nvml, device_set_mig_mode, gpu->device, mode, &activation);
+        nvmlReturn_t code =
+                NVML_CALL_LASTING(gpu->nvml, MODE_LASTS_MS, device_set_mig_mode, gpu->device, mode, &activation);
 
         if (code == NVML_SUCCESS && activation == NVML_SUCCESS)
                 *ret = MIG_MODE_ACTIVE;

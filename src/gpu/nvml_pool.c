@@ -205,22 +205,6 @@ static void tell(struct nvml_request *request, const struct error *err, struct p
         request->done(request, err, err ? &nothing : answer);
 }
 
-static void explain_loss(struct nvml_request *request, const struct error *cause, struct error *ret)
-{
-        char text[200];
-
-        request->lost = gpu_call_of_worker(&request->inner.lost);
-        *ret = *cause;
-        if (!request->lost.call)
-                return;
-        hang_print(&request->lost, text, sizeof(text));
-        if (cause->kind == ERROR_TIMEOUT)
-                error_raise(ret, ERROR_TIMEOUT, "%s does not return: it was given up after %ju s", text,
-                        (uintmax_t)hang_seconds(&request->lost, gpu_call_now_ms()));
-        else
-                error_raise(ret, cause->kind, "%s has not returned: %s", text, cause->text);
-}
-
 static void on_lane_done(struct worker_request *inner, const struct error *cause, const void *bytes, size_t size)
 {
         struct nvml_request *request = container_of(inner, struct nvml_request, inner);
@@ -236,7 +220,8 @@ static void on_lane_done(struct worker_request *inner, const struct error *cause
         lane->must_renew = false;
         if (cause) {
                 note_loss(lane, request);
-                explain_loss(request, cause, &err);
+                request->lost = gpu_call_of_worker(&request->inner.lost);
+                hang_explain(&request->lost, cause, gpu_call_now_ms(), &err);
                 if (cause->kind == ERROR_TIMEOUT)
                         note_hang(pool, request);
         } else {

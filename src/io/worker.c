@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "io/loop.h"
 
-#define SOCKET 3 /* the descriptor of a process, beside the three that every program has */
+#define SOCKET 3 /* the descriptor of a process that has none but this and the three that every program has */
 #define FIRST_REAP_MS UINT64_C(1)
 #define LAST_REAP_MS UINT64_C(60000)
 #define READ_SIZE ((size_t)64 * 1024)
@@ -58,6 +58,8 @@ struct worker {
         struct worker_request *current; /* what the process is at, or NULL */
         bool is_telling;                /* in |done| */
         bool is_closed;
+        bool keeps_descriptors;
+        int signal;           /* that has ended the last process */
         uint64_t asked_at_ms; /* CLOCK_MONOTONIC */
         uv_timer_t timer;     /* the next turn, the deadline of what the process is at, or the end of an idle one */
 };
@@ -66,6 +68,7 @@ static size_t n_left;
 static struct list ending = {&ending, &ending}; /* processes that were killed */
 static struct worker_call unread_call;
 static struct worker_call *own_call = &unread_call;
+static int own_socket = SOCKET; /* in the process */
 
 struct worker_call *worker_own_call(void)
 {
@@ -109,7 +112,7 @@ static void forget_signals(void)
 static void take(void *bytes, size_t size)
 {
         for (size_t done = 0; done < size;) {
-                const ssize_t part = recv(SOCKET, (char *)bytes + done, size - done, MSG_WAITALL);
+                const ssize_t part = recv(own_socket, (char *)bytes + done, size - done, MSG_WAITALL);
 
                 if (part < 0 && errno == EINTR)
                         continue;
@@ -122,7 +125,7 @@ static void take(void *bytes, size_t size)
 static void give(const void *bytes, size_t size)
 {
         for (size_t done = 0; done < size;) {
-                const ssize_t part = send(SOCKET, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
+                const ssize_t part = send(own_socket, (const char *)bytes + done, size - done, MSG_NOSIGNAL);
 
                 if (part < 0 && errno == EINTR)
                         continue;
@@ -159,7 +162,10 @@ serve_until_the_end(const struct worker *worker, struct worker_call *step, int f
         if (getppid() != program)
                 _exit(EXIT_SUCCESS);
         forget_signals();
-        close_others(fd);
+        if (worker->keeps_descriptors)
+                own_socket = fd;
+        else
+                close_others(fd);
         message = xmalloc(WORKER_MESSAGE_MAX);
         for (;;) {
                 struct frame frame;
@@ -205,13 +211,16 @@ static void note_left(struct worker_process *process)
 static void on_reap(uv_timer_t *timer)
 {
         struct worker_process *process = timer->data;
+        int status = 0;
 
-        if (waitpid(process->pid, NULL, WNOHANG) == 0) {
+        if (waitpid(process->pid, &status, WNOHANG) == 0) {
                 note_left(process);
                 uv_timer_start(timer, on_reap, process->reap_ms, 0);
                 process->reap_ms = MIN(process->reap_ms * 2, LAST_REAP_MS);
                 return;
         }
+        if (process->origin)
+                process->origin->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         if (process->is_left) {
                 process->is_left = false;
                 n_left--;
@@ -287,10 +296,14 @@ static void raise_lost(struct error *err, enum error_kind kind, const struct wor
 static uint64_t time_left(const struct worker *worker)
 {
         const struct worker_call *step = worker->process->step;
-        const uint64_t since = MAX(worker->asked_at_ms, step->since_ms);
-        const uint64_t due = since + worker->current->deadline_ms + (step->call ? step->extra_ms : 0);
+        const struct worker_request *request = worker->current;
         const uint64_t now = now_ms();
+        uint64_t due = worker->asked_at_ms + request->deadline_ms;
 
+        if (request->patience == WORKER_EACH_CALL && !step->call)
+                return request->deadline_ms;
+        if (request->patience != WORKER_IN_ALL)
+                due = MAX(due, step->since_ms + request->deadline_ms + (step->call ? step->extra_ms : 0));
         return due > now ? due - now : 0;
 }
 
@@ -578,6 +591,11 @@ struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *se
         return worker;
 }
 
+void worker_keep_descriptors(struct worker *worker)
+{
+        worker->keeps_descriptors = true;
+}
+
 struct worker *worker_close(struct worker *worker)
 {
         if (!worker)
@@ -619,28 +637,49 @@ static void on_waited(struct worker_request *request, const struct error *err, c
                 strbuf_append(wait->answer, answer, size);
 }
 
+static void on_waited_news(struct worker_request *request, const void *news, size_t size)
+{
+        struct wait *wait = container_of(request, struct wait, request);
+
+        if (size <= WORKER_ANSWER_MAX - MIN(wait->answer->size, WORKER_ANSWER_MAX))
+                strbuf_append(wait->answer, news, size);
+}
+
 static bool is_done(void *data)
 {
         return ((const struct wait *)data)->is_done;
 }
 
+static bool has_ended(void *data)
+{
+        return worker_has_ended(data);
+}
+
 int worker_alone_ask(struct worker_alone *alone, const void *message, size_t size, uint64_t deadline_ms,
         struct strbuf *answer, struct error *err)
 {
-        struct wait wait = {
-                .request = {.message = message, .size = size, .deadline_ms = deadline_ms, .done = on_waited},
+        struct wait wait = {.request = {.message = message,
+                                    .size = size,
+                                    .deadline_ms = deadline_ms,
+                                    .patience = alone->patience,
+                                    .done = on_waited,
+                                    .news = on_waited_news},
                 .answer = answer};
 
         worker_ask(alone->worker, &wait.request);
         loop_run_until(&alone->loop, is_done, &wait, 0);
         if (wait.err.kind == ERROR_NONE)
                 return 0;
+        alone->lost = wait.request.lost;
+        loop_run_until(&alone->loop, has_ended, alone->worker, WORKER_END_MS);
+        alone->signal = alone->worker->signal;
         *err = wait.err;
         return -1;
 }
 
 void worker_alone_begin(struct worker_alone *alone, const char *name, worker_serve_fn *serve, const void *data)
 {
+        *alone = (struct worker_alone){.patience = WORKER_EACH_STEP};
         loop_init(&alone->loop);
         alone->worker = worker_new(&alone->loop, name, serve, data);
 }
@@ -648,6 +687,13 @@ void worker_alone_begin(struct worker_alone *alone, const char *name, worker_ser
 void worker_alone_end(struct worker_alone *alone)
 {
         alone->worker = worker_close(alone->worker);
+        uv_run(&alone->loop, UV_RUN_DEFAULT);
+        LIST_FOR_EACH(link, &ending) {
+                struct worker_process *process = container_of(link, struct worker_process, link);
+
+                if (process->reap.loop == &alone->loop)
+                        close_process(process); /* it is left behind, and stays counted */
+        }
         uv_run(&alone->loop, UV_RUN_DEFAULT);
         uv_loop_close(&alone->loop);
 }

@@ -56,16 +56,29 @@ typedef void worker_serve_fn(const void *message, size_t size, struct strbuf *an
 /* |name|: what the process is called, 15 characters at most. It stays the caller's, as does |data|. */
 struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *serve, const void *data);
 /*
+ * Its processes have the program's descriptors, too, and may use loops of their own, which libuv needs some of them
+ * for. Only for programs that hold no lock and no socket that must not outlive them.
+ */
+void worker_keep_descriptors(struct worker *worker);
+/*
  * Ends its process; nobody gets an answer any more. Accepts NULL, returns NULL. The loop has to turn until its handles
  * are closed.
  */
 struct worker *worker_close(struct worker *worker);
 
+/* What a deadline is of. */
+enum worker_patience {
+        WORKER_EACH_STEP, /* from when the process begins with the request, or with its last step */
+        WORKER_EACH_CALL, /* of each call that it tells; between two of them it may take as long as it likes */
+        WORKER_IN_ALL,    /* from when the process begins with the request */
+};
+
 /* The caller's until |done|, which is called from the loop, never inside worker_ask(), and may ask, cancel or close. */
 struct worker_request {
         const void *message;
         size_t size;
-        uint64_t deadline_ms; /* from when the process begins with it, or with its last step; at least 1 */
+        uint64_t deadline_ms; /* at least 1 */
+        enum worker_patience patience;
         /*
          * |err| is NULL, or says what became of it: ERROR_TIMEOUT: it hung; ERROR_UNAVAILABLE: its process ended;
          * ERROR_EXHAUSTED: no process could be made. |answer| is valid in the call.
@@ -93,10 +106,17 @@ bool worker_is_one_ending(const char *name);
 struct worker_alone {
         uv_loop_t loop;
         struct worker *worker;
+        enum worker_patience patience; /* WORKER_EACH_STEP, unless it is set */
+        /* By the last one with an error: what its process was in, and the signal that has ended it, or 0. */
+        struct worker_call lost;
+        int signal;
 };
 void worker_alone_begin(struct worker_alone *alone, const char *name, worker_serve_fn *serve, const void *data);
 void worker_alone_end(struct worker_alone *alone);
-/* Waits for the answer, which is appended. Errors as above. */
+/*
+ * Waits for the answer, which is appended, with the news before it: with an error, these alone. Of news, what is more
+ * than WORKER_ANSWER_MAX is dropped. Errors as above.
+ */
 int worker_alone_ask(struct worker_alone *alone, const void *message, size_t size, uint64_t deadline_ms,
         struct strbuf *answer, struct error *err) MUST_USE;
 

@@ -1,5 +1,6 @@
 #include "mig/node.h"
 
+#include "gpu/call.h"
 #include "gpu/nvml_read.h"
 
 /* 1: the GPU has MIG; 0: it has none, or the driver is too old for it; -1. */
@@ -42,14 +43,17 @@ static int read_identity(
 static int read_gpu(struct mig_node_gpu *ret, struct arena *arena, const struct nvml *nvml, struct error *err)
 {
         struct mig_gpu gpu = {.nvml = nvml};
-        nvmlReturn_t code = NVML_CALL(nvml, device_get_by_index, ret->index, &gpu.device);
+        nvmlReturn_t code;
         int capable;
 
+        gpu_call_about(CALL_ON_GPU, ret->index, NULL);
+        code = NVML_CALL(nvml, device_get_by_index, ret->index, &gpu.device);
         if (code != NVML_SUCCESS)
                 return nvml_fail(nvml, code, "nvmlDeviceGetHandleByIndex", err);
         if (read_identity(ret, arena, nvml, gpu.device, err) < 0)
                 return -1;
         gpu.uuid = ret->uuid;
+        gpu_call_about(CALL_ON_GPU, ret->index, ret->uuid);
         capable = read_capability(&gpu, err);
         if (capable <= 0)
                 return capable;
@@ -79,6 +83,7 @@ int mig_node_read(struct mig_node *ret, struct arena *arena, const struct nvml *
                 if (read_gpu(&gpus[i], arena, nvml, &problem) < 0)
                         gpus[i].problem = arena_strdup(arena, problem.text);
         }
+        gpu_call_about(CALL_ON_DRIVER, 0, NULL);
         *ret = (struct mig_node){
                 .gpus = gpus, .n_gpus = count, .driver_version = nvml_text(arena, version, sizeof(version))};
         return 0;

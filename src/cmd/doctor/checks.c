@@ -2,9 +2,11 @@
 
 #include <jansson.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include "base/strbuf.h"
 #include "base/text.h"
+#include "io/worker.h"
 
 const struct doctor_check doctor_checks[] = {
         {"driver", doctor_check_driver},
@@ -58,12 +60,13 @@ static void set_text(json_t *json, const char *name, const char *text)
         json_object_set_new(json, name, json_string(copy));
 }
 
-void doctor_report(
-        struct doctor *doctor, enum verdict verdict, const char *means, const char *todo, const char *format, ...)
+void doctor_report(struct doctor *doctor UNUSED, enum verdict verdict, const char *means, const char *todo,
+        const char *format, ...)
 {
         struct strbuf found = STRBUF_INIT;
         json_t *json = json_object();
         va_list args;
+        char *line;
 
         va_start(args, format);
         strbuf_vprintf(&found, format, args);
@@ -72,9 +75,11 @@ void doctor_report(
         set_text(json, "found", found.data);
         set_text(json, "means", means);
         set_text(json, "todo", todo);
-        json_dumpf(json, doctor->out, JSON_COMPACT);
-        fputc('\n', doctor->out);
-        fflush(doctor->out);
+        line = json_dumps(json, JSON_COMPACT);
+        strbuf_clear(&found);
+        strbuf_printf(&found, "%s\n", line);
+        worker_send_news(found.data, found.size);
+        free(line);
         json_decref(json);
         strbuf_done(&found);
 }

@@ -1,14 +1,7 @@
 /* warpshare doctor: runs each check in a child process, and prints the findings. */
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <uv.h>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -16,9 +9,10 @@
 #include "cmd/commands.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/findings.h"
+#include "gpu/hangs.h"
+#include "io/worker.h"
 #include "nodeconfig/record.h"
 
-#define FINDINGS_MAX ((size_t)256 * 1024) /* bytes of output per check */
 #define DEADLINE_MAX_S 600U
 
 enum { OUTPUT, DEADLINE };
@@ -61,7 +55,7 @@ const struct command_line command_doctor_line = {
         .lists_own_only = true,
 };
 
-/* ---- a check in a child ---- */
+/* ---- a check in a process of its own ---- */
 
 static void report_here(json_t *findings, enum verdict verdict, const char *means, const char *todo, const char *found)
 {
@@ -69,38 +63,16 @@ static void report_here(json_t *findings, enum verdict verdict, const char *mean
                                                 "found", found, "means", means, "todo", todo));
 }
 
-static void run_child(const struct doctor_check *check, const struct config *config, int fd)
+static void serve_check(const void *message, size_t size UNUSED, struct strbuf *answer UNUSED, const void *data)
 {
+        const struct config *config = data;
         _free_ char *mps_root = doctor_find_mps_root(config);
-        struct doctor doctor = {.config = config, .mps_root = mps_root, .out = fdopen(fd, "w")};
+        struct doctor doctor = {.config = config, .mps_root = mps_root};
+        size_t position;
 
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        memcpy(&position, message, sizeof(position));
         log_setup(LOG_ERROR, LOG_TEXT);
-        check->run(&doctor);
-        fclose(doctor.out);
-        _exit(0);
-}
-
-/* Reads all output of the child. False: the deadline passed, or the output is too long. */
-static bool read_all(int fd, struct strbuf *text, uint64_t deadline_ms)
-{
-        uint64_t end = uv_hrtime() / 1000000 + deadline_ms;
-
-        for (;;) {
-                uint64_t now = uv_hrtime() / 1000000;
-                struct pollfd ready = {.fd = fd, .events = POLLIN};
-                char bytes[4096];
-                ssize_t count;
-
-                if (now >= end || text->size > FINDINGS_MAX)
-                        return false;
-                if (poll(&ready, 1, (int)(end - now)) <= 0)
-                        continue;
-                count = read(fd, bytes, sizeof(bytes));
-                if (count <= 0)
-                        return true;
-                strbuf_append(text, bytes, (size_t)count);
-        }
+        doctor_checks[position].run(&doctor);
 }
 
 static void add_lines(json_t *findings, char *text)
@@ -116,49 +88,35 @@ static void add_lines(json_t *findings, char *text)
         }
 }
 
-/* A child inside a system call may not die now, so do not wait for it. */
-static void end_child(pid_t child, bool is_done, json_t *findings)
+static void report_loss(const struct worker_call *lost, const struct error *cause, json_t *findings)
 {
-        int status = 0;
+        const struct call_info call = gpu_call_of_worker(lost);
+        const bool hung = cause->kind == ERROR_TIMEOUT;
+        _free_ char *found = NULL;
+        struct error why;
 
-        if (!is_done) {
-                kill(child, SIGKILL);
-                waitpid(child, &status, WNOHANG);
-                report_here(findings, DOCTOR_WRONG, "every other caller waits as well", "see the kernel's log",
-                        "this check did not end in time");
-                return;
-        }
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-                ;
-        if (WIFSIGNALED(status) || WEXITSTATUS(status))
-                report_here(findings, DOCTOR_WRONG, "the library or program that it asked may have broken it",
-                        "report it with the output of 'warpshare --version'", "this check ended too soon");
+        hang_explain(&call, cause, gpu_call_now_ms(), &why);
+        found = xasprintf("this check %s%s%s", hung ? "did not end in time" : "ended too soon", call.call ? ": " : "",
+                call.call ? why.text : "");
+        report_here(findings, DOCTOR_WRONG,
+                hung ? "every other caller waits as well" : "the library or program that it asked may have broken it",
+                hung ? "see the kernel's log" : "report it with the output of 'warpshare --version'", found);
 }
 
-static json_t *run_check(const struct doctor_check *check, const struct config *config, uint64_t deadline_ms)
+static json_t *run_check(struct worker_alone *alone, size_t position, uint64_t deadline_ms)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         json_t *findings = json_array();
         json_t *finding;
-        int ends[2];
-        pid_t child;
-        bool is_done;
+        struct error err;
         size_t i;
+        int rc = worker_alone_ask(alone, &position, sizeof(position), deadline_ms, &text, &err);
 
-        if (pipe2(ends, O_CLOEXEC) < 0)
-                abort();
-        child = fork();
-        if (child == 0) {
-                close(ends[0]);
-                run_child(check, config, ends[1]);
-        }
-        close(ends[1]);
-        is_done = read_all(ends[0], &text, deadline_ms);
-        close(ends[0]);
         add_lines(findings, text.data);
-        if (child > 0)
-                end_child(child, is_done, findings);
-        json_array_foreach(findings, i, finding) json_object_set_new(finding, "check", json_string(check->name));
+        if (rc < 0)
+                report_loss(&alone->lost, &err, findings);
+        json_array_foreach(findings, i, finding)
+                json_object_set_new(finding, "check", json_string(doctor_checks[position].name));
         return findings;
 }
 
@@ -213,14 +171,19 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         json_t *of_config = json_array();
         const struct config *config = read_config(set, arena, of_config);
         bool has_colours = command_line_wants_colours();
+        struct worker_alone alone;
         json_t *finding;
         size_t wrong;
         size_t i;
 
         json_array_foreach(of_config, i, finding) json_object_set_new(finding, "check", json_string("config"));
         add_findings(findings, of_config, is_table, has_colours);
+        worker_alone_begin(&alone, "warpshare-check", serve_check, config);
+        alone.patience = WORKER_IN_ALL;
+        worker_keep_descriptors(alone.worker);
         for (size_t j = 0; config && j < doctor_check_count; j++)
-                add_findings(findings, run_check(&doctor_checks[j], config, deadline_ms), is_table, has_colours);
+                add_findings(findings, run_check(&alone, j, deadline_ms), is_table, has_colours);
+        worker_alone_end(&alone);
         findings_print_end(findings, is_table);
         wrong = findings_count(findings, "wrong");
         json_decref(findings);

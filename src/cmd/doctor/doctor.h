@@ -1,12 +1,11 @@
 /*
  * warpshare doctor: checks one by one what a node needs, and what is known to go wrong on it. It changes nothing.
  *
- * A check is a function that examines one thing and reports findings. Checks share nothing, and each runs in a process
- * of its own with a deadline, since NVML, a control daemon or a network file system may block for ever.
+ * A check is a function that examines one thing and reports findings. Checks share nothing, and run in a process of
+ * their own with a deadline each (io/worker.h), since NVML, a control daemon or a network file system may block for
+ * ever.
  */
 #pragma once
-
-#include <stdio.h>
 
 #include "base/error.h"
 #include "config/config.h"
@@ -23,7 +22,6 @@ const char *doctor_verdict_name(enum verdict verdict); /* "ok", "note", "wrong",
 struct doctor {
         const struct config *config;
         const char *mps_root; /* from doctor_find_mps_root() */
-        FILE *out;            /* of the running check */
 };
 
 struct doctor_check {

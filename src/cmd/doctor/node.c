@@ -10,6 +10,7 @@
 #include "cmd/doctor/facts.h"
 #include "mps/client/ask.h"
 #include "agent/node_read.h"
+#include "gpu/call.h"
 #include "gpu/nodes.h"
 #include "gpu/nvml.h"
 #include "mps/supervisor/compute_mode.h"
@@ -357,6 +358,7 @@ static void judge_modes(struct modes *modes, const struct plan *plan)
                         nvmlComputeMode_t mode;
                         struct error err;
 
+                        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, resource->units[j].uuid);
                         if (compute_mode_read(modes->nvml, resource->units[j].uuid, &mode, &err) > 0)
                                 judge_mode(modes, resource, &resource->units[j], mode);
                 }

@@ -48,7 +48,8 @@ static const char help[] =
 static const char more_help[] =
         "\n"
         "exit status: 0 the geometry is as wanted; 1 it is not, and is as before, or standard error says what is left\n"
-        "to --resume; 2 wrong usage; 3 a mode is pending until the node is rebooted. It needs root with CAP_SYS_ADMIN.\n";
+        "to --resume; 2 wrong usage; 3 a mode is pending until the node is rebooted; 4 a call of the driver did\n"
+        "not return, or the library crashed: --resume goes on. It needs root with CAP_SYS_ADMIN.\n";
 
 const struct command_line mig_command_apply_line = {
         .shared = mig_command_change_shared,

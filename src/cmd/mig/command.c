@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "cmd/apart.h"
 #include "cmd/commands.h"
 #include "cmd/mig/command.h"
 
@@ -81,7 +82,7 @@ int command_mig(int argc, char **argv)
         int status;
 
         if (below)
-                return below->run(argc - 1, argv + 1);
+                return command_run_apart(below, argc - 1, argv + 1, EXIT_INTERRUPTED);
         if (argc > 1 && argv[1][0] != '-')
                 return command_refuse_word("warpshare mig", command_mig_table, argv[1]);
         if (command_line_read(&command_mig_line, &set, NULL, &arena, argc, argv, &status)) {

@@ -26,6 +26,9 @@ extern const struct command_line mig_command_generate_line;
 extern const struct command_line mig_command_plan_line;
 extern const struct command_line mig_command_restore_line;
 
+/* The driver, or its library, let a command not come to its end. */
+enum { EXIT_INTERRUPTED = 4 };
+
 /* Where NVML is: of option_table, for |shared| of a command line that has no others. */
 extern const char *const mig_command_shared[];
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cmd/apart.h"
 #include "cmd/commands.h"
 #include "cmd/mig/command.h"
 #include "cmd/nvidia/mig_parted_apply.h"
@@ -425,7 +426,7 @@ int command_nvidia_mig_parted(int argc, char **argv)
         if (is_true(values[0]))
                 setenv("MIG_PARTED_DEBUG", "true", 1); /* for the command, which has the option as well */
         if (command)
-                return command->run(argc - position, argv + position);
+                return command_run_apart(command, argc - position, argv + position, EXIT_FAILED);
         if (position < argc && !command_line_asks_for_help(&command_nvidia_mig_parted_line, argv[position])) {
                 error_raise(&err, ERROR_INVALID, "'%.100s' is not a command", argv[position]);
                 return command_line_refuse(&command_nvidia_mig_parted_line, &err);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/node_read.h"
+#include "gpu/apart.h"
 #include "base/text.h"
 #include "cli/command_line.h"
 #include "cmd/commands.h"
@@ -276,9 +277,20 @@ static void plan_command_print(const struct plan_view *view, const char *output)
         strbuf_done(&text);
 }
 
-static int command_show(struct option_set *set, const char *const *values, struct plan_view *view, struct arena *arena,
-        struct error *err)
+struct show {
+        struct option_set *set;
+        const char *const *values;
+        struct plan_view *view;
+        struct arena *arena;
+};
+
+static int command_show(const void *data, struct strbuf *answer UNUSED, struct error *err)
 {
+        const struct show *show = data;
+        const char *const *values = show->values;
+        struct plan_view *view = show->view;
+        struct arena *arena = show->arena;
+        struct option_set *set = show->set;
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct warnings warnings = {arena, view};
         const struct config *config;
@@ -316,6 +328,7 @@ int command_plan(int argc, char **argv)
         const char *values[ARRAY_SIZE(own)];
         struct plan_view view = {0};
         struct option_set set;
+        const struct show show = {&set, values, &view, &arena};
         struct error err;
         int status;
 
@@ -324,7 +337,7 @@ int command_plan(int argc, char **argv)
         set.is_read_only = true;
         if (check_values(values, &err) < 0 || plan_counts_read(&view, values[REPLICAS], &err) < 0)
                 return command_line_refuse(&command_plan_line, &err);
-        if (command_show(&set, values, &view, &arena, &err) < 0)
+        if (apart_run(command_show, &show, NULL, &err) != 0)
                 return command_line_fail(&command_plan_line, &err);
         return 0;
 }

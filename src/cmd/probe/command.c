@@ -1,11 +1,13 @@
 /*
- * warpshare probe: a CUDA program that measures what its container really gets of a GPU. The CUDA part runs in a child
- * process (work.c), since any CUDA call may hang; here are the options, the deadlines and the exit status.
+ * warpshare probe: a CUDA program that measures what its container really gets of a GPU. The CUDA part runs in a
+ * process of its own (work.c), since any CUDA call may hang; here are the options, the deadlines and the exit status.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -224,31 +226,14 @@ static int read_options(struct probe_options *options, const char *const *values
 
 /* ---- deadlines ---- */
 
-static const char *const step_names[PROBE_STEPS] = {
-        [PROBE_STEP_LIBRARY] = "loading libcuda.so.1",
-        [PROBE_STEP_INIT] = "cuInit",
-        [PROBE_STEP_CONTEXT] = "cuCtxCreate",
-        [PROBE_STEP_PROGRAM] = "compiling the program for this GPU",
-        [PROBE_STEP_SMS] = "counting SMs",
-        [PROBE_STEP_MEMORY] = "trying memory",
-        [PROBE_STEP_BANDWIDTH] = "measuring bandwidth",
-        [PROBE_STEP_WORK] = "working",
-        [PROBE_STEP_FAULT] = "the fault",
-        [PROBE_STEP_END] = "cuCtxDestroy",
-        [PROBE_STEP_NVML] = "NVML",
-};
-
-static void make_steps(struct worker_step steps[PROBE_STEPS], const struct probe_options *options)
+static uint64_t work_ms(const struct probe_options *options)
 {
         double now = (double)time(NULL);
         double wait = options->begin_at > now ? options->begin_at - now : 0;
         double work = options->kind == PROBE_SWEEP ? MEASURE_SWEEP_LOADS * (options->seconds + MEASURE_SWEEP_PAUSE_S)
                                                    : options->seconds;
 
-        for (unsigned int i = 0; i < PROBE_STEPS; i++)
-                steps[i] =
-                        (struct worker_step){.name = step_names[i], .timeout_ms = options->timeout_s * UINT64_C(1000)};
-        steps[PROBE_STEP_WORK].timeout_ms += (uint64_t)((work + MIN(wait, (double)SECONDS_MAX)) * 1000);
+        return (uint64_t)((work + MIN(wait, (double)SECONDS_MAX)) * 1000);
 }
 
 static char *explain_hang(const struct probe_options *options, unsigned int step)
@@ -259,35 +244,34 @@ static char *explain_hang(const struct probe_options *options, unsigned int step
                 return xasprintf(
                         "%s does not end (%u s): the GPU or the MPS server hangs; see the kernel's log (lines with "
                         "NVRM) and server.log on the node",
-                        step_names[step], options->timeout_s);
+                        probe_step_names[step], options->timeout_s);
         return xasprintf(
                 "%s does not return (%u s): probably an MPS server of another user id holds the daemon%s%s, since one "
                 "daemon serves one user at a time unless it runs with -multiuser-server; this process has user id "
                 "%u. Let the pods that share the GPU run as one user, or see 'warpshare mps status' on the node",
-                step_names[step], options->timeout_s, pipe ? " in " : "", pipe ? pipe : "", (unsigned int)getuid());
+                probe_step_names[step], options->timeout_s, pipe ? " in " : "", pipe ? pipe : "",
+                (unsigned int)getuid());
 }
 
-/* Why no verdict is possible; NULL: it is. The caller frees. */
-static char *find_failure(const struct probe_options *options, const struct worker_result *worker)
+/* Its process was lost with |cause|. */
+static char *explain_loss(
+        const struct probe_options *options, const struct worker_alone *alone, const struct error *cause)
 {
-        const struct probe_result *result = worker->shared;
+        const unsigned int step = MIN(alone->lost.index, PROBE_STEPS - 1U);
 
-        if (result->complete)
-                return NULL;
-        if (result->failed)
-                return xstrdup(result->error.text);
-        if (worker->end == WORKER_HUNG)
-                return explain_hang(options, worker->step);
+        if (cause->kind == ERROR_EXHAUSTED)
+                return xstrdup(cause->text);
+        if (cause->kind == ERROR_TIMEOUT)
+                return explain_hang(options, step);
         return xasprintf(
                 "CUDA ended the process during %s (signal %d): the driver's library and kernel module may not fit "
                 "together",
-                step_names[worker->step], worker->signal);
+                probe_step_names[step], alone->signal);
 }
 
-static int command_judge(const struct probe_options *options, const struct worker_result *worker)
+/* |failure|: why no verdict is possible; NULL: it is. */
+static int command_judge(const struct probe_options *options, struct probe_result *result, const char *failure)
 {
-        struct probe_result *result = worker->shared;
-        _free_ char *failure = find_failure(options, worker);
         struct probe_report report = {.options = options, .result = result, .failure = failure};
         struct granted_measured measured = {.facts = &result->facts,
                 .places = &result->places,
@@ -303,16 +287,41 @@ static int command_judge(const struct probe_options *options, const struct worke
         return options->kind == PROBE_ALL && !report.verdict.holds ? EXIT_FAILED : 0;
 }
 
+struct job {
+        const struct probe_options *options;
+        struct probe_result *result; /* both processes share it */
+};
+
+static void serve_job(const void *message UNUSED, size_t size UNUSED, struct strbuf *answer UNUSED, const void *data)
+{
+        const struct job *job = data;
+
+        probe_work(job->options, job->result);
+}
+
+static int measure_and_judge(const struct probe_options *options, struct probe_result *result)
+{
+        const struct job job = {options, result};
+        struct strbuf nothing = STRBUF_INIT;
+        _free_ char *failure = NULL;
+        struct worker_alone alone;
+        struct error err;
+        int rc;
+
+        worker_alone_begin(&alone, "warpshare-cuda", serve_job, &job);
+        rc = worker_alone_ask(&alone, "", 1, options->timeout_s * UINT64_C(1000), &nothing, &err);
+        worker_alone_end(&alone);
+        if (!result->complete)
+                failure = result->failed ? xstrdup(result->error.text)
+                          : rc < 0       ? explain_loss(options, &alone, &err)
+                                         : NULL;
+        return command_judge(options, result, failure);
+}
+
 int command_probe(int argc, char **argv)
 {
-        struct worker_step steps[PROBE_STEPS];
         struct probe_options options;
-        struct worker_options worker_options = {.steps = steps,
-                .n_steps = PROBE_STEPS,
-                .shared_size = sizeof(struct probe_result),
-                .run = probe_work,
-                .data = &options};
-        struct worker_result worker;
+        struct probe_result *result;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[ARRAY_SIZE(own)];
         struct option_set set;
@@ -323,12 +332,11 @@ int command_probe(int argc, char **argv)
                 return status;
         if (read_options(&options, values, &err) < 0)
                 return command_line_refuse(&command_probe_line, &err);
-        make_steps(steps, &options);
-        if (worker_run(&worker, &worker_options, &err) < 0) {
-                command_line_fail(&command_probe_line, &err);
-                return EXIT_NO_CUDA;
-        }
-        status = command_judge(&options, &worker);
-        worker_release(&worker);
+        options.work_ms = work_ms(&options);
+        result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (result == MAP_FAILED)
+                alloc_fail();
+        status = measure_and_judge(&options, result);
+        munmap(result, sizeof(*result));
         return status;
 }

@@ -5,7 +5,7 @@
 
 #include "cuda/granted.h"
 #include "cuda/measure.h"
-#include "cuda/worker.h"
+#include "io/worker.h"
 
 enum probe_kind {
         PROBE_ALL,   /* measure, and compare with the granted share */
@@ -27,6 +27,7 @@ struct probe_options {
         double window;           /* length of one sample */
         double begin_at;
         unsigned int timeout_s; /* of one step, in addition to its working time */
+        uint64_t work_ms;       /* of PROBE_STEP_WORK, with the wait before it */
         bool json;
 };
 
@@ -66,8 +67,13 @@ struct probe_result {
         char fault[508]; /* PROBE_FAULT: the driver's message */
 };
 
-/* Runs in the child: |worker->shared| is a probe_result. */
-void probe_work(struct worker *worker, void *options);
+extern const char *const probe_step_names[PROBE_STEPS];
+
+/*
+ * In a process of its own (io/worker.h), since CUDA may hang, or end it. It tells its steps, with |index| the enum, and
+ * leaves what it finds out in |result|, so that one which hangs or ends has not worked for nothing.
+ */
+void probe_work(const struct probe_options *options, struct probe_result *result);
 
 struct probe_report {
         const struct probe_options *options;

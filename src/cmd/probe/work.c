@@ -1,10 +1,11 @@
-/* The work of warpshare probe on the GPU, step by step, in a child process. */
+/* The work of warpshare probe on the GPU, step by step, in a process of its own. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "cmd/probe/probe.h"
+#include "gpu/call.h"
 #include "gpu/multiprocessors.h"
 #include "gpu/nvml.h"
 
@@ -13,11 +14,30 @@
 
 struct probe {
         const struct probe_options *options;
-        struct worker *worker;
         struct probe_result *result;
         struct cuda cuda;
         struct measure measure;
 };
+
+const char *const probe_step_names[PROBE_STEPS] = {
+        [PROBE_STEP_LIBRARY] = "loading libcuda.so.1",
+        [PROBE_STEP_INIT] = "cuInit",
+        [PROBE_STEP_CONTEXT] = "cuCtxCreate",
+        [PROBE_STEP_PROGRAM] = "compiling the program for this GPU",
+        [PROBE_STEP_SMS] = "counting SMs",
+        [PROBE_STEP_MEMORY] = "trying memory",
+        [PROBE_STEP_BANDWIDTH] = "measuring bandwidth",
+        [PROBE_STEP_WORK] = "working",
+        [PROBE_STEP_FAULT] = "the fault",
+        [PROBE_STEP_END] = "cuCtxDestroy",
+        [PROBE_STEP_NVML] = "NVML",
+};
+
+static void begin(const struct probe *probe, enum probe_step step)
+{
+        gpu_call_about(CALL_ON_DRIVER, step, NULL);
+        gpu_call_begin(probe_step_names[step], step == PROBE_STEP_WORK ? probe->options->work_ms : 0);
+}
 
 static const char *from_environment(const char *name, void *data UNUSED)
 {
@@ -37,10 +57,10 @@ static int work_start(struct probe *probe, struct error *err)
 {
         struct probe_result *result = probe->result;
 
-        worker_begin(probe->worker, PROBE_STEP_LIBRARY);
+        begin(probe, PROBE_STEP_LIBRARY);
         if (cuda_open(&probe->cuda, probe->options->cuda_library, err) < 0)
                 return -1;
-        worker_begin(probe->worker, PROBE_STEP_INIT);
+        begin(probe, PROBE_STEP_INIT);
         if (measure_init(&probe->measure, &probe->cuda, (int)probe->options->device, &result->facts, err) < 0)
                 return -1;
         if (granted_read(&result->granted, from_environment, NULL, (int)probe->options->device, result->facts.uuid,
@@ -49,10 +69,10 @@ static int work_start(struct probe *probe, struct error *err)
                 return -1;
         }
         result->socket = has_socket(&result->granted);
-        worker_begin(probe->worker, PROBE_STEP_CONTEXT);
+        begin(probe, PROBE_STEP_CONTEXT);
         if (measure_create_context(&probe->measure, &result->facts, err) < 0)
                 return -1;
-        worker_begin(probe->worker, PROBE_STEP_PROGRAM);
+        begin(probe, PROBE_STEP_PROGRAM);
         return measure_load(&probe->measure, err);
 }
 
@@ -74,16 +94,16 @@ static int measure_all(struct probe *probe, struct error *err)
 {
         struct probe_result *result = probe->result;
 
-        worker_begin(probe->worker, PROBE_STEP_SMS);
+        begin(probe, PROBE_STEP_SMS);
         if (measure_find_places(&probe->measure, &result->places, err) < 0)
                 return -1;
         if (probe->options->memory != PROBE_MEMORY_NONE) {
-                worker_begin(probe->worker, PROBE_STEP_MEMORY);
+                begin(probe, PROBE_STEP_MEMORY);
                 if (measure_try_memory(&probe->measure, memory_ceiling(probe), &result->memory, err) < 0)
                         return -1;
                 result->has_memory = true;
         }
-        worker_begin(probe->worker, PROBE_STEP_BANDWIDTH);
+        begin(probe, PROBE_STEP_BANDWIDTH);
         return measure_bandwidth(&probe->measure, &result->bandwidth, err);
 }
 
@@ -95,7 +115,7 @@ static int work_run(struct probe *probe, struct error *err)
         if (work_start(probe, err) < 0)
                 return -1;
         if (options->kind == PROBE_FAULT) {
-                worker_begin(probe->worker, PROBE_STEP_FAULT);
+                begin(probe, PROBE_STEP_FAULT);
                 /* A broken context is the expected result here, and cannot be destroyed any more. */
                 if (measure_fault(&probe->measure, &fault) < 0)
                         snprintf(probe->result->fault, sizeof(probe->result->fault), "%s", fault.text);
@@ -103,14 +123,14 @@ static int work_run(struct probe *probe, struct error *err)
         }
         if (options->kind == PROBE_ALL && measure_all(probe, err) < 0)
                 return -1;
-        worker_begin(probe->worker, PROBE_STEP_WORK);
+        begin(probe, PROBE_STEP_WORK);
         if (options->kind == PROBE_SWEEP) {
                 if (measure_sweep(&probe->measure, options->seconds, options->begin_at, &probe->result->sweep, err) < 0)
                         return -1;
         } else if (measure_work(&probe->measure, options->seconds, options->window, options->begin_at,
                            &probe->result->rate, err) < 0)
                 return -1;
-        worker_begin(probe->worker, PROBE_STEP_END);
+        begin(probe, PROBE_STEP_END);
         return measure_destroy_context(&probe->measure, err);
 }
 
@@ -136,10 +156,9 @@ static unsigned int read_unit(const struct nvml *nvml, const char *uuid)
         return multiprocessors_of(cores, major, minor);
 }
 
-void probe_work(struct worker *worker, void *options)
+void probe_work(const struct probe_options *options, struct probe_result *result)
 {
-        struct probe probe = {.options = options, .worker = worker, .result = worker->shared};
-        struct probe_result *result = probe.result;
+        struct probe probe = {.options = options, .result = result};
         struct nvml *nvml = NULL;
         struct error ignored;
 
@@ -153,7 +172,7 @@ void probe_work(struct worker *worker, void *options)
         result->complete = true;
         if (probe.options->kind != PROBE_ALL)
                 return;
-        worker_begin(worker, PROBE_STEP_NVML);
+        begin(&probe, PROBE_STEP_NVML);
         if (nvml_open(&nvml, probe.options->nvml_library, NULL, &ignored) == 0) {
                 result->unit_sms = read_unit(nvml, result->facts.uuid);
                 nvml_close(nvml);

@@ -1,8 +1,17 @@
 #include "agent/node_page.h"
 #include "cmd/top/top.h"
+#include "gpu/apart.h"
+#include "gpu/call.h"
 #include "gpu/nvml_read.h"
 
 #define WINDOW_MS UINT64_C(2000) /* activity of so long counts */
+
+struct local {
+        const char *library;
+        const char *driver_root;
+        const char *system_root;
+        const struct top_wish *wish;
+};
 
 static char *write_page(const struct inventory *inventory, const struct usage *usage, const char *system_root,
         const struct top_wish *wish)
@@ -22,23 +31,40 @@ static char *write_page(const struct inventory *inventory, const struct usage *u
         return node_page_write(&page, false);
 }
 
-int top_read_local(char **ret, const char *library, const char *driver_root, const char *system_root,
-        const struct top_wish *wish, struct error *err)
+static int read_page(const void *data, struct strbuf *answer, struct error *err)
 {
-        const struct gpu_paths paths = {.system_root = system_root, .driver_root = driver_root};
+        const struct local *local = data;
+        const struct gpu_paths paths = {.system_root = local->system_root, .driver_root = local->driver_root};
         _cleanup_(nvml_closep) struct nvml *nvml = NULL;
         _cleanup_(inventory_freep) struct inventory *inventory = NULL;
         struct gpu_samples *samples;
         struct usage *usage;
+        _free_ char *page = NULL;
 
-        if (nvml_open(&nvml, library, driver_root, err) < 0 || nvml_read(&inventory, nvml, &paths, err) < 0)
+        if (nvml_open(&nvml, local->library, local->driver_root, err) < 0 ||
+                nvml_read(&inventory, nvml, &paths, err) < 0)
                 return -1;
         samples = gpu_samples_new();
-        for (size_t i = 0; i < inventory->n_gpus; i++)
-                gpu_samples_add(samples, nvml, &inventory->gpus[i], system_root, WINDOW_MS);
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                gpu_call_about(CALL_ON_GPU, inventory->gpus[i].index, inventory->gpus[i].uuid);
+                gpu_samples_add(samples, nvml, &inventory->gpus[i], local->system_root, WINDOW_MS);
+        }
         usage = usage_new();
         usage_add(usage, samples, NULL, 0);
-        *ret = write_page(inventory, usage, system_root, wish);
+        page = write_page(inventory, usage, local->system_root, local->wish);
+        strbuf_puts(answer, page);
         usage_free(usage);
+        return 0;
+}
+
+int top_read_local(char **ret, const char *library, const char *driver_root, const char *system_root,
+        const struct top_wish *wish, struct error *err)
+{
+        const struct local local = {library, driver_root, system_root, wish};
+        struct strbuf page = STRBUF_INIT;
+
+        if (apart_run(read_page, &local, &page, err) != 0)
+                return -1;
+        *ret = strbuf_take(&page);
         return 0;
 }

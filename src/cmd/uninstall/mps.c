@@ -14,6 +14,9 @@
 #include "base/mountinfo.h"
 #include "base/sweep.h"
 #include "base/text.h"
+#include "gpu/apart.h"
+#include "gpu/hangs.h"
+#include "gpu/nvml.h"
 #include "io/lock.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/identity.h"
@@ -30,36 +33,78 @@
 
 /* ---- memory limits of containers ---- */
 
-static bool clear_limit(struct removals *removals, const struct nvml *nvml, const struct mps_container_limit *limit)
-{
-        _free_ char *folder = xasprintf("/sys/fs/cgroup%s", limit->cgroup);
-        struct error err;
+struct limits {
+        const struct mps_removal_options *options;
+        const struct mps_record *record;
+        struct nvml *nvml; /* in the process; NULL: closed */
+};
 
-        if (memory_limit_clear(nvml, limit, folder, &err) < MEMORY_LIMIT_CANNOT)
-                return true;
-        removals_add(removals, REMOVAL_LEFT, MPS_REMOVAL_LIMITS, folder, "its memory limit on %s: %s", limit->unit,
-                err.text);
-        return false;
+static char *limit_folder(const struct mps_container_limit *limit)
+{
+        return xasprintf("/sys/fs/cgroup%s", limit->cgroup);
+}
+
+/* In a process of its own, with the position of a limit: why it is still there, or nothing. */
+static void serve_limit(const void *message, size_t size UNUSED, struct strbuf *answer, const void *data)
+{
+        struct limits *limits = (struct limits *)(uintptr_t)data;
+        const struct mps_removal_options *options = limits->options;
+        const struct mps_container_limit *limit;
+        _free_ char *folder = NULL;
+        struct error err;
+        size_t position;
+
+        memcpy(&position, message, sizeof(position));
+        limit = &limits->record->limits[position];
+        folder = limit_folder(limit);
+        gpu_call_about(CALL_ON_DRIVER, 0, NULL);
+        if (!limits->nvml && nvml_open(&limits->nvml, options->nvml_library, options->driver_root, &err) < 0) {
+                strbuf_puts(answer, err.text);
+                return;
+        }
+        gpu_call_about(CALL_ON_GPU, CALL_NO_INDEX, limit->unit);
+        if (memory_limit_clear(limits->nvml, limit, folder, &err) >= MEMORY_LIMIT_CANNOT)
+                strbuf_puts(answer, err.text);
+}
+
+/* False: NVML does not return, or has ended its process: |err| says where. */
+static bool clear_limit(
+        struct removals *removals, struct worker_alone *alone, const struct mps_record *record, size_t position)
+{
+        const struct mps_container_limit *limit = &record->limits[position];
+        _cleanup_(strbuf_done) struct strbuf problem = STRBUF_INIT;
+        _free_ char *folder = limit_folder(limit);
+        struct error cause;
+        struct error err;
+        const bool is_lost = worker_alone_ask(alone, &position, sizeof(position), APART_CALL_MS, &problem, &cause) < 0;
+
+        if (is_lost) {
+                const struct call_info call = gpu_call_of_worker(&alone->lost);
+
+                hang_explain(&call, &cause, gpu_call_now_ms(), &err);
+                strbuf_puts(&problem, err.text);
+        }
+        if (problem.size)
+                removals_add(removals, REMOVAL_LEFT, MPS_REMOVAL_LIMITS, folder, "its memory limit on %s: %s",
+                        limit->unit, problem.data);
+        return problem.size == 0;
 }
 
 /* Limits that cannot be removed end with their containers. */
 static void clear_limits(
         struct removals *removals, const struct mps_removal_options *options, const struct mps_record *record)
 {
-        struct nvml *nvml = NULL;
+        const struct limits limits = {options, record, NULL};
+        struct worker_alone alone;
         size_t n_cleared = 0;
-        struct error err;
 
         if (!record->n_limits)
                 return;
-        if (!removals->is_dry && nvml_open(&nvml, options->nvml_library, options->driver_root, &err) < 0) {
-                removals_add(removals, REMOVAL_UNSEEN, MPS_REMOVAL_LIMITS, "NVML", "%s", err.text);
-                return;
-        }
+        worker_alone_begin(&alone, "warpshare-limit", serve_limit, &limits);
         for (size_t i = 0; i < record->n_limits; i++)
-                n_cleared += !nvml || clear_limit(removals, nvml, &record->limits[i]);
+                n_cleared += removals->is_dry || clear_limit(removals, &alone, record, i);
         removals_add(removals, REMOVAL_DONE, MPS_REMOVAL_LIMITS, "/sys/fs/cgroup", "%zu removed", n_cleared);
-        nvml_close(nvml);
+        worker_alone_end(&alone);
 }
 
 /* ---- daemons and compute modes ---- */

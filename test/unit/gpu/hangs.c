@@ -158,6 +158,28 @@ static void test_a_call_is_named_with_all_that_is_known_of_its_gpu(void **state 
         assert_int_equal(hang_seconds(&by_index, 0), 0);
 }
 
+static void test_who_was_lost_in_a_call_is_told_in_which(void **state UNUSED)
+{
+        struct call_info call = on_gpu(2, "GPU-2");
+        struct error cause;
+        struct error err;
+
+        call.call = "nvmlDeviceGetName";
+        call.since_ms = 1000;
+        error_raise(&cause, ERROR_TIMEOUT, "no answer: process 7 ('x') hung and was killed");
+        hang_explain(&call, &cause, 11500, &err);
+        assert_int_equal(err.kind, ERROR_TIMEOUT);
+        assert_string_equal(err.text, "nvmlDeviceGetName of GPU 2 (GPU-2) does not return: it was given up after 10 s");
+        error_raise(&cause, ERROR_UNAVAILABLE, "no answer: process 7 ('x') has ended");
+        hang_explain(&call, &cause, 11500, &err);
+        assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+        assert_string_equal(
+                err.text, "nvmlDeviceGetName of GPU 2 (GPU-2) has not returned: no answer: process 7 ('x') has ended");
+        call.call = NULL;
+        hang_explain(&call, &cause, 11500, &err);
+        assert_string_equal(err.text, cause.text);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -169,6 +191,7 @@ int main(void)
                 cmocka_unit_test(test_the_driver_that_hangs_leaves_no_gpu_out_and_pairs_only_links),
                 cmocka_unit_test(test_if_there_are_too_many_the_oldest_gives_way),
                 cmocka_unit_test(test_a_call_is_named_with_all_that_is_known_of_its_gpu),
+                cmocka_unit_test(test_who_was_lost_in_a_call_is_told_in_which),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

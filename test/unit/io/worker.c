@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -55,7 +56,10 @@ enum deed {
         SAY_NEWS,
         MAKE_SLOW_CALLS,
         LIST_DESCRIPTORS,
-        SAY_SIZE
+        SAY_SIZE,
+        STEP_AND_HANG,
+        REST_AND_STEP,
+        REST
 };
 
 #define CALL "aCallOfTheDriver"
@@ -128,6 +132,23 @@ static void list_descriptors(struct strbuf *answer)
         closedir(folder);
 }
 
+#define STEP_MS UINT64_C(100)
+
+static void rest(uint64_t ms)
+{
+        const struct timespec pause = {.tv_nsec = (long)ms * 1000000};
+
+        nanosleep(&pause, NULL);
+}
+
+static void tell_step(const char *name)
+{
+        struct worker_call *call = worker_own_call();
+
+        call->call = name;
+        call->since_ms = uv_hrtime() / 1000000;
+}
+
 static void serve(const void *message, size_t size, struct strbuf *answer, const void *data UNUSED)
 {
         static char filler[WORKER_ANSWER_MAX + 1];
@@ -174,6 +195,21 @@ static void serve(const void *message, size_t size, struct strbuf *answer, const
                 break;
         case LIST_DESCRIPTORS:
                 list_descriptors(answer);
+                break;
+        case STEP_AND_HANG:
+                worker_send_news("news ", 5);
+                tell_step("a step");
+                for (;;)
+                        pause();
+        case REST_AND_STEP:
+                for (int i = 0; i < 5; i++) {
+                        tell_step("a step");
+                        tell_step(NULL);
+                        rest(STEP_MS);
+                }
+                break;
+        case REST:
+                rest(STEP_MS * 2);
                 break;
         case SAY_SIZE:
                 strbuf_printf(answer, "%zu", size);
@@ -595,6 +631,72 @@ static void test_a_program_that_waits_gets_its_answer(void **state UNUSED)
         strbuf_done(&answer);
 }
 
+static void test_a_deadline_is_of_what_it_is_said_to_be(void **state UNUSED)
+{
+        static const struct {
+                enum worker_patience patience;
+                enum deed deed;
+                uint64_t deadline_ms;
+                int rc;
+        } rows[] = {
+                {WORKER_EACH_STEP, REST_AND_STEP, STEP_MS / 2, -1}, /* its rest is too long */
+                {WORKER_EACH_CALL, REST, STEP_MS / 2, 0},
+                {WORKER_EACH_CALL, STEP_AND_HANG, STEP_MS / 2, -1},
+                {WORKER_EACH_STEP, REST_AND_STEP, STEP_MS * 100, 0},
+                {WORKER_IN_ALL, REST_AND_STEP, STEP_MS * 2, -1}, /* each of its steps is short */
+                {WORKER_IN_ALL, REST_AND_STEP, STEP_MS * 100, 0},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                struct strbuf answer = STRBUF_INIT;
+                struct worker_alone alone;
+                struct error err = {.kind = ERROR_NONE};
+
+                worker_alone_begin(&alone, "test-worker", serve, NULL);
+                alone.patience = rows[i].patience;
+                assert_int_equal(
+                        worker_alone_ask(&alone, (char[]){(char)rows[i].deed}, 1, rows[i].deadline_ms, &answer, &err),
+                        rows[i].rc);
+                assert_int_equal(err.kind, rows[i].rc ? ERROR_TIMEOUT : ERROR_NONE);
+                worker_alone_end(&alone);
+                strbuf_done(&answer);
+        }
+}
+
+static void test_what_was_said_before_a_hang_is_not_lost(void **state UNUSED)
+{
+        struct strbuf answer = STRBUF_INIT;
+        struct worker_alone alone;
+        struct error err;
+
+        worker_alone_begin(&alone, "test-worker", serve, NULL);
+        assert_int_equal(worker_alone_ask(&alone, (char[]){STEP_AND_HANG}, 1, STEP_MS, &answer, &err), -1);
+        assert_string_equal(answer.data, "news ");
+        assert_string_equal(alone.lost.call, "a step");
+        assert_int_equal(alone.signal, SIGKILL);
+        assert_ok(worker_alone_ask(&alone, (char[]){SAY_SIZE}, 1, 30000, &answer, &err), &err);
+        assert_string_equal(answer.data, "news 1");
+        worker_alone_end(&alone);
+        strbuf_done(&answer);
+}
+
+static void test_one_may_have_the_descriptors_of_its_program(void **state UNUSED)
+{
+        struct strbuf answer = STRBUF_INIT;
+        const int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 100);
+        struct worker_alone alone;
+        struct error err;
+
+        assert_int_equal(fd, 100);
+        worker_alone_begin(&alone, "test-worker", serve, NULL);
+        worker_keep_descriptors(alone.worker);
+        assert_ok(worker_alone_ask(&alone, (char[]){LIST_DESCRIPTORS}, 1, 30000, &answer, &err), &err);
+        assert_non_null(strstr(answer.data, " 100 "));
+        worker_alone_end(&alone);
+        close(fd);
+        strbuf_done(&answer);
+}
+
 static void test_where_no_process_can_be_made_the_request_fails(void **state)
 {
         struct fixture *f = *state;
@@ -690,6 +792,22 @@ static void test_it_ends_with_its_program(void **state UNUSED)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
+/* The last one, since it stays counted. That nothing of the loop is left is seen by the address sanitizer. */
+static void test_a_program_that_waits_leaves_one_behind_and_ends_its_loop(void **state UNUSED)
+{
+        struct strbuf answer = STRBUF_INIT;
+        struct worker_alone alone;
+        struct error err;
+
+        ends_nobody = true;
+        worker_alone_begin(&alone, "test-worker", serve, NULL);
+        assert_int_equal(worker_alone_ask(&alone, (char[]){HANG}, 1, 50, &answer, &err), -1);
+        worker_alone_end(&alone);
+        ends_nobody = false;
+        assert_int_equal(worker_count_left(), 1);
+        strbuf_done(&answer);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -712,10 +830,14 @@ int main(void)
                 TEST(test_one_that_is_cancelled_before_its_turn_leaves_a_worker_that_serves),
                 TEST(test_whoever_is_told_may_close_it),
                 TEST(test_a_program_that_waits_gets_its_answer),
+                TEST(test_a_deadline_is_of_what_it_is_said_to_be),
+                TEST(test_what_was_said_before_a_hang_is_not_lost),
+                TEST(test_one_may_have_the_descriptors_of_its_program),
                 TEST(test_where_no_process_can_be_made_the_request_fails),
                 TEST(test_one_that_does_not_end_is_left_behind_and_others_serve),
                 TEST(test_what_a_process_is_in_that_does_not_end_is_found),
                 TEST(test_it_ends_with_its_program),
+                cmocka_unit_test(test_a_program_that_waits_leaves_one_behind_and_ends_its_loop),
         };
 
         log_setup(LOG_ERROR, LOG_TEXT);
