@@ -17,6 +17,7 @@ void gpu_call_begin(const char *call, uint64_t extra_ms)
 
         step->since_ms = gpu_call_now_ms();
         step->extra_ms = extra_ms;
+        step->times = step->subject == CALL_TO_OPEN ? 3 : 1;
         step->call = call;
 }
 

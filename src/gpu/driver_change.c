@@ -62,15 +62,6 @@ char *driver_library_path(const struct nvml *nvml)
         return xstrdup(map->l_name);
 }
 
-bool driver_library_is_loaded(const char *path)
-{
-        void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-
-        if (library)
-                dlclose(library);
-        return library;
-}
-
 /* ---- its GPUs ---- */
 
 /* "0000:3b:00.0": the driver's folder contains other files and links, too. */

@@ -26,12 +26,6 @@ bool driver_mark_is_same(const struct driver_mark *a, const struct driver_mark *
 /* The file from which a library was loaded, for the caller to free; NULL if the linker does not know. */
 char *driver_library_path(const struct nvml *nvml);
 
-/*
- * True if the library of that path is loaded in this process. A library may stay after dlclose (thread-local data,
- * unique symbols, another user); then the next dlopen returns the old one, even if the file was replaced.
- */
-bool driver_library_is_loaded(const char *path);
-
 /* The GPUs of the kernel's driver, from /sys/bus/pci/drivers/nvidia or /proc/driver/nvidia/gpus. */
 struct driver_gpus {
         bool known; /* false: neither folder exists */

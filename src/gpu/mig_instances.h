@@ -3,7 +3,7 @@
  * one.
  *
  * Every function calls the driver and blocks: creating and destroying may take seconds, and a call may hang
- * (gpu/call_trace.h). Only the thread that owns |nvml| calls them, never the loop's thread. Programs other than ours
+ * (gpu/call.h): only a process that may be killed calls them. Programs other than ours
  * may change the geometry at any time, and nothing here locks it.
  *
  * What is created is one GPU instance, with one compute instance of all its slices unless the caller says otherwise.

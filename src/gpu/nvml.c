@@ -157,41 +157,34 @@ static int initialise(const struct nvml *nvml, struct error *err)
         }
 }
 
-int nvml_open_traced(
-        struct nvml **ret, const char *library, const char *driver_root, struct call_trace *trace, struct error *err)
+int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err)
 {
         _free_ char *path = nvml_locate(library, driver_root);
         _free_ struct nvml *nvml = xcalloc(1, sizeof(*nvml));
 
-        nvml->trace = trace;
-        call_trace_ask(trace, CALL_TO_OPEN, 0, NULL);
+        gpu_call_about(CALL_TO_OPEN, 0, NULL);
         /*
          * Lazy binding, as in NVIDIA's programs: NVIDIA's mock library lacks functions that its other functions call.
          */
-        (void)!call_trace_begin(trace, "dlopen", 0);
+        gpu_call_begin("dlopen", 0);
         nvml->library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-        call_trace_end(trace);
+        gpu_call_end();
         if (!nvml->library)
                 return raise_not_loaded(path, dlerror(), err);
         if (resolve(nvml, path, err) < 0 || initialise(nvml, err) < 0) {
                 dlclose(nvml->library);
                 return -1;
         }
-        call_trace_ask(trace, CALL_ON_DRIVER, 0, NULL);
+        gpu_call_about(CALL_ON_DRIVER, 0, NULL);
         *ret = TAKE_PTR(nvml);
         return 0;
-}
-
-int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err)
-{
-        return nvml_open_traced(ret, library, driver_root, NULL, err);
 }
 
 struct nvml *nvml_close(struct nvml *nvml)
 {
         if (nvml) {
-                call_trace_ask(nvml->trace, CALL_TO_OPEN, 0, NULL);
-                NVML_RELEASE(nvml, shutdown);
+                gpu_call_about(CALL_TO_OPEN, 0, NULL);
+                (void)NVML_CALL(nvml, shutdown);
                 dlclose(nvml->library);
                 free(nvml);
         }

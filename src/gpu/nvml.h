@@ -3,7 +3,7 @@
  *
  * Nothing is linked against NVML, so that the program starts, and says what is missing, where there is no driver. Each
  * function is looked up by name, so a driver that is too old for one function lacks only that one. As thread-safe as
- * NVML; here it has one owner at a time. A call may hang; this is noticed if NVML is opened with a gpu/call_trace.h.
+ * NVML; here it has one owner at a time. A call may hang; which one, gpu/call.h tells.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "gpu/call_trace.h"
+#include "gpu/call.h"
 #include "gpu/nvml_abi.h"
 
 /*
@@ -175,7 +175,6 @@ enum nvml_function {
 
 struct nvml {
         void *library;
-        struct call_trace *trace;                       /* NULL: nobody observes our calls */
         const char *(*error_string)(nvmlReturn_t code); /* "nvmlErrorString", or NULL */
         const char *names[NVML_FUNCTION_COUNT];         /* the symbols that were found */
         struct {
@@ -185,38 +184,25 @@ struct nvml {
         } functions; /* for NVML_CALL only: a call that bypasses it is not noticed if it hangs */
 };
 
-static inline bool nvml_begin(const struct nvml *nvml, enum nvml_function function, uint64_t extra_ms)
+static inline void nvml_begin(const struct nvml *nvml, enum nvml_function function, uint64_t extra_ms)
 {
-        return call_trace_begin(nvml->trace, nvml->names[function], extra_ms);
+        gpu_call_begin(nvml->names[function], extra_ms);
 }
 
-static inline nvmlReturn_t nvml_end(const struct nvml *nvml, nvmlReturn_t code)
+static inline nvmlReturn_t nvml_end(nvmlReturn_t code)
 {
-        call_trace_end(nvml->trace);
+        gpu_call_end();
         return code;
 }
 
-/*
- * Calls an NVML function. FUNCTION_NOT_FOUND: the driver does not have it. UNINITIALIZED: NVML says so, or the thread
- * was dismissed (gpu/call_trace.h); then every later call returns this, too.
- */
+/* Calls an NVML function. FUNCTION_NOT_FOUND: the driver does not have it. */
 #define NVML_CALL(nvml, member, ...) NVML_CALL_LASTING(nvml, 0, member, __VA_ARGS__)
 
 /* A call that waits for up to |extra_ms| by design. */
 #define NVML_CALL_LASTING(nvml, extra_ms, member, ...)                                                                 \
         (!(nvml)->functions.member ? NVML_ERROR_FUNCTION_NOT_FOUND                                                     \
-                : nvml_begin(nvml, NVML_INDEX_##member, extra_ms)                                                      \
-                        ? nvml_end(nvml, (nvml)->functions.member(__VA_ARGS__))                                        \
-                        : NVML_ERROR_UNINITIALIZED)
-
-/* Frees what the thread holds of NVML; allowed for a dismissed thread, too. */
-#define NVML_RELEASE(nvml, member, ...)                                                                                \
-        do {                                                                                                           \
-                (void)!nvml_begin(nvml, NVML_INDEX_##member, 0);                                                       \
-                if ((nvml)->functions.member)                                                                          \
-                        (void)(nvml)->functions.member(__VA_ARGS__);                                                   \
-                call_trace_end((nvml)->trace);                                                                         \
-        } while (0)
+                                   : (nvml_begin(nvml, NVML_INDEX_##member, extra_ms),                                 \
+                                             nvml_end((nvml)->functions.member(__VA_ARGS__))))
 
 /*
  * The file to load, for the caller to free: |library| if given. Otherwise libnvidia-ml.so.1 in one of the six folders
@@ -231,10 +217,6 @@ char *nvml_locate(const char *library, const char *driver_root);
  * access.
  */
 int nvml_open(struct nvml **ret, const char *library, const char *driver_root, struct error *err) MUST_USE;
-
-/* The same, with calls recorded in |trace|, which must outlive it. Loading and initialising are recorded, too. */
-int nvml_open_traced(struct nvml **ret, const char *library, const char *driver_root, struct call_trace *trace,
-        struct error *err) MUST_USE;
 
 struct nvml *nvml_close(struct nvml *nvml); /* accepts NULL, returns NULL */
 

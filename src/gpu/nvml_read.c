@@ -286,12 +286,12 @@ static void add_gpu(struct reader *reader, unsigned int index, nvmlDevice_t *ret
         const char *uuid = NULL;
         struct error err;
 
-        call_trace_ask(reader->nvml->trace, CALL_ON_GPU, index, NULL);
+        gpu_call_about(CALL_ON_GPU, index, NULL);
         if (name_gpu(reader, index, &device, &uuid, &err) < 0) {
                 add_unnamed(inventory, index, err.text);
                 return;
         }
-        call_trace_ask(reader->nvml->trace, CALL_ON_GPU, index, uuid);
+        gpu_call_about(CALL_ON_GPU, index, uuid);
         *gpu = inventory_unknown_gpu(uuid);
         gpu->index = index;
         if (read_gpu(reader, device, gpu, &err) < 0)
@@ -321,9 +321,9 @@ static void read_gpus(struct reader *reader, unsigned int count)
                         add_gpu(reader, i, &devices[inventory->n_gpus]);
         }
         inventory->links_unread = reader->skips && reader->skips->pairs;
-        call_trace_ask(reader->nvml->trace, CALL_ON_PAIR, 0, NULL);
+        gpu_call_about(CALL_ON_PAIR, 0, NULL);
         nvml_read_links(inventory, reader->nvml, inventory->links_unread ? nobody : devices);
-        call_trace_ask(reader->nvml->trace, CALL_ON_DRIVER, 0, NULL);
+        gpu_call_about(CALL_ON_DRIVER, 0, NULL);
 }
 
 static void read_versions(struct reader *reader)

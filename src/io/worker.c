@@ -303,7 +303,9 @@ static uint64_t time_left(const struct worker *worker)
         if (request->patience == WORKER_EACH_CALL && !step->call)
                 return request->deadline_ms;
         if (request->patience != WORKER_IN_ALL)
-                due = MAX(due, step->since_ms + request->deadline_ms + (step->call ? step->extra_ms : 0));
+                due = MAX(due, step->since_ms + request->deadline_ms);
+        if (request->patience != WORKER_IN_ALL && step->call)
+                due = step->since_ms + request->deadline_ms * MAX(step->times, 1U) + step->extra_ms;
         return due > now ? due - now : 0;
 }
 

@@ -32,6 +32,7 @@ struct worker_call {
         const char *call;     /* a constant of the program; NULL: between two calls, or it tells none */
         uint64_t since_ms;    /* CLOCK_MONOTONIC: when it began, or when the last one ended; 0: nothing was told */
         uint64_t extra_ms;    /* how long it waits by design */
+        unsigned int times;   /* so many times the deadline is its own; 0: once */
         unsigned int subject; /* what it is about: whoever tells decides what the three mean */
         unsigned int index;
         char name[96];

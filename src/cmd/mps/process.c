@@ -21,7 +21,6 @@
 #define STANDSTILL_S 60U
 #define HEARTBEAT_MS UINT64_C(20000)
 /* NVML may block the monitor's thread for ever. */
-#define STOP_DEADLINE_MS UINT64_C(3000)
 
 /* ---- .ready ---- */
 
@@ -137,12 +136,6 @@ static void report_daemon(const struct mps_daemon_status *daemon)
 
 /* ---- stop ---- */
 
-static void on_process_deadline(uv_timer_t *timer UNUSED)
-{
-        log_warn("an NVML call does not return; exiting without waiting for it");
-        _exit(0);
-}
-
 static void on_supervisor_closed(bool leaves_modes UNUSED, void *data)
 {
         struct mps_process *process = data;
@@ -150,8 +143,6 @@ static void on_supervisor_closed(bool leaves_modes UNUSED, void *data)
         process->supervisor = NULL;
         mps_listener_close(process->listener, NULL, NULL);
         process->echo = mps_echo_free(process->echo);
-        uv_timer_start(&process->deadline, on_process_deadline, STOP_DEADLINE_MS, 0);
-        uv_unref((uv_handle_t *)&process->deadline);
 }
 
 static void process_stop(struct mps_process *process)
@@ -253,7 +244,6 @@ int mps_process_start(struct mps_process *process, const struct mps_process_opti
         process->root = xstrdup(options->root);
         loop_init(&process->loop);
         uv_timer_init(&process->loop, &process->heartbeat);
-        uv_timer_init(&process->loop, &process->deadline);
         if (process_start(process, err) < 0)
                 return -1;
         set_ready(process, false); /* a supervisor that was killed may have left it */
@@ -275,13 +265,10 @@ int mps_process_run(struct mps_process *process)
         uv_unref((uv_handle_t *)&process->heartbeat);
         uv_run(&process->loop, UV_RUN_DEFAULT);
         uv_close((uv_handle_t *)&process->heartbeat, NULL);
-        uv_close((uv_handle_t *)&process->deadline, NULL);
         uv_run(&process->loop, UV_RUN_DEFAULT);
         uv_loop_close(&process->loop);
         lock_release(&process->lock);
         free(process->root);
         log_info("stopped");
-        if (process->leaves_threads)
-                _exit(0); /* memory that ends with the process must stay valid until then */
         return 0;
 }

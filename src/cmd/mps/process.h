@@ -48,10 +48,8 @@ struct mps_process {
         struct metrics_http *metrics;
         struct signals signals;
         uv_timer_t heartbeat;
-        uv_timer_t deadline; /* for the owner's handles, when everything else is closed */
         bool is_stopping;
-        bool is_ready;       /* .ready exists */
-        bool leaves_threads; /* a thread hangs in the driver: mps_process_run() ends the process instead of returning */
+        bool is_ready; /* .ready exists */
 };
 
 /* Copies |options|. After a failure only the memory of |process| is left. */

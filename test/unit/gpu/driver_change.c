@@ -1,7 +1,5 @@
 #include "unit.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,62 +157,19 @@ static void copy_file(const char *from, const char *to)
         strbuf_done(&content);
 }
 
-static void test_a_library_that_stays_in_the_process_is_recognised(void **state UNUSED)
+static void test_the_path_of_a_loaded_library_is_told(void **state UNUSED)
 {
-        const char *library = getenv("WARPSHARE_SIM_NVML");
         _free_ char *path = NULL;
         struct nvml *nvml = NULL;
         struct error err;
-        void *other;
 
-        assert_non_null(library);
-        copy_file(library, below("/libnvidia-ml.so.1"));
+        copy_file(getenv("WARPSHARE_SIM_NVML"), below("/libnvidia-ml.so.1"));
         put("/scenario.yaml", "gpus: []\n");
         setenv("WARPSHARE_SIM_SCENARIO", below("/scenario.yaml"), 1);
-        assert_false(driver_library_is_loaded(below("/libnvidia-ml.so.1")));
         assert_ok(nvml_open(&nvml, below("/libnvidia-ml.so.1"), "", &err), &err);
         path = driver_library_path(nvml);
         assert_string_equal(path, below("/libnvidia-ml.so.1"));
-        assert_true(driver_library_is_loaded(path));
         nvml_close(nvml);
-        assert_false(driver_library_is_loaded(path));
-
-        /* Somebody else has it, and the file is replaced: it is the old one that the name finds. */
-        other = dlopen(path, RTLD_NOW);
-        assert_non_null(other);
-        copy_file(library, path);
-        assert_true(driver_library_is_loaded(path));
-        dlclose(other);
-        assert_false(driver_library_is_loaded(path));
-}
-
-static void *load(void *path)
-{
-        return dlopen(path, RTLD_NOW);
-}
-
-/* As in mps-control-daemon, where the plan's thread and the supervisor's load it. Only the linker orders the two. */
-static void test_the_path_may_be_asked_for_by_a_thread_that_was_not_the_first_to_load_it(void **state UNUSED)
-{
-        _free_ char *file = xstrdup(below("/libnvidia-ml.so.1"));
-        _free_ char *path = NULL;
-        struct nvml *nvml = NULL;
-        struct error err;
-        pthread_t first;
-        void *library;
-
-        copy_file(getenv("WARPSHARE_SIM_NVML"), file);
-        put("/scenario.yaml", "gpus: []\n");
-        setenv("WARPSHARE_SIM_SCENARIO", below("/scenario.yaml"), 1);
-        assert_int_equal(pthread_create(&first, NULL, load, file), 0);
-        while (!driver_library_is_loaded(file))
-                usleep(100);
-        assert_ok(nvml_open(&nvml, file, "", &err), &err);
-        path = driver_library_path(nvml);
-        assert_string_equal(path, file);
-        nvml_close(nvml);
-        pthread_join(first, &library);
-        dlclose(library);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -225,8 +180,7 @@ int main(void)
                 TEST(test_another_library_or_another_kernel_driver_is_another_mark),
                 TEST(test_a_version_of_any_length_is_taken),
                 TEST(test_gpus_are_counted_where_the_kernel_has_them),
-                TEST(test_a_library_that_stays_in_the_process_is_recognised),
-                TEST(test_the_path_may_be_asked_for_by_a_thread_that_was_not_the_first_to_load_it),
+                TEST(test_the_path_of_a_loaded_library_is_told),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
