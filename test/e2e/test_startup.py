@@ -1,6 +1,7 @@
 """What happens where NVML, or a GPU, is missing, late or stuck at start."""
 import os
 import signal
+import time
 import subprocess
 
 import pytest
@@ -118,10 +119,10 @@ def test_a_call_that_hangs_does_not_keep_the_agent_from_leaving(node):
     node.scenario(v100s(delays={'nvmlDeviceGetMemoryInfo': '300s', 'nvmlDeviceGetUUID': '300s'}))
     node.agent.hang_up()
     node.agent.wait_log('signal received signal=Hangup')
-    # The monitor is stuck once a second at the latest, when its wait for events has ended.
     node.stays(lambda: node.kubelet.allocatable(GPU) == 80, '80 allocatable', 1.5)
+    began = time.monotonic()
     assert node.agent.stop() == 0
-    node.agent.wait_log('an NVML call does not return; exiting without waiting for it')
+    assert time.monotonic() - began < 10, 'it waits for no call'
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
