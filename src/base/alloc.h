@@ -5,8 +5,7 @@
  * its data. In exchange, every size from outside is capped before it reaches a function of this file.
  *
  * An arena holds data that is freed together: a generation, one request, one scenario. Its objects are never freed one
- * by one and have no destructors. Objects are aligned to 16 bytes. Not thread-safe: an arena belongs to one thread at a
- * time.
+ * by one and have no destructors. Objects are aligned to 16 bytes.
  */
 #pragma once
 

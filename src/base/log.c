@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 static enum log_level least_level = LOG_INFO;
 static enum log_format output_format = LOG_TEXT;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the variables below and the order of lines */
 static size_t lost;    /* bytes that were dropped since the last write that succeeded */
 static bool is_within; /* the last line was written without its end */
 
@@ -329,7 +327,7 @@ static size_t format_notice(char notice[static LOG_LINE_LEAST])
         return begin + (size_t)sprintf(notice + begin, "(%zu bytes of log were lost: nobody read them)\n", lost);
 }
 
-static void put_bytes(const char *bytes, size_t size)
+static void write_out(const char *bytes, size_t size)
 {
         char notice[LOG_LINE_LEAST + 1];
 
@@ -353,13 +351,6 @@ static void put_bytes(const char *bytes, size_t size)
                 }
                 put += piece;
         }
-}
-
-static void write_out(const char *bytes, size_t size)
-{
-        pthread_mutex_lock(&lock);
-        put_bytes(bytes, size);
-        pthread_mutex_unlock(&lock);
 }
 
 static void write_event(char *line, size_t size, const struct log_event *event)

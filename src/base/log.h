@@ -55,7 +55,7 @@ static inline struct log_field log_text_field(const char *key, const char *value
 #define LOG_UINT(k, v) LOG_INT(k, v)
 #define LOG_ERR(err) LOG_STR("error", (err)->text)
 
-/* Set once at start, before a second thread exists. */
+/* Set once at start. */
 void log_setup(enum log_level least, enum log_format format);
 bool log_is_on(enum log_level level);
 

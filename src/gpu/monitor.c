@@ -557,6 +557,8 @@ int gpu_monitor_new(
                 .driver_root = monitor->options.paths.driver_root,
                 .system_root = monitor->options.paths.system_root,
                 .hang_ms = monitor->options.hang_ms,
+                /* Opening NVML costs more than a reading. */
+                .idle_ms = options->sample_ms ? options->sample_ms + WORKER_IDLE_MS : 0,
                 .on_hang = on_pool_hang});
         monitor_init_listener(monitor);
         monitor->is_registering = monitor->is_hearing_all = true;

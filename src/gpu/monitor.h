@@ -65,7 +65,7 @@ struct gpu_monitor_options {
         uint64_t hang_pause_ms;             /* before what hung is asked again; 0: 5,000; doubles */
         const struct health_policy *policy; /* copied; NULL: every Xid except those of applications counts */
 
-        /* All are called on the loop's thread. */
+        /* All are called from the loop. */
 
         /*
          * A new inventory, for the receiver to keep and free. Called for the first inventory, whenever it differs from

@@ -61,11 +61,9 @@ void monitor_note_call(struct gpu_monitor *monitor, const struct call_info *lost
 
                 units_fail(group, skips_find(&skips, call.gpu)->reason, now_ms);
         }
-        if (call.subject == CALL_TO_HEAR)
-                monitor->register_at_ms = hang->at_ms;
-        else if (call.subject == CALL_ON_GPU || call.subject == CALL_ON_PAIR)
+        if (call.subject == CALL_ON_GPU || call.subject == CALL_ON_PAIR)
                 monitor->refresh_at_ms = MIN(monitor->refresh_at_ms, now_ms);
-        else
+        else if (call.subject != CALL_TO_HEAR)
                 monitor->refresh_at_ms = hang->at_ms;
         if (is_new)
                 report_hang(monitor, &call, false);
@@ -210,9 +208,16 @@ static bool is_to_be_heard(struct gpu_monitor *monitor, size_t position)
 void monitor_register(struct gpu_monitor *monitor)
 {
         const struct inventory *inventory = monitor->inventory;
-        struct listener_gpu *gpus = xcalloc(inventory->n_gpus, sizeof(*gpus));
+        struct listener_gpu *gpus;
         size_t n_gpus = 0;
 
+        /* One that waits and can neither return nor be ended: another one would be left behind as well. */
+        if (worker_find_left(CALL_TO_HEAR, "")) {
+                monitor->must_register = true;
+                monitor->register_at_ms = gpu_call_now_ms() + REGISTER_AGAIN_MS;
+                return;
+        }
+        gpus = xcalloc(inventory->n_gpus, sizeof(*gpus));
         for (size_t i = 0; i < inventory->n_gpus; i++) {
                 const struct gpu *gpu = &inventory->gpus[i];
 
@@ -295,10 +300,16 @@ static void on_lost(const char *reason UNUSED, const struct call_info *call, boo
         monitor->is_registering = monitor->is_hearing_all = false;
         monitor->must_register = true;
         monitor->register_at_ms = MAX(gpu_call_now_ms(), monitor->registered_ms + REGISTER_AGAIN_MS);
-        if (call)
+        if (call) {
+                const struct hang *hang;
+
                 monitor_note_call(monitor, call, has_crashed);
-        else if (monitor->is_open)
+                hang = hangs_find(&monitor->hangs, call->subject, call->index, call->gpu);
+                if (hang && call->subject != CALL_ON_GPU)
+                        monitor->register_at_ms = hang->at_ms; /* others are left out, and need not wait */
+        } else if (monitor->is_open) {
                 monitor_read_anew(monitor); /* NVML cannot be opened: the reading says why */
+        }
         monitor_turn(monitor);
 }
 

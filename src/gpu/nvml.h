@@ -2,8 +2,8 @@
  * Loads libnvidia-ml.so.1 at run time: one table of functions, and errors that say what to do.
  *
  * Nothing is linked against NVML, so that the program starts, and says what is missing, where there is no driver. Each
- * function is looked up by name, so a driver that is too old for one function lacks only that one. As thread-safe as
- * NVML; here it has one owner at a time. A call may hang; which one, gpu/call.h tells.
+ * function is looked up by name, so a driver that is too old for one function lacks only that one. A
+ * call may hang or crash; which one, gpu/call.h tells: only processes that may be killed use it (gpu/nvml_pool.h).
  */
 #pragma once
 

@@ -275,6 +275,8 @@ static struct nvml_lane *find_lane(struct nvml_pool *pool, uint64_t now_ms, uint
                 return NULL;
         lane = &pool->lanes[pool->n_lanes++];
         lane->worker = worker_new(pool->options.loop, pool->options.name, serve, &pool->serving);
+        if (lane == pool->lanes && pool->options.idle_ms)
+                worker_set_idle(lane->worker, pool->options.idle_ms);
         return lane;
 }
 

@@ -93,6 +93,7 @@ struct nvml_pool_options {
         const char *driver_root;
         const char *system_root; /* as in struct nvml_serving */
         uint64_t hang_ms;        /* 0: NVML_POOL_HANG_MS */
+        uint64_t idle_ms;        /* after which the first process ends; 0: WORKER_IDLE_MS */
         /* A call was given up, or who asked about the same GPU was answered again. NULL: a line in the log says so. */
         void (*on_hang)(const struct call_info *call, bool is_over, void *data);
         void *data;

@@ -137,10 +137,7 @@ static void on_uevent_closed(uv_handle_t *handle)
 struct uevent_watch *uevent_watch_close(struct uevent_watch *watch)
 {
         if (watch) {
-                /*
-                 * Closes the handle first, which releases the descriptor: after close() another thread may get its
-                 * number.
-                 */
+                /* The handle first, which releases the descriptor: after close() another one may get its number. */
                 uv_close((uv_handle_t *)&watch->poll, on_uevent_closed);
                 close(watch->socket);
         }

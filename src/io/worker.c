@@ -59,7 +59,8 @@ struct worker {
         bool is_telling;                /* in |done| */
         bool is_closed;
         bool keeps_descriptors;
-        int signal;           /* that has ended the last process */
+        int signal; /* that has ended the last process */
+        uint64_t idle_ms;
         uint64_t asked_at_ms; /* CLOCK_MONOTONIC */
         uv_timer_t timer;     /* the next turn, the deadline of what the process is at, or the end of an idle one */
 };
@@ -507,7 +508,7 @@ static void worker_next(struct worker *worker)
                 uv_timer_start(&worker->timer, on_worker_turn, 0, 0);
                 uv_ref((uv_handle_t *)&worker->timer);
         } else if (worker->process) {
-                uv_timer_start(&worker->timer, on_idle, WORKER_IDLE_MS, 0);
+                uv_timer_start(&worker->timer, on_idle, worker->idle_ms, 0);
                 uv_unref((uv_handle_t *)&worker->timer);
         }
 }
@@ -588,9 +589,15 @@ struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *se
         worker->name = name;
         worker->serve = serve;
         worker->data = data;
+        worker->idle_ms = WORKER_IDLE_MS;
         list_init(&worker->waiting);
         uv_timer_init(loop, &worker->timer);
         return worker;
+}
+
+void worker_set_idle(struct worker *worker, uint64_t idle_ms)
+{
+        worker->idle_ms = idle_ms;
 }
 
 void worker_keep_descriptors(struct worker *worker)

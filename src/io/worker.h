@@ -56,6 +56,8 @@ typedef void worker_serve_fn(const void *message, size_t size, struct strbuf *an
 
 /* |name|: what the process is called, 15 characters at most. It stays the caller's, as does |data|. */
 struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *serve, const void *data);
+/* A process that has nothing to do ends after that time, and not after WORKER_IDLE_MS. */
+void worker_set_idle(struct worker *worker, uint64_t idle_ms);
 /*
  * Its processes have the program's descriptors, too, and may use loops of their own, which libuv needs some of them
  * for. Only for programs that hold no lock and no socket that must not outlive them.

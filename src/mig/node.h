@@ -1,6 +1,6 @@
 /*
  * The GPUs of this node with their MIG geometry, all that NVML sees, in NVML's order, read once. It calls the driver
- * and blocks (gpu/mig_instances.h): only a thread or a process that may hang calls it.
+ * and blocks (gpu/mig_instances.h): only a process that may be killed calls it.
  */
 #pragma once
 

@@ -10,7 +10,7 @@ import tempfile
 import pytest
 
 import node as node_module
-from node import GPU, SANITIZED, Agent, sharing, v100s
+from node import GPU, Agent, sharing, v100s
 
 LINK = os.path.join(os.path.dirname(node_module.WARPSHARE), 'nvidia-device-plugin')
 

@@ -107,7 +107,7 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
         signals_hold();           /* blocked until the loop handles them */
         signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
                                    * process */
-        mallopt(M_ARENA_MAX, 1);  /* the second thread allocates little; an arena of its own would cost more */
+        mallopt(M_ARENA_MAX, 1);  /* libcurl's threads allocate little; an arena of their own would cost more */
         mallopt(M_MMAP_THRESHOLD, LARGE); /* pages of metrics, lists of the API server: there for a moment */
         mallopt(M_TRIM_THRESHOLD, LARGE);
         if (!command_line_read(line, &options, NULL, &arena, argc, argv, &status))

@@ -166,7 +166,7 @@ static int run_supervisor(const struct option_set *set, const char *const *value
                 status = mps_process_run(&process);
         if (status < 0) {
                 log_error("cannot start", LOG_ERR(&err));
-                _exit(EXIT_FAILED); /* a thread may be inside the driver; daemons on record keep running */
+                _exit(EXIT_FAILED); /* daemons on record keep running */
         }
         return status;
 }

@@ -20,7 +20,6 @@
 /* Who stands still for so long is ended. The next supervisor takes its daemons over, and clients notice nothing. */
 #define STANDSTILL_S 60U
 #define HEARTBEAT_MS UINT64_C(20000)
-/* NVML may block the monitor's thread for ever. */
 
 /* ---- .ready ---- */
 

@@ -36,7 +36,7 @@ static int run_dropin(const struct option_set *set)
         status = own_plan_run(&options, &err);
         if (status < 0) {
                 log_error("cannot start", LOG_ERR(&err));
-                _exit(EXIT_FAILED); /* a thread may be inside the driver; daemons on record keep running */
+                _exit(EXIT_FAILED); /* daemons on record keep running */
         }
         return status;
 }
