@@ -7,9 +7,11 @@ import tempfile
 
 import pytest
 
+from fixtures import make_node, node  # noqa: F401 -- fixtures
 from mps import daemon, mps, wait  # noqa: F401 -- a fixture
-from node import SANITIZED
+from node import GPU, SANITIZED, SIMULATOR, WARPSHARE, sharing, v100s
 from served import FIRST, served  # noqa: F401 -- a fixture
+from test_agent_metrics import get
 from tenant import USER, as_tenant, needs_root
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -103,3 +105,32 @@ def test_a_program_on_a_stopped_file_system_does_not_keep_mps_from_being_uninsta
     served.supervisor.kill()
     done = served.run('mps', 'uninstall')
     assert done.returncode == 0, done
+
+
+@pytest.fixture
+def computing(node, stopped):  # noqa: F811
+    """The stopped program computes on a GPU."""
+    gpus = v100s(2)
+    gpus[0]['processes'] = [{'pid': stopped.pid, 'memory': '1GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    return node
+
+
+def test_a_program_on_a_stopped_file_system_does_not_keep_the_agent_from_telling_what_is_used(computing):
+    computing.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=1s')
+    computing.wait_counts(8)
+    used = 'warpshare_unit_other_memory_bytes'
+    computing.wait(lambda: any(float(line.split()[-1]) >= 1 << 30 for line in get(computing.agent, '/metrics')[1].splitlines()
+                               if line.startswith(used)), 'what it uses is told')
+    computing.kubelet.admit('pod', GPU, 1)
+
+
+COMMANDS = (['top', '--once', '--processes'], ['labels'], ['mig', 'export'], ['doctor', '--deadline', '20'])
+
+
+@pytest.mark.parametrize('words', COMMANDS, ids=lambda words: words[0])
+def test_a_program_on_a_stopped_file_system_stops_no_command(computing, words):
+    done = subprocess.run([WARPSHARE, *words], capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+                          env={**os.environ, 'WARPSHARE_NVML_LIBRARY': SIMULATOR, 'WARPSHARE_SIM_SCENARIO': computing.scenario_path})
+    assert 'did not end in time' not in done.stdout + done.stderr
+    assert words[0] == 'doctor' or done.returncode == 0, done
