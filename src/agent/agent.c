@@ -251,8 +251,7 @@ static int agent_start(struct agent *agent, struct error *err)
 
         agent->usage = monitor.sample_ms ? agent_usage_new() : NULL;
         /* First what reads the GPUs, since that takes longest. */
-        if (gpu_monitor_new(&agent->monitor, &agent->loop, &monitor, err) < 0)
-                return -1;
+        agent->monitor = gpu_monitor_new(&agent->loop, &monitor);
         agent->api = agent_api_new(&api);
         client = agent_api_client(agent->api);
         agent->node = client ? node_watch_new(client, config->node_name) : NULL;

@@ -536,8 +536,7 @@ static void on_uevent(void *data)
         gpu_monitor_poll(data);
 }
 
-int gpu_monitor_new(
-        struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_monitor_options *options, struct error *err UNUSED)
+struct gpu_monitor *gpu_monitor_new(uv_loop_t *loop, const struct gpu_monitor_options *options)
 {
         struct gpu_monitor *monitor = xcalloc(1, sizeof(*monitor));
         struct error ignored;
@@ -566,6 +565,5 @@ int gpu_monitor_new(
         if (uevent_watch_new(&monitor->uevents, loop, on_uevent, monitor, &ignored) < 0)
                 monitor->uevents = NULL; /* not allowed here: each refresh compares instead */
         monitor_turn(monitor);
-        *ret = monitor;
-        return 0;
+        return monitor;
 }

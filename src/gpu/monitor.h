@@ -115,8 +115,7 @@ struct gpu_monitor_options {
 };
 
 /* Begins with the first reading. */
-int gpu_monitor_new(struct gpu_monitor **ret, uv_loop_t *loop, const struct gpu_monitor_options *options,
-        struct error *err) MUST_USE;
+struct gpu_monitor *gpu_monitor_new(uv_loop_t *loop, const struct gpu_monitor_options *options);
 
 /* Reads the inventory at once. If that fails, it reports the last inventory again, with all units unhealthy. */
 void gpu_monitor_rescan(struct gpu_monitor *monitor);

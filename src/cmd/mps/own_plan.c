@@ -160,7 +160,7 @@ static int watch_file(struct own_plan *own, struct error *err)
         return filewatch_new(&own->file, &own->process.loop, &options, err);
 }
 
-static int start_monitor(struct own_plan *own, struct error *err)
+static void start_monitor(struct own_plan *own)
 {
         static const enum platform_choice discoveries[] = {
                 [DISCOVERY_AUTO] = PLATFORM_CHOICE_AUTO,
@@ -180,7 +180,7 @@ static int start_monitor(struct own_plan *own, struct error *err)
                 .data = own,
         };
 
-        return gpu_monitor_new(&own->monitor, &own->process.loop, &options, err);
+        own->monitor = gpu_monitor_new(&own->process.loop, &options);
 }
 
 static int own_plan_start(struct own_plan *own, struct mps_process_options process, struct error *err)
@@ -203,7 +203,8 @@ static int own_plan_start(struct own_plan *own, struct mps_process_options proce
         own->generation = mps_supervisor_status(own->process.supervisor)->generation;
         if (watch_file(own, err) < 0)
                 return -1;
-        return start_monitor(own, err);
+        start_monitor(own);
+        return 0;
 }
 
 int own_plan_run(const struct own_plan_options *options, struct error *err)

@@ -467,7 +467,8 @@ static int gpu_feature_discovery_start(struct discovery *discovery, struct error
         monitor.paths = (struct gpu_paths){.system_root = config->system_root, .driver_root = config->driver_root_ctr};
         monitor.discovery = node_platform_choice(config);
         monitor.policy = &discovery->settings->policy;
-        return gpu_monitor_new(&discovery->monitor, &discovery->loop, &monitor, err);
+        discovery->monitor = gpu_monitor_new(&discovery->loop, &monitor);
+        return 0;
 }
 
 static int gpu_feature_discovery_run(const struct option_set *options, const char *const *values)

@@ -146,10 +146,8 @@ static inline struct gpu_monitor_options quick(struct fixture *fixture)
 
 static inline void start_with(struct fixture *fixture, const char *scenario, const struct gpu_monitor_options *options)
 {
-        struct error err;
-
         scenario_write(scenario);
-        assert_ok(gpu_monitor_new(&fixture->monitor, &fixture->loop, options, &err), &err);
+        fixture->monitor = gpu_monitor_new(&fixture->loop, options);
 }
 
 static inline void start(struct fixture *fixture, const char *scenario)
