@@ -334,6 +334,9 @@ static void put_hangs(struct exposition *to, const struct agent_metrics *metrics
         exposition_family(to, "warpshare_nvml_hangs_total", EXPOSITION_COUNTER,
                 "Calls into NVML that did not return within 10 s, since the agent started.");
         exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->hangs_total);
+        exposition_family(to, "warpshare_processes_left_behind", EXPOSITION_GAUGE,
+                "Processes of the agent that were killed and have not ended, since the kernel waits for a device.");
+        exposition_sample(to, EXPOSITION_LABELS(), (double)metrics->n_left);
 }
 
 static void put_crashes(struct exposition *to, uint64_t total)

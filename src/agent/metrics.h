@@ -43,6 +43,7 @@ struct agent_metrics {
         const struct gpu_hang *hangs; /* calls into NVML that hang now */
         size_t n_hangs;
         uint64_t hangs_total;
+        size_t n_left;          /* worker_count_left() */
         uint64_t now_ms;        /* monotonic */
         uint64_t crashes_total; /* of agents in this container (cli/keeper.h) */
 };

@@ -72,6 +72,7 @@ static char *write_metrics(void *data)
         metrics.hangs = hangs;
         metrics.n_hangs = gpu_monitor_hangs(agent->monitor, hangs);
         metrics.hangs_total = agent->hangs_total;
+        metrics.n_left = worker_count_left();
         metrics.now_ms = gpu_call_now_ms();
         metrics.failed_waits = gpu_monitor_failed_waits(agent->monitor);
         metrics.crashes_total = agent->crashes.total;

@@ -197,13 +197,14 @@ static void test_calls_that_hang_have_metrics_with_their_gpu(void **state UNUSED
                 .hangs = hangs,
                 .n_hangs = ARRAY_SIZE(hangs),
                 .hangs_total = 4,
+                .n_left = 2,
                 .usage = &no_usage,
                 .now_ms = 61000};
         _free_ char *text = agent_metrics_write(&metrics);
         static const char *const lines[] = {
                 "warpshare_nvml_call_hanging_seconds{call=\"nvmlDeviceGetMemoryInfo\",gpu=\"GPU-2\",index=\"2\"} 60",
                 "warpshare_nvml_call_hanging_seconds{call=\"nvmlSystemGetDriverVersion\"} 41",
-                "warpshare_nvml_hangs_total 4"};
+                "warpshare_nvml_hangs_total 4", "warpshare_processes_left_behind 2"};
 
         assert_lines(text, lines, ARRAY_SIZE(lines));
         assert_int_equal(count_lines(text, "warpshare_nvml_call_hanging_seconds{"), 2);
