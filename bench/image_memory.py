@@ -35,17 +35,22 @@ def figures(text):
 
 
 def memory(pid):
-    """Of the process and of the children that it has now, its workers."""
-    total = [0.0, 0.0]
+    """[PSS, of that in no file] of the process, and the same of the children that it has now, its workers."""
+    own, workers = [0.0, 0.0], [0.0, 0.0]
     with open('/proc/%d/task/%d/children' % (pid, pid), encoding='ascii') as file:
         family = [pid, *(int(child) for child in file.read().split())]
     for member in family:
         try:
             with open('/proc/%d/smaps_rollup' % member, encoding='ascii') as file:
-                total = [a + b for a, b in zip(total, figures(file.read()))]
+                found = figures(file.read())
         except (FileNotFoundError, ProcessLookupError):
             assert member != pid  # a worker may end meanwhile
-    return total
+            continue
+        if member == pid:
+            own = found
+        else:
+            workers = [a + b for a, b in zip(workers, found)]
+    return own, workers
 
 
 def by_mapping(pid):
@@ -89,7 +94,7 @@ def start_pods(node):
 
 
 def measure(node, environment, before=(), also=None, settled=SETTLED):
-    """(PSS, of that in no file) of the process, and the same by mapping. |before|: words before the agent's command; |also|: mounts."""
+    """What memory() says of the agent, and the PSS of the process by mapping. |before|: words before the agent's command; |also|: mounts."""
     of_dra = [{'model': 'A100-40GB', 'mig': {'enabled': True}}] if EVERYTHING.items() <= environment.items() else []
     node.write('simulation/gpus.yaml', yaml.safe_dump({
         'driverVersion': '550.163.01', 'cudaVersion': '12.4', 'gpus': [{'model': 'A100-40GB', 'count': SHARED}, *of_dra]}))
@@ -134,8 +139,8 @@ def main():
         prepare(node)
         for what, environment in (
                 ('agent, metrics', {}), ('agent, metrics, API server, labels', API), ('agent, everything', EVERYTHING)):
-            total, mappings = measure(node, environment)
-            print('%-36s PSS %.1f MiB, of that in no file %.1f MiB' % (what, *total))
+            (own, workers), mappings = measure(node, environment)
+            print('%-36s PSS %.1f MiB, of that in no file %.1f MiB; its workers %.1f and %.1f MiB' % (what, *own, *workers))
             if '--mappings' in sys.argv:
                 for name, (pss, anonymous, access) in mappings:
                     print('        %-32s %7.2f  in no file %6.2f  %s' % (
