@@ -8,8 +8,8 @@
  *                 PACK_ARRAY(pack, unit->parts, unit->n_parts);
  *         }
  *
- * What is read lives in the arena. Bytes that end too early are noted once: from there on, zeros are read and arrays are
- * empty, so only pack_end() has to be looked at.
+ * What is read lives in the arena. Bytes that end too early are noted once: from there on, zeros are read and arrays
+ * are empty, so only pack_end() has to be looked at.
  */
 #pragma once
 

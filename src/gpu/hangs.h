@@ -34,8 +34,8 @@ struct hangs {
 };
 
 /*
- * |call| did not return. |pause_ms|: the first pause. False: its GPU, or the driver, was known to hang. If there are too
- * many, the one that hung first gives way.
+ * |call| did not return. |pause_ms|: the first pause. False: its GPU, or the driver, was known to hang. If there are
+ * too many, the one that hung first gives way.
  */
 bool hangs_add(struct hangs *hangs, const struct call_info *call, bool has_crashed, uint64_t pause_ms, uint64_t now_ms);
 void hangs_end(struct hang *hang, uint64_t now_ms);

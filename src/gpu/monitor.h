@@ -1,6 +1,6 @@
 /*
- * Keeps what is known of the GPUs of this node: reads the inventory, hears events, probes unhealthy units, and says what
- * has changed.
+ * Keeps what is known of the GPUs of this node: reads the inventory, hears events, probes unhealthy units, and says
+ * what has changed.
  *
  * All of it is on the loop; NVML is called by processes (gpu/nvml_pool.h, gpu/listener.h), which know nothing but what
  * they are asked. Its states:
@@ -23,7 +23,8 @@
  * A call may also never return. One that has lasted for |hang_ms| is told (on_hang) and its process is killed; if it is
  * about one GPU, that GPU is unhealthy, left out, and asked again alone, less and less often (gpu/hangs.h), until it
  * answers and its probes are good. Meanwhile all others are heard, probed and read. A call that crashes counts as one
- * that hangs. If it is the driver as a whole that does not answer, what is known stays, and rescans are answered with it.
+ * that hangs. If it is the driver as a whole that does not answer, what is known stays, and rescans are answered with
+ * it.
  *
  * An idle monitor wakes for |refresh_ms| and |sample_ms| only; the process that hears wakes once in |wait_ms|.
  */
@@ -123,8 +124,8 @@ void gpu_monitor_rescan(struct gpu_monitor *monitor);
 /*
  * Ends all processes that may have NVML open, so that a GPU can be reset, and begins none until gpu_monitor_resume().
  * What is known stays, and nothing new is heard: what the driver reports meanwhile is lost, and rescans are answered
- * afterwards. It is paused when the processes have ended; one that hangs so that it cannot be killed keeps it from that.
- * Both may be called again.
+ * afterwards. It is paused when the processes have ended; one that hangs so that it cannot be killed keeps it from
+ * that. Both may be called again.
  */
 void gpu_monitor_pause(struct gpu_monitor *monitor);
 bool gpu_monitor_is_paused(const struct gpu_monitor *monitor);
@@ -143,7 +144,7 @@ size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[
 void gpu_monitor_poll(struct gpu_monitor *monitor);
 
 /*
- * Ends at once: its processes are killed; only |closed| is called after this, in a later turn of the loop. May be called
- * from a callback of the monitor.
+ * Ends at once: its processes are killed; only |closed| is called after this, in a later turn of the loop. May be
+ * called from a callback of the monitor.
  */
 void gpu_monitor_close(struct gpu_monitor *monitor, void (*closed)(void *data), void *data);

@@ -119,7 +119,7 @@ static void on_tried(struct nvml_request *request, const struct error *err, stru
         trial_free(trial);
         if (hang)
                 hang->is_tried = false;
-        if (lost.call)
+        if (err && lost.call)
                 monitor_note_call(monitor, &lost, err->kind != ERROR_TIMEOUT);
         else if (hang && !err && look_reading_unpack(answer, &reading))
                 monitor_end_hang(monitor, hang);
@@ -416,7 +416,7 @@ static void on_probed(struct nvml_request *request, const struct error *err, str
         probing_free(probing);
         if (group && err)
                 put_off(group, gpu_call_now_ms());
-        if (lost.call)
+        if (err && lost.call)
                 monitor_note_call(monitor, &lost, err->kind != ERROR_TIMEOUT);
         else if (err)
                 monitor_read_anew(monitor); /* NVML cannot be opened: the reading says why */

@@ -28,15 +28,15 @@ struct gpu_monitor {
         struct units units;
         struct hangs hangs;
         enum platform platform;
-        bool is_open;            /* the last reading was good */
-        bool was_away;           /* since then, the driver was replaced or was unusable */
-        bool is_out;             /* all units were reported as unhealthy, since NVML cannot be used */
+        unsigned int nvml_count;
+        bool is_open;  /* the last reading was good */
+        bool was_away; /* since then, the driver was replaced or was unusable */
+        bool is_out;   /* all units were reported as unhealthy, since NVML cannot be used */
+        bool has_mark;
         char *reported;          /* why it cannot, as it was reported last; NULL: it can */
         uint64_t empty_since_ms; /* since when all GPUs are gone; 0: they are not */
         struct driver_mark mark; /* of the driver that was read last */
-        bool has_mark;
         struct driver_gpus gpus;
-        unsigned int nvml_count;
 
         /* Reading. */
         struct nvml_request reading;
@@ -59,12 +59,12 @@ struct gpu_monitor {
         bool is_registering;
         bool is_hearing_all; /* before it is known which there are */
         bool must_register;
+        bool is_unheard;         /* for so long that all GPUs count as unhealthy */
         uint64_t register_at_ms; /* not before */
         uint64_t registered_ms;
         uint64_t sweep_at_ms; /* the same for the next sweep */
         uint64_t failed_waits;
         uint64_t unheard_since_ms; /* the first failed wait in a row; 0: they do not fail */
-        bool is_unheard;           /* for so long that all GPUs count as unhealthy */
         char unheard[200];         /* why no events arrive, once that is reported; "": they arrive */
 
         struct list probes;

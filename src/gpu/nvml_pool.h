@@ -3,15 +3,15 @@
  * agent or in the supervisor loads the library.
  *
  * A request is a function that runs in such a process, its question, and its answer. NVML is opened by the first
- * function that wants it, and stays open there; the process ends when nobody has asked for ten seconds, since a GPU that
- * a process has opened cannot be reset. Requests about the same GPU are served one after the other, in the order in
- * which they were asked, and so are those about no GPU. After one whose process was killed the next waits until that has
- * ended, since the driver may still be at it.
+ * function that wants it, and stays open there; the process ends when nobody has asked for ten seconds, since a GPU
+ * that a process has opened cannot be reset. Requests about the same GPU are served one after the other, in the order
+ * in which they were asked, and so are those about no GPU. After one whose process was killed the next waits until that
+ * has ended, since the driver may still be at it.
  *
  * One process serves all, as long as it answers. When a request has taken NVML_POOL_SLOW_MS and others wait, they get
  * another process. A call that has not returned after |hang_ms| is given up: its process is killed, its request fails
- * with an error that names the call and the GPU. Where the process cannot be killed, requests about the same GPU fail at
- * once until it has ended.
+ * with an error that names the call and the GPU. Where the process cannot be killed, requests about the same GPU fail
+ * at once until it has ended.
  *
  *         static int serve_name(struct nvml_serving *serving, struct pack *question, struct pack *answer,
  *                 struct error *err)
@@ -47,7 +47,7 @@ struct nvml_serving {
         struct nvml *nvml;       /* NULL: closed */
         struct driver_mark mark; /* the driver that was opened, and the kernel's GPUs then */
         struct driver_gpus gpus;
-        bool must_close; /* set by who sees that the library has lost its driver or a GPU: the next one opens it again */
+        bool must_close;    /* set by who sees that the library has lost its driver or a GPU: it is opened again */
         struct arena arena; /* of one request */
 };
 

@@ -4,10 +4,10 @@
  * A client may exist before its credentials: until kube_client_equip() its requests wait, and their timeouts have not
  * started. So callers do not need to handle that case.
  *
- * The first request that is sent loads libcurl (kube/library.h), which takes milliseconds, once. After that only reading
- * the token, a small file, blocks: libcurl resolves names in threads of its own. If libcurl is not installed, every
- * request fails with that error. Connections are kept and shared by all requests of a client; HTTP/2 is used if libcurl
- * and the server support it. The proxy comes from the kubeconfig, otherwise from HTTPS_PROXY and NO_PROXY.
+ * The first request that is sent loads libcurl (kube/library.h), which takes milliseconds, once. After that only
+ * reading the token, a small file, blocks: libcurl resolves names in threads of its own. If libcurl is not installed,
+ * every request fails with that error. Connections are kept and shared by all requests of a client; HTTP/2 is used if
+ * libcurl and the server support it. The proxy comes from the kubeconfig, otherwise from HTTPS_PROXY and NO_PROXY.
  *
  * A request ends exactly once: by its callback, which is called from the loop and never inside kube_client_send(); or
  * by kube_call_cancel(), after which there is no callback. A request is copied.

@@ -1,4 +1,4 @@
-/* Each function of NVML, of one GPU or of the driver, that does not return: what the others report is heard meanwhile. */
+/* Each function of NVML, of one GPU or of the driver, that does not return: what others report is heard meanwhile. */
 #include "unit.h"
 
 #include "gpu/nvml.h"
