@@ -342,8 +342,8 @@ static bool judge_whole(struct gpu_monitor *monitor, const struct gpu *gpu, bool
         } else if (health_is_good(whole->finding) && ear && monitor->is_unheard && ear->state == EAR_HEARS) {
                 problem = monitor->unheard;
         } else if (health_is_good(whole->finding) && !is_forced) {
-                if (!ear || ear->state == EAR_FAILED)
-                        monitor->must_register = !monitor->is_registering;
+                if ((!ear || ear->state == EAR_FAILED) && !monitor->is_registering)
+                        monitor->must_register = true;
                 if (!ear)
                         return false;
                 if (ear->state == EAR_FAILED)
