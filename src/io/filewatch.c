@@ -373,9 +373,13 @@ int filewatch_new(struct filewatch **ret, uv_loop_t *loop, const struct filewatc
         return 0;
 }
 
+/*
+ * What has happened since is heard, and leads to another look. To listen anew would close an inotify instance, for which
+ * the kernel takes up to 20 ms: the start of the agent waited for that.
+ */
 void filewatch_accept(struct filewatch *watch)
 {
-        filewatch_follow(watch, true);
+        filewatch_follow(watch, false);
         learn(watch);
 }
 
