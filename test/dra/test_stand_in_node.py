@@ -207,7 +207,9 @@ def test_a_restarted_kubelet_deletes_the_slices_and_prepares_again_what_runs(nod
     assert node.slices()
     node.dra.restart()
     assert node.slices() == []
-    assert [line.split()[0] for line in backend.heard] == ['registered', 'prepare', 'registered', 'prepare']
+    heard = [line.split()[0] for line in backend.heard]
+    # kubelet prepares as soon as it knows the driver, and may tell it that it is registered meanwhile.
+    assert heard[:2] == ['registered', 'prepare'] and sorted(heard[2:]) == ['prepare', 'registered']
 
 
 def test_a_driver_that_is_gone_loses_its_slices_and_nothing_is_prepared(node, backend):  # noqa: F811
