@@ -374,8 +374,8 @@ int filewatch_new(struct filewatch **ret, uv_loop_t *loop, const struct filewatc
 }
 
 /*
- * What has happened since is heard, and leads to another look. To listen anew would close an inotify instance, for which
- * the kernel takes up to 20 ms: the start of the agent waited for that.
+ * What has happened since is heard, and leads to another look. To listen anew would close an inotify instance, for
+ * which the kernel takes up to 20 ms: the start of the agent waited for that.
  */
 void filewatch_accept(struct filewatch *watch)
 {
