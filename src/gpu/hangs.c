@@ -9,6 +9,11 @@ static enum call_subject whom(enum call_subject subject)
         return subject == CALL_TO_OPEN ? CALL_ON_DRIVER : subject;
 }
 
+bool hang_is_of_driver(const struct call_info *call)
+{
+        return whom(call->subject) == CALL_ON_DRIVER;
+}
+
 static bool is_about(const struct call_info *call, enum call_subject subject, unsigned int index, const char *uuid)
 {
         if (whom(call->subject) != whom(subject))

@@ -43,6 +43,9 @@ void hangs_end(struct hang *hang, uint64_t now_ms);
 /* The one that is not over, about the driver (its library, or no GPU in particular), about pairs, or about that GPU. */
 struct hang *hangs_find(struct hangs *hangs, enum call_subject subject, unsigned int index, const char *uuid);
 
+/* No GPU is known to be the cause: the library is being opened, or the driver asked about no GPU in particular. */
+bool hang_is_of_driver(const struct call_info *call);
+
 /* The GPU that the call is about: its index and its UUID, as far as |inventory| (may be NULL) has them. */
 void hang_name_gpu(struct call_info *call, const struct inventory *inventory);
 

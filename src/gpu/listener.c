@@ -22,11 +22,7 @@
 /*
  * Xids decide about health; the other events only say when to probe: the MIG layout changed, or a GPU has a problem.
  */
-#define EVENTS_WANTED                                                                                                  \
-        (NVML_EVENT_TYPE_XID_CRITICAL_ERROR | NVML_EVENT_TYPE_MIG_CONFIG_CHANGE |                                      \
-                NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_DRAM_RETIREMENT_EVENT |                         \
-                NVML_EVENT_TYPE_DRAM_RETIREMENT_FAILURE | NVML_EVENT_TYPE_FATAL_POISON_ERROR |                         \
-                NVML_EVENT_TYPE_GPU_UNAVAILABLE_ERROR | NVML_EVENT_TYPE_GPU_RECOVERY_ACTION)
+#define EVENTS_WANTED (NVML_EVENT_TYPE_XID_CRITICAL_ERROR | NVML_EVENT_TYPE_MIG_CONFIG_CHANGE | LISTENER_EVENTS_POLL)
 
 enum news { NEWS_REGISTERED, NEWS_EVENT, NEWS_FAILED, NEWS_HEARD };
 

@@ -16,6 +16,12 @@
 #include "gpu/call.h"
 #include "gpu/nvml_abi.h"
 
+/* Events that say when to probe a GPU: it has a problem. */
+#define LISTENER_EVENTS_POLL                                                                                           \
+        (NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_DRAM_RETIREMENT_EVENT |                                \
+                NVML_EVENT_TYPE_DRAM_RETIREMENT_FAILURE | NVML_EVENT_TYPE_FATAL_POISON_ERROR |                         \
+                NVML_EVENT_TYPE_GPU_UNAVAILABLE_ERROR | NVML_EVENT_TYPE_GPU_RECOVERY_ACTION)
+
 struct listener;
 
 struct listener_gpu {

@@ -20,37 +20,43 @@
 
 /* ---- reporting ---- */
 
-static void report_unit(struct gpu_monitor *monitor, const struct unit_state *unit, bool is_after)
+/* |out|: why NVML cannot be used, which holds for each unit, whatever its own health is; NULL: it can. */
+static void report_unit(
+        const struct gpu_monitor *monitor, const struct unit_state *unit, const char *out, bool is_after)
 {
         const struct gpu_monitor_options *to = &monitor->options;
         void (*report)(const char *, bool, const char *, uint64_t, void *) =
                 is_after ? to->after_health : to->on_health;
 
-        if (report && !monitor->is_closing)
+        if (!report || monitor->is_closing)
+                return;
+        if (out)
+                report(unit->uuid, false, out, 0, to->data);
+        else
                 report(unit->uuid, !unit->health.unhealthy, unit->health.reason, unit->health.xid, to->data);
 }
 
-static bool is_told(const struct unit_state *unit, bool all)
-{
-        return unit->is_news || (all && unit->health.unhealthy);
-}
-
 /* Of units that are told together, those who may wait are told after the last. */
-void monitor_report_news(struct gpu_monitor *monitor, bool all)
+static void report_units(struct gpu_monitor *monitor, bool all, const char *out)
 {
-        if (monitor->is_out || monitor->holds_report)
-                return; /* all are told anew when that is over */
         for (unsigned int is_after = 0; is_after < 2; is_after++) {
                 for (size_t g = 0; g < monitor->units.n_groups; g++) {
                         for (size_t u = 0; u < monitor->units.groups[g].n_units; u++) {
                                 struct unit_state *unit = &monitor->units.groups[g].units[u];
 
-                                if (is_told(unit, all))
-                                        report_unit(monitor, unit, is_after);
-                                unit->is_news = unit->is_news && !is_after;
+                                if (out || unit->is_news || (all && unit->health.unhealthy))
+                                        report_unit(monitor, unit, out, is_after);
+                                if (!out && is_after)
+                                        unit->is_news = false;
                         }
                 }
         }
+}
+
+void monitor_report_news(struct gpu_monitor *monitor, bool all)
+{
+        if (!monitor->is_out && !monitor->holds_report) /* else all are told anew when that is over */
+                report_units(monitor, all, NULL);
 }
 
 static void report_inventory(struct gpu_monitor *monitor, bool all)
@@ -61,22 +67,6 @@ static void report_inventory(struct gpu_monitor *monitor, bool all)
                 monitor->options.on_inventory(inventory_copy(monitor->inventory), monitor->options.data);
         }
         monitor_report_news(monitor, all);
-}
-
-/* NVML cannot be used: that holds for each unit, whatever its own health is. */
-static void report_out(struct gpu_monitor *monitor, const char *reason)
-{
-        const struct gpu_monitor_options *to = &monitor->options;
-
-        for (unsigned int is_after = 0; is_after < 2; is_after++) {
-                void (*report)(const char *, bool, const char *, uint64_t, void *) =
-                        is_after ? to->after_health : to->on_health;
-
-                for (size_t g = 0; g < monitor->units.n_groups; g++)
-                        for (size_t u = 0; u < monitor->units.groups[g].n_units; u++)
-                                if (report && !monitor->is_closing)
-                                        report(monitor->units.groups[g].units[u].uuid, false, reason, 0, to->data);
-        }
 }
 
 void monitor_answer_from_memory(struct gpu_monitor *monitor)
@@ -91,7 +81,7 @@ void monitor_answer_from_memory(struct gpu_monitor *monitor)
                 monitor_report_news(monitor, true);
                 return;
         }
-        report_out(monitor, monitor->reported);
+        report_units(monitor, true, monitor->reported);
         if (!monitor->is_closing)
                 to->on_unavailable(monitor->reported, to->data);
 }
@@ -133,7 +123,7 @@ void monitor_give_up(struct gpu_monitor *monitor, const char *reason)
         }
         monitor->is_out = monitor->inventory != NULL;
         if (!was_out)
-                report_out(monitor, monitor->reported);
+                report_units(monitor, true, monitor->reported);
         if (is_news && !monitor->is_closing)
                 to->on_unavailable(monitor->reported, to->data);
 }
@@ -301,7 +291,7 @@ static void on_read(struct nvml_request *request, const struct error *err, struc
         struct look_reading reading = {0};
 
         monitor->is_reading = false;
-        if (err && monitor_note_lost(monitor, request, err)) {
+        if (monitor_note_lost(monitor, &request->lost, err)) {
                 monitor_answer_from_memory(monitor);
                 monitor_turn(monitor);
                 return;
@@ -452,9 +442,8 @@ size_t gpu_monitor_hangs(const struct gpu_monitor *monitor, struct gpu_hang ret[
                 const struct hang *hang = &monitor->hangs.all[i];
 
                 if (!hang->is_over)
-                        ret[n++] = (struct gpu_hang){.call = hang->call,
-                                .is_waited_for =
-                                        hang->call.subject == CALL_ON_DRIVER || hang->call.subject == CALL_TO_OPEN};
+                        ret[n++] =
+                                (struct gpu_hang){.call = hang->call, .is_waited_for = hang_is_of_driver(&hang->call)};
         }
         return n;
 }

@@ -8,12 +8,6 @@
 #define REPORT_MS UINT64_C(5000) /* how long waits must fail, without a single GPU as the cause, until it is reported */
 #define REGISTER_AGAIN_MS UINT64_C(1000)
 
-/* Events that say when to probe. */
-#define EVENTS_POLL                                                                                                    \
-        (NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR | NVML_EVENT_TYPE_DRAM_RETIREMENT_EVENT |                                \
-                NVML_EVENT_TYPE_DRAM_RETIREMENT_FAILURE | NVML_EVENT_TYPE_FATAL_POISON_ERROR |                         \
-                NVML_EVENT_TYPE_GPU_UNAVAILABLE_ERROR | NVML_EVENT_TYPE_GPU_RECOVERY_ACTION)
-
 struct unit_group *monitor_find_group(const struct gpu_monitor *monitor, const char *uuid, const struct gpu **ret_gpu)
 {
         for (size_t i = 0; i < monitor->units.n_groups; i++) {
@@ -36,8 +30,7 @@ static struct hang *find_hang(struct gpu_monitor *monitor, const struct gpu *gpu
 static void report_hang(struct gpu_monitor *monitor, const struct call_info *call, bool is_over)
 {
         const struct gpu_monitor_options *to = &monitor->options;
-        const struct gpu_hang hang = {
-                .call = *call, .is_waited_for = call->subject == CALL_ON_DRIVER || call->subject == CALL_TO_OPEN};
+        const struct gpu_hang hang = {.call = *call, .is_waited_for = hang_is_of_driver(call)};
 
         if (to->on_hang && !monitor->is_closing)
                 to->on_hang(&hang, is_over, to->data);
@@ -63,18 +56,18 @@ void monitor_note_call(struct gpu_monitor *monitor, const struct call_info *lost
         }
         if (call.subject == CALL_ON_GPU || call.subject == CALL_ON_PAIR)
                 monitor->refresh_at_ms = MIN(monitor->refresh_at_ms, now_ms);
-        else if (call.subject != CALL_TO_HEAR)
+        else if (hang_is_of_driver(&call))
                 monitor->refresh_at_ms = hang->at_ms;
         if (is_new)
                 report_hang(monitor, &call, false);
         monitor_report_news(monitor, false);
 }
 
-bool monitor_note_lost(struct gpu_monitor *monitor, const struct nvml_request *request, const struct error *err)
+bool monitor_note_lost(struct gpu_monitor *monitor, const struct call_info *lost, const struct error *err)
 {
-        if (!request->lost.call)
+        if (!err || !lost->call)
                 return false;
-        monitor_note_call(monitor, &request->lost, err->kind != ERROR_TIMEOUT);
+        monitor_note_call(monitor, lost, err->kind != ERROR_TIMEOUT);
         return true;
 }
 
@@ -119,12 +112,12 @@ static void on_tried(struct nvml_request *request, const struct error *err, stru
         trial_free(trial);
         if (hang)
                 hang->is_tried = false;
-        if (err && lost.call)
-                monitor_note_call(monitor, &lost, err->kind != ERROR_TIMEOUT);
-        else if (hang && !err && look_reading_unpack(answer, &reading))
-                monitor_end_hang(monitor, hang);
-        else if (hang)
-                hang->at_ms = gpu_call_now_ms() + monitor->options.hang_pause_ms;
+        if (!monitor_note_lost(monitor, &lost, err) && hang) {
+                if (!err && look_reading_unpack(answer, &reading))
+                        monitor_end_hang(monitor, hang);
+                else
+                        hang->at_ms = gpu_call_now_ms() + monitor->options.hang_pause_ms;
+        }
         inventory_free(reading.inventory);
         monitor_turn(monitor);
 }
@@ -337,7 +330,6 @@ static bool judge_whole(struct gpu_monitor *monitor, const struct gpu *gpu, bool
         const char *problem = NULL;
 
         if (gpu->failure) {
-                whole->finding = whole->finding == HEALTH_GONE ? HEALTH_GONE : HEALTH_BAD;
                 problem = gpu->failure;
         } else if (health_is_good(whole->finding) && ear && monitor->is_unheard && ear->state == EAR_HEARS) {
                 problem = monitor->unheard;
@@ -397,7 +389,17 @@ static void apply_probe(struct gpu_monitor *monitor, struct unit_group *group, c
         }
 }
 
-static void put_off(struct unit_group *group, uint64_t now_ms);
+/* It is not asked, and stays what it is. */
+static void put_off(struct unit_group *group, uint64_t now_ms)
+{
+        group->must_poll = false;
+        for (size_t i = 0; i < group->n_units; i++) {
+                struct health *health = &group->units[i].health;
+
+                if (health->probe_at_ms <= now_ms)
+                        health->probe_at_ms = now_ms + health->first_interval_ms;
+        }
+}
 
 static void on_probed(struct nvml_request *request, const struct error *err, struct pack *answer)
 {
@@ -416,9 +418,7 @@ static void on_probed(struct nvml_request *request, const struct error *err, str
         probing_free(probing);
         if (group && err)
                 put_off(group, gpu_call_now_ms());
-        if (err && lost.call)
-                monitor_note_call(monitor, &lost, err->kind != ERROR_TIMEOUT);
-        else if (err)
+        if (!monitor_note_lost(monitor, &lost, err) && err)
                 monitor_read_anew(monitor); /* NVML cannot be opened: the reading says why */
         monitor_report_news(monitor, false);
         monitor_turn(monitor);
@@ -466,18 +466,6 @@ static uint64_t probe_at(const struct gpu_monitor *monitor, const struct unit_gr
         if (group->must_poll)
                 return 0;
         return monitor->policy.recover ? units_probe_at(group) : HEALTH_NEVER;
-}
-
-/* It is not asked, and stays what it is. */
-static void put_off(struct unit_group *group, uint64_t now_ms)
-{
-        group->must_poll = false;
-        for (size_t i = 0; i < group->n_units; i++) {
-                struct health *health = &group->units[i].health;
-
-                if (health->probe_at_ms <= now_ms)
-                        health->probe_at_ms = now_ms + health->first_interval_ms;
-        }
 }
 
 static void probe_due(struct gpu_monitor *monitor, uint64_t now_ms)
@@ -544,7 +532,7 @@ static void on_event(const struct listener_event *event, void *data)
                 gpu_monitor_poll(monitor);
         else if (event->type == NVML_EVENT_TYPE_XID_CRITICAL_ERROR)
                 handle_xid(monitor, group, event);
-        else if (event->type & EVENTS_POLL && health_policy_has_checks(&monitor->policy))
+        else if (event->type & LISTENER_EVENTS_POLL && health_policy_has_checks(&monitor->policy))
                 group->must_poll = true;
         monitor_report_news(monitor, false);
         monitor_turn(monitor);

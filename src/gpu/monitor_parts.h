@@ -102,8 +102,8 @@ static inline bool monitor_works(const struct gpu_monitor *monitor)
 
 /* The group of that GPU; NULL: there is none. |ret_gpu| may be NULL. */
 struct unit_group *monitor_find_group(const struct gpu_monitor *monitor, const char *uuid, const struct gpu **ret_gpu);
-/* A request failed because its process hung or crashed: true. False: for another reason. */
-bool monitor_note_lost(struct gpu_monitor *monitor, const struct nvml_request *request, const struct error *err);
+/* A request failed because its process hung or crashed in |lost|. False: |err| is NULL, or says another reason. */
+bool monitor_note_lost(struct gpu_monitor *monitor, const struct call_info *lost, const struct error *err);
 void monitor_note_call(struct gpu_monitor *monitor, const struct call_info *call, bool has_crashed);
 /* The driver answers again; or the GPU, or pairs of them. */
 void monitor_end_hang(struct gpu_monitor *monitor, struct hang *hang);

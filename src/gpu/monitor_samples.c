@@ -43,7 +43,7 @@ static void on_sampled(struct nvml_request *request, const struct error *err, st
 
         monitor->n_sampled++;
         if (err)
-                (void)monitor_note_lost(monitor, request, err);
+                (void)monitor_note_lost(monitor, &request->lost, err);
         else if (!look_samples_unpack(answer, monitor->samples))
                 monitor_cancel_samples(monitor);
         if (monitor->samples && monitor_works(monitor))
