@@ -99,6 +99,14 @@ void hang_name_gpu(struct call_info *call, const struct inventory *inventory)
         }
 }
 
+void hang_print_lane(const struct call_info *call, char text[CALL_GPU_SIZE])
+{
+        if (*call->gpu)
+                snprintf(text, CALL_GPU_SIZE, "%s", call->gpu);
+        else
+                snprintf(text, CALL_GPU_SIZE, "subject %u, index %u", (unsigned int)call->subject, call->index);
+}
+
 void hang_print(const struct call_info *call, char *text, size_t size)
 {
         if (call->subject != CALL_ON_GPU)
@@ -133,14 +141,17 @@ uint64_t hang_seconds(const struct call_info *call, uint64_t now_ms)
 
 /* ---- what must not be asked ---- */
 
-static void skip(struct skips *skips, const struct hang *hang)
+void skips_add(struct skips *skips, const struct call_info *call, const char *reason)
 {
-        struct skipped_gpu *gpu = &skips->gpus[skips->n_gpus++];
+        struct skipped_gpu *gpu;
 
-        gpu->index = hang->call.index;
-        snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", hang->call.gpu);
-        snprintf(gpu->reason, sizeof(gpu->reason), "%s %s; this GPU is asked again from time to time", hang->call.call,
-                hang->has_crashed ? "ended the process that called it" : "does not return");
+        skips->pairs = skips->pairs || call->subject == CALL_ON_PAIR;
+        if (call->subject != CALL_ON_GPU || skips->n_gpus == HANGS_MAX)
+                return;
+        gpu = &skips->gpus[skips->n_gpus++];
+        gpu->index = call->index;
+        snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", call->gpu);
+        snprintf(gpu->reason, sizeof(gpu->reason), "%s", reason);
 }
 
 struct skips hangs_skips(const struct hangs *hangs)
@@ -149,12 +160,12 @@ struct skips hangs_skips(const struct hangs *hangs)
 
         for (size_t i = 0; i < hangs->n; i++) {
                 const struct hang *hang = &hangs->all[i];
+                char reason[160];
 
-                if (hang->is_over)
-                        continue;
-                skips.pairs = skips.pairs || hang->call.subject == CALL_ON_PAIR;
-                if (hang->call.subject == CALL_ON_GPU)
-                        skip(&skips, hang);
+                snprintf(reason, sizeof(reason), "%s %s; this GPU is asked again from time to time", hang->call.call,
+                        hang->has_crashed ? "ended the process that called it" : "does not return");
+                if (!hang->is_over)
+                        skips_add(&skips, &hang->call, reason);
         }
         return skips;
 }

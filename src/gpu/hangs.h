@@ -49,6 +49,9 @@ bool hang_is_of_driver(const struct call_info *call);
 /* The GPU that the call is about: its index and its UUID, as far as |inventory| (may be NULL) has them. */
 void hang_name_gpu(struct call_info *call, const struct inventory *inventory);
 
+/* Of requests that ask alone about what the call is about: the GPU, or a text that stands for it. */
+void hang_print_lane(const struct call_info *call, char text[CALL_GPU_SIZE]);
+
 /* "nvmlDeviceGetMemoryInfo of GPU 1 (GPU-…)", or "… of GPU-…" if the index is not known. */
 void hang_print(const struct call_info *call, char *text, size_t size);
 
@@ -77,6 +80,8 @@ struct skips {
 };
 
 struct skips hangs_skips(const struct hangs *hangs);
+/* What |call| is about is not asked; |reason| as above. */
+void skips_add(struct skips *skips, const struct call_info *call, const char *reason);
 
 /* The reason to skip a GPU, found by index or by UUID; NULL: it may be asked. |skips| NULL: all may be asked. */
 const struct skipped_gpu *skips_at(const struct skips *skips, unsigned int index);

@@ -88,13 +88,24 @@ void monitor_answer_from_memory(struct gpu_monitor *monitor)
 
 /* ---- NVML cannot be used ---- */
 
+/* Accepts NULL, returns NULL. */
+static struct monitor_reading *reading_cancel(struct monitor_reading *reading)
+{
+        if (!reading)
+                return NULL;
+        nvml_pool_cancel(reading->monitor->pool, &reading->request);
+        list_remove(&reading->link);
+        free(reading);
+        return NULL;
+}
+
 static void close_all(struct gpu_monitor *monitor)
 {
         monitor_cancel_health(monitor);
         monitor_cancel_samples(monitor);
-        if (monitor->is_reading)
-                nvml_pool_cancel(monitor->pool, &monitor->reading);
-        monitor->is_reading = false;
+        monitor->reading = reading_cancel(monitor->reading);
+        while (!list_is_empty(&monitor->overtaken))
+                reading_cancel(container_of(monitor->overtaken.next, struct monitor_reading, link));
         nvml_pool_renew(monitor->pool);
 }
 
@@ -241,9 +252,23 @@ static void use_inventory(struct gpu_monitor *monitor, struct look_reading *read
         free(monitor->reported);
         monitor->reported = NULL;
         monitor->must_report = monitor->must_report || is_news || monitor->is_out;
+        if (!monitor->holds_report)
+                monitor->held_since_ms = now_ms;
         monitor->holds_report = monitor->is_registering && monitor->must_report;
         if (!monitor->holds_report)
                 report_inventory(monitor, monitor->must_report);
+}
+
+/* A GPU that holds up another reading is what it was. */
+static void keep_slow(struct inventory *fresh, const struct inventory *known)
+{
+        for (size_t i = 0; i < fresh->n_gpus; i++) {
+                struct gpu *gpu = &fresh->gpus[i];
+                const struct gpu *before = inventory_find(known, gpu->uuid);
+
+                if (before && gpu->failure && !*gpu->failure)
+                        gpu->failure = before->failure ? arena_strdup(&fresh->arena, before->failure) : NULL;
+        }
 }
 
 static void use_reading(struct gpu_monitor *monitor, struct look_reading *reading)
@@ -255,8 +280,10 @@ static void use_reading(struct gpu_monitor *monitor, struct look_reading *readin
         if (is_outdated(monitor, reading))
                 return;
         note_driver(monitor, reading);
-        if (monitor->inventory)
+        if (monitor->inventory) {
                 inventory_keep(reading->inventory, monitor->inventory);
+                keep_slow(reading->inventory, monitor->inventory);
+        }
         if (is_too_early(monitor, reading->inventory)) {
                 _free_ char *reason = xasprintf("NVML no longer shows any of the %zu GPUs", monitor->inventory->n_gpus);
 
@@ -272,7 +299,7 @@ static void use_reading(struct gpu_monitor *monitor, struct look_reading *readin
 /* Events that come from now on are heard, so that whoever is told of a GPU is told all. */
 static void report_held(struct gpu_monitor *monitor, uint64_t now_ms)
 {
-        if (monitor->holds_report && (!monitor->is_registering || monitor->read_since_ms + SLOW_MS <= now_ms))
+        if (monitor->holds_report && (!monitor->is_registering || monitor->held_since_ms + SLOW_MS <= now_ms))
                 report_inventory(monitor, true);
 }
 
@@ -284,21 +311,14 @@ void monitor_read_anew(struct gpu_monitor *monitor)
         monitor->refresh_at_ms = 0;
 }
 
-static void on_read(struct nvml_request *request, const struct error *err, struct pack *answer)
+static void take_reading(struct gpu_monitor *monitor, const struct error *err, struct pack *answer)
 {
-        struct gpu_monitor *monitor = container_of(request, struct gpu_monitor, reading);
         struct hang *hang = hangs_find(&monitor->hangs, CALL_ON_DRIVER, CALL_NO_INDEX, "");
         struct look_reading reading = {0};
 
-        monitor->is_reading = false;
-        if (monitor_note_lost(monitor, &request->lost, err)) {
-                monitor_answer_from_memory(monitor);
-                monitor_turn(monitor);
-                return;
-        }
         if (hang)
                 monitor_end_hang(monitor, hang);
-        monitor->must_sweep = false;
+        monitor->must_sweep = monitor->is_patient = false;
         if (err)
                 monitor_give_up(monitor, err->text);
         else if (!look_reading_unpack(answer, &reading))
@@ -308,7 +328,37 @@ static void on_read(struct nvml_request *request, const struct error *err, struc
         inventory_free(reading.inventory);
         if (monitor->owes_answer && !monitor->has_answers)
                 monitor->refresh_at_ms = 0; /* somebody has asked since */
+}
+
+static void on_read(struct nvml_request *request, const struct error *err, struct pack *answer)
+{
+        struct monitor_reading *reading = container_of(request, struct monitor_reading, request);
+        struct gpu_monitor *monitor = reading->monitor;
+        const struct call_info lost = request->lost;
+        const bool is_overtaken = reading != monitor->reading;
+
+        if (!is_overtaken)
+                monitor->reading = NULL;
+        list_remove(&reading->link);
+        free(reading);
+        if (monitor_note_lost(monitor, &lost, err)) {
+                monitor_answer_from_memory(monitor);
+        } else if (is_overtaken) {
+                monitor->is_patient = true;
+                monitor->refresh_at_ms = 0;
+        } else {
+                take_reading(monitor, err, answer);
+        }
         monitor_turn(monitor);
+}
+
+static struct skips find_skips(const struct gpu_monitor *monitor)
+{
+        struct skips skips = hangs_skips(&monitor->hangs);
+
+        LIST_FOR_EACH(link, &monitor->overtaken)
+                skips_add(&skips, &container_of(link, struct monitor_reading, link)->slow, "");
+        return skips;
 }
 
 static void read_now(struct gpu_monitor *monitor, uint64_t now_ms)
@@ -317,7 +367,7 @@ static void read_now(struct gpu_monitor *monitor, uint64_t now_ms)
         const struct look_reading_wanted wanted = {.discovery = options->discovery,
                 .can_load = options->can_load,
                 .paths = options->paths,
-                .skips = hangs_skips(&monitor->hangs),
+                .skips = find_skips(monitor),
                 .counts_remaps = monitor->policy.counts_remaps,
                 .has_probes = monitor->must_sweep || health_policy_has_checks(&monitor->policy)};
 
@@ -325,12 +375,43 @@ static void read_now(struct gpu_monitor *monitor, uint64_t now_ms)
         if (monitor->recount_at_ms <= now_ms || (monitor->owes_answer && !monitor->gpus.known) || !monitor->is_open)
                 nvml_pool_renew(monitor->pool);
         monitor->has_answers = true;
-        monitor->is_reading = true;
         monitor->read_since_ms = now_ms;
+        monitor->overtake_at_ms = now_ms + SLOW_MS;
         monitor->refresh_at_ms = HEALTH_NEVER;
-        nvml_request_init(&monitor->reading, NULL, NULL, on_read);
-        look_ask_reading(&monitor->reading, &wanted);
-        nvml_pool_ask(monitor->pool, &monitor->reading);
+        monitor->reading = xcalloc(1, sizeof(*monitor->reading));
+        monitor->reading->monitor = monitor;
+        list_init(&monitor->reading->link);
+        nvml_request_init(&monitor->reading->request, NULL, NULL, on_read);
+        look_ask_reading(&monitor->reading->request, &wanted);
+        nvml_pool_ask(monitor->pool, &monitor->reading->request);
+}
+
+/*
+ * A GPU that has held up the reading for SLOW_MS gets a process of its own, in which it may answer yet; all others are
+ * read at once, and of this one what is known stays.
+ */
+static void overtake(struct gpu_monitor *monitor, uint64_t now_ms)
+{
+        struct monitor_reading *reading = monitor->reading;
+        struct call_info call = nvml_pool_find_call(&reading->request);
+        char lane[CALL_GPU_SIZE];
+
+        monitor->overtake_at_ms = now_ms + SLOW_MS / 2;
+        hang_name_gpu(&call, monitor->inventory);
+        if (!call.call || call.since_ms + SLOW_MS > now_ms || monitor->is_patient ||
+                (call.subject != CALL_ON_PAIR && !monitor_find_group(monitor, call.gpu, NULL)))
+                return;
+        hang_print_lane(&call, lane);
+        nvml_pool_narrow(monitor->pool, &reading->request, lane);
+        reading->slow = call;
+        list_append(&monitor->overtaken, &reading->link);
+        monitor->reading = NULL;
+        read_now(monitor, now_ms);
+}
+
+static uint64_t overtake_due_ms(const struct gpu_monitor *monitor)
+{
+        return monitor->reading && monitor->inventory ? monitor->overtake_at_ms : HEALTH_NEVER;
 }
 
 /* ---- what is due ---- */
@@ -338,8 +419,8 @@ static void read_now(struct gpu_monitor *monitor, uint64_t now_ms)
 static uint64_t answer_due_ms(const struct gpu_monitor *monitor)
 {
         if (monitor->holds_report)
-                return monitor->read_since_ms + SLOW_MS;
-        return monitor->owes_answer && monitor->inventory && monitor->is_reading ? monitor->read_since_ms + SLOW_MS
+                return monitor->held_since_ms + SLOW_MS;
+        return monitor->owes_answer && monitor->inventory && monitor->reading ? monitor->read_since_ms + SLOW_MS
                                                                                  : HEALTH_NEVER;
 }
 
@@ -353,8 +434,8 @@ static void wait_for_due(struct gpu_monitor *monitor)
         const uint64_t now_ms = gpu_call_now_ms();
         uint64_t due_ms = MIN(monitor_health_due_ms(monitor), monitor_samples_due_ms(monitor));
 
-        due_ms = MIN(due_ms, answer_due_ms(monitor));
-        if (!monitor->is_reading)
+        due_ms = MIN(due_ms, MIN(answer_due_ms(monitor), overtake_due_ms(monitor)));
+        if (!monitor->reading)
                 due_ms = MIN(due_ms, monitor->refresh_at_ms);
         if (due_ms == HEALTH_NEVER)
                 uv_timer_stop(&monitor->timer);
@@ -376,8 +457,10 @@ void monitor_turn(struct gpu_monitor *monitor)
                 monitor_ask_due(monitor, now_ms);
         if (monitor_works(monitor))
                 monitor_sample_due(monitor, now_ms);
-        if (monitor_works(monitor) && !monitor->is_reading && monitor->refresh_at_ms <= now_ms)
+        if (monitor_works(monitor) && !monitor->reading && monitor->refresh_at_ms <= now_ms)
                 read_now(monitor, now_ms);
+        if (monitor_works(monitor) && overtake_due_ms(monitor) <= now_ms)
+                overtake(monitor, now_ms);
         if (monitor_works(monitor))
                 wait_for_due(monitor);
 }
@@ -389,7 +472,7 @@ void gpu_monitor_rescan(struct gpu_monitor *monitor)
         monitor->must_report = monitor->owes_answer = true;
         monitor->has_answers = false;
         monitor->retry_ms = monitor->options.retry_ms;
-        if (!monitor->is_reading)
+        if (!monitor->reading)
                 monitor->refresh_at_ms = 0;
         if (monitor_works(monitor))
                 uv_timer_start(&monitor->timer, on_monitor_timer, 0, 0);
@@ -534,6 +617,7 @@ struct gpu_monitor *gpu_monitor_new(uv_loop_t *loop, const struct gpu_monitor_op
         init_options(monitor, options);
         list_init(&monitor->probes);
         list_init(&monitor->trials);
+        list_init(&monitor->overtaken);
         monitor->recount_at_ms = HEALTH_NEVER;
         monitor->recount_ms = MIN(RECOUNT_MS, monitor->options.refresh_ms);
         monitor->retry_ms = monitor->options.retry_ms;

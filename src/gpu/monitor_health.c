@@ -141,10 +141,7 @@ static void try_anew(struct gpu_monitor *monitor, struct hang *hang)
         trial->call = hang->call;
         list_append(&monitor->trials, &trial->link);
         nvml_request_init(&trial->request, NULL, NULL, on_tried);
-        snprintf(trial->request.gpu, sizeof(trial->request.gpu), "%s", hang->call.gpu);
-        if (!*hang->call.gpu)
-                snprintf(trial->request.gpu, sizeof(trial->request.gpu), "subject %u, index %u",
-                        (unsigned int)hang->call.subject, hang->call.index);
+        hang_print_lane(&hang->call, trial->request.gpu);
         look_ask_reading(&trial->request, &wanted);
         nvml_pool_ask(monitor->pool, &trial->request);
 }

@@ -15,6 +15,14 @@
 
 struct uevent_watch;
 
+/* Of all that is known of the node. */
+struct monitor_reading {
+        struct nvml_request request;
+        struct gpu_monitor *monitor;
+        struct call_info slow; /* the call that holds it up, once another reading has overtaken it */
+        struct list link;      /* then, in |overtaken| */
+};
+
 struct gpu_monitor {
         struct gpu_monitor_options options; /* without 0 for defaults; the texts are its own */
         struct health_policy policy;
@@ -39,14 +47,17 @@ struct gpu_monitor {
         struct driver_gpus gpus;
 
         /* Reading. */
-        struct nvml_request reading;
-        bool is_reading;
+        struct monitor_reading *reading; /* NULL: none, or only such as were overtaken */
+        struct list overtaken;           /* readings that a GPU, or a pair of them, holds up */
+        bool is_patient;                 /* the next one waits for who was slow, so that it is read at all */
         bool has_answers;  /* what is being read answers all rescans so far */
         bool must_sweep;   /* the waits for events fail: probe all, to find the GPU that is the cause */
         bool must_report;  /* report the inventory, even if it has not changed */
         bool owes_answer;  /* to a rescan */
         bool holds_report; /* what was read is reported when its events are heard, or not soon */
+        uint64_t held_since_ms;
         uint64_t read_since_ms;
+        uint64_t overtake_at_ms; /* when to see what the reading is in */
         uint64_t refresh_at_ms;
         uint64_t retry_ms;
         uint64_t recount_at_ms; /* when to open NVML again because it counts other GPUs than the kernel; HEALTH_NEVER */

@@ -387,6 +387,21 @@ void nvml_pool_cancel(struct nvml_pool *pool, struct nvml_request *request)
         release(request);
 }
 
+struct call_info nvml_pool_find_call(const struct nvml_request *request)
+{
+        struct worker_call step = {0};
+
+        if (request->lane && request->lane->request == request)
+                step = worker_current_call(request->lane->worker);
+        return gpu_call_of_worker(&step);
+}
+
+void nvml_pool_narrow(struct nvml_pool *pool, struct nvml_request *request, const char *gpu)
+{
+        snprintf(request->gpu, sizeof(request->gpu), "%s", gpu);
+        dispatch_soon(pool, 0);
+}
+
 /* ---- begin and end ---- */
 
 void nvml_pool_renew(struct nvml_pool *pool)

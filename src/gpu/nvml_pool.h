@@ -104,6 +104,11 @@ void nvml_pool_ask(struct nvml_pool *pool, struct nvml_request *request);
 /* |done| is not called any more, and the request is the owner's again. */
 void nvml_pool_cancel(struct nvml_pool *pool, struct nvml_request *request);
 
+/* What a request that was not answered yet is in; |call| NULL: it has not begun, or is between two calls. */
+struct call_info nvml_pool_find_call(const struct nvml_request *request);
+/* A request about no GPU turned out to be in a call about that one: others about no GPU do not wait for it any more. */
+void nvml_pool_narrow(struct nvml_pool *pool, struct nvml_request *request, const char *gpu);
+
 /* No later request is served with the library that is loaded now. */
 void nvml_pool_renew(struct nvml_pool *pool);
 /* No process is left that may have NVML open. */

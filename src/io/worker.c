@@ -540,6 +540,11 @@ void worker_renew(struct worker *worker)
                 uv_timer_stop(&worker->timer);
 }
 
+struct worker_call worker_current_call(const struct worker *worker)
+{
+        return worker->process ? *worker->process->step : (struct worker_call){0};
+}
+
 bool worker_is_ending(const struct worker *worker)
 {
         LIST_FOR_EACH(link, &ending) {

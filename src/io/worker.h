@@ -98,6 +98,8 @@ void worker_cancel(struct worker *worker, struct worker_request *request);
 
 /* Ends the process, if it has nothing to do: the next request gets one that knows nothing of what this one read. */
 void worker_renew(struct worker *worker);
+/* What its process is in, as of now; |call| NULL: nothing that is known. */
+struct worker_call worker_current_call(const struct worker *worker);
 /* A process of it was killed a moment ago: it may have ended or not, and may still be at what it was asked. */
 bool worker_is_ending(const struct worker *worker);
 /* It has no process, and none of those that it had is still there. */

@@ -18,7 +18,7 @@ from node import DEADLINE, SIMULATOR, WARPSHARE, Agent
 from rights import may_mount
 
 BIN = os.environ['WARPSHARE_MPS_SIM_BIN']
-UUIDS = ['GPU-%d1111111-2222-3333-4444-555555555555' % i for i in range(4)]
+UUIDS = ['GPU-%x1111111-2222-3333-4444-555555555555' % i for i in range(16)]
 LINK = os.path.join(os.path.dirname(WARPSHARE), 'mps-control-daemon')
 
 

@@ -21,7 +21,7 @@ DRIVERS = {535: '535.261.03', 550: '550.163.01', 580: '580.105.08', 590: '590.48
 
 
 def uuid_of(position):
-    return 'GPU-%d1111111-2222-3333-4444-555555555555' % position
+    return 'GPU-%x1111111-2222-3333-4444-555555555555' % position
 
 
 def share(replicas, root='/run/nvidia/mps', **more):

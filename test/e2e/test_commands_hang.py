@@ -2,7 +2,6 @@
 import concurrent.futures
 import json
 import os
-import pathlib
 import re
 import subprocess
 
@@ -10,14 +9,10 @@ import pytest
 import yaml
 
 from node import REPORT, SANITIZED, SIMULATOR, WARPSHARE
+from nvml_functions import FUNCTIONS, crash, hang
 from test_mig import PARTED
 from test_mig_apply import CALLS, H100, INTERRUPTED, Node
 
-SOURCE = pathlib.Path(os.environ['WARPSHARE_SOURCE'])
-TABLE = re.search(r'^#define NVML_FUNCTIONS.*?\n\n', (SOURCE / 'src/gpu/nvml.h').read_text(encoding='utf-8'), re.MULTILINE | re.DOTALL)[0]
-SYMBOLS = set(re.findall(r'"(nvml\w+)"', TABLE))
-# A name without a version means all versions.
-FUNCTIONS = sorted({name if re.sub(r'_v\d+$', '', name) not in SYMBOLS else re.sub(r'_v\d+$', '', name) for name in SYMBOLS})
 SCENARIO = {'driverVersion': '580.105.08', 'gpus': [
     {'model': 'H100-80GB', 'mig': {'devices': [{'profile': '1g.10gb'}, {'profile': '1c.3g.40gb'}]},
      'processes': [{'pid': 1, 'name': 'a', 'memory': '1GiB', 'gi': 1, 'ci': 0}]},
@@ -55,14 +50,6 @@ def run_all(folder, commands, faults):
         jobs = {(name, function): pool.submit(run, folder / name.replace(' ', '-') / (function or 'none'), command, {**SCENARIO, **fault})
                 for name, command in commands.items() for function, fault in faults.items()}
         return {key: job.result() for key, job in jobs.items()}
-
-
-def hang(function):
-    return {'init': {'delay': '600s'}} if function == 'nvmlInit' else {'delays': {function: '600s'}}
-
-
-def crash(function):
-    return {'errors': {function: {'kills': 'before'}}}
 
 
 ABOUT = r'%s(_v\d+)?( of GPU [0-2]( \(GPU-\S+\))?| of GPU-\S+)? '

@@ -27,10 +27,10 @@ def geometry(node):
     return os.path.join(node.folder, 'geometry')
 
 
-def set_gpus(node, count=1, events=(), keep_uuids=False, **changes):
-    """In MIG mode, and nothing is made on them by the scenario; |changes| are of the first."""
-    node.gpus(count, model=H100, events=events, changes={
-        i: {'mig': {'enabled': True}, **(changes if i == 0 else {})} for i in range(count)})
+def set_gpus(node, count=1, events=(), keep_uuids=False, each=(), **changes):
+    """In MIG mode, and nothing is made on them by the scenario; |changes| are of the first, |each| those of every GPU."""
+    each = [*(each or [changes]), *[{}] * count]
+    node.gpus(count, model=H100, events=events, changes={i: {'mig': {'enabled': True}, **each[i]} for i in range(count)})
     with open(node.scenario_path, encoding='utf-8') as file:
         scenario = yaml.safe_load(file)
     node._write(node.scenario_path, yaml.safe_dump(

@@ -1,23 +1,27 @@
 """A call into NVML that does not return, or ends its process, in the supervisors of MPS: `warpshare mps` and `mps-control-daemon`."""
+import concurrent.futures
 import json
 import os
+import re
 import signal
 
+import pytest
 import yaml
 
-from mps import UUIDS, daemon, mps, wait  # noqa: F401 -- a fixture
+from mps import UUIDS, Mps, daemon, mps, wait  # noqa: F401 -- a fixture
 from node import GPU
+from nvml_functions import FUNCTIONS, OF_A_GPU, crash, hang
 from test_agent_metrics import get
 from test_mps_daemon import sharing
 from test_nvml_hangs import BLOCKED, FOR_EVER, PATIENCE
 
 
-def behave(mps, *changes, **more):
+def behave(mps, *changes, gpus=2, **more):
     """What NVML does from now on; |changes|: of each GPU."""
-    changes = [*changes, {}, {}]
+    changes = [*changes, *[{}] * gpus]
     more = {'processDirectory': mps.folder + '/processes', **more}
     mps._write(os.path.join(mps.folder, 'gpus.yaml'), yaml.safe_dump({'gpus': [  # pylint: disable=protected-access
-        {'model': 'V100-32GB', 'uuid': uuid, **changes[i]} for i, uuid in enumerate(UUIDS[:2])], **more}))
+        {'model': 'V100-32GB', 'uuid': uuid, **changes[i]} for i, uuid in enumerate(UUIDS[:gpus])], **more}))
 
 
 def list_processes(mps):
@@ -194,6 +198,99 @@ def test_uninstall_says_that_compute_modes_stay_while_nvml_hangs_and_can_be_run_
     done = mps.run('mps', 'uninstall')
     assert done.returncode == 0, done
     assert '1 compute modes restored\n' in done.stdout and not os.listdir(mps.root)
+
+
+# ---- each function of NVML ----
+
+def serve_beside_faults(functions, fault):
+    """A node on which each GPU but the last hangs, or crashes, in another one of |functions|. Returns the functions in which that happened."""
+    node = Mps()
+    try:
+        lost = serve(node, functions, fault)
+    finally:
+        faults = node.finish()
+    assert not faults, '\n'.join(faults)
+    return lost
+
+
+def serve(node, functions, fault):
+    n_gpus = len(functions) + 1
+    last = UUIDS[n_gpus - 1]
+    os.mkdir(node.folder + '/processes')
+    node.scenario('process-directory: %s/processes' % node.folder, gpus=n_gpus)
+    behave(node, *map(fault, functions), gpus=n_gpus)
+    supervisor = node.start('--metrics-address=127.0.0.1:0')
+    peer = node.connect().watch()
+    peer.apply(*map(daemon, range(n_gpus)))
+    for uuid in (last, *UUIDS[:n_gpus - 1]):
+        peer.wait_ready(uuid)
+    clients = [node.client(uuid) for uuid in UUIDS[:n_gpus]]
+    has_memory(peer, last)
+    assert node.run('mps', 'ping').returncode == 0
+    lost = {function for i, function in enumerate(functions) if does_lose(peer, supervisor, UUIDS[i], function)}
+    behave(node, gpus=n_gpus)
+    for uuid in UUIDS[:n_gpus]:
+        has_memory(peer, uuid)
+    wait(lambda: ailment(supervisor) == '', 'all is well again')
+    assert all(client.poll() is None for client in clients) and supervisor.process.poll() is None
+    return lost
+
+
+def does_lose(peer, supervisor, uuid, function):
+    """Whether the function is called about this GPU, or about none, and the call was lost; if not, all is known of the GPU."""
+    def was_lost():
+        return re.search(r'(call="?|ended in )%s(_v\d+)?("? |( of %s)?")|%s.*ended in %s' % (function, uuid, uuid, function), supervisor.log())
+
+    def is_known():
+        peer.ask(do='ping')  # what is new comes before the answer
+        one = next(one for one in peer.status['daemons'] if one['name'] == uuid)
+        return one['clients'] and one['clients'][0].get('memoryBytes') is not None
+
+    wait(lambda: was_lost() or is_known(), 'the memory of the client on %s is known, or %s is lost' % (uuid, function), PATIENCE)
+    return bool(was_lost())
+
+
+@pytest.mark.parametrize('fault', [hang, crash])
+def test_whatever_function_of_a_gpu_hangs_or_crashes_the_others_are_served(fault):
+    """A dozen GPUs at once, each with another function."""
+    jobs = []
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for i in range(0, len(OF_A_GPU), 12):
+            jobs.append(pool.submit(serve_beside_faults, OF_A_GPU[i:i + 12], fault))
+    lost = set().union(*(job.result() for job in jobs))
+    assert lost >= {'nvmlDeviceGetComputeMode', 'nvmlDeviceSetComputeMode', 'nvmlDeviceGetMPSComputeRunningProcesses'}, lost
+
+
+def serve_without_driver(function):
+    """A node whose driver as a whole hangs in |function|. Returns whether a call was lost."""
+    node = Mps()
+    try:
+        list_processes(node)
+        behave(node, **hang(function))
+        supervisor = node.start('--metrics-address=127.0.0.1:0')
+        peer = node.connect().watch()
+        peer.apply(daemon(0), daemon(1))
+        for uuid in UUIDS[:2]:
+            peer.wait_ready(uuid)
+        clients = [node.client(uuid) for uuid in UUIDS[:2]]
+        assert node.run('mps', 'ping').returncode == 0
+        lost = does_lose(peer, supervisor, UUIDS[0], function)
+        behave(node)
+        for uuid in UUIDS[:2]:
+            has_memory(peer, uuid)
+        wait(lambda: ailment(supervisor) == '', 'all is well again')
+        assert all(client.poll() is None for client in clients) and supervisor.process.poll() is None
+    finally:
+        faults = node.finish()
+    assert not faults, '\n'.join(faults)
+    return lost
+
+
+def test_whatever_function_of_the_driver_hangs_daemons_and_clients_are_served():
+    functions = [name for name in FUNCTIONS if name not in OF_A_GPU]
+    with concurrent.futures.ThreadPoolExecutor(len(functions)) as pool:
+        lost = {function for function, is_lost in zip(functions, pool.map(serve_without_driver, functions)) if is_lost}
+    assert lost == {'nvmlInit', 'nvmlSystemGetDriverVersion'}
 
 
 # ---- in the place of NVIDIA's ----

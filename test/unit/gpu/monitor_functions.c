@@ -1,13 +1,17 @@
-/* Each function of NVML, of one GPU or of the driver, that does not return: what others report is heard meanwhile. */
+/*
+ * Each function of NVML, of one GPU or of the driver, that does not return: what others report is heard meanwhile, and
+ * what changes of them is told.
+ */
 #include "unit.h"
 
 #include "gpu/nvml.h"
 #include "monitor_fixture.h"
 
 #define C "GPU-00000000-0000-4000-8000-00000000000c"
-#define GPUS(b)                                                                                                        \
+#define GPUS_WITH(b, c)                                                                                                \
         "driverVersion: 580.105.08\ngpus:\n- {model: T4, uuid: " A "}\n- {model: A100-40GB, uuid: " B                  \
-        ", mig: {devices: [{profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}]}" b "}\n- {model: T4, uuid: " C "}\n"
+        ", mig: {devices: [{profile: 3g.20gb, gi: 1, ci: 0, uuid: " MIG_1 "}]}" b "}\n- {model: T4, uuid: " C c "}\n"
+#define GPUS(b) GPUS_WITH(b, "")
 
 #define FIRST_OF(first, ...) first
 #define NAME(member, arguments, ...) FIRST_OF(__VA_ARGS__, ""),
@@ -59,11 +63,19 @@ static void hang_and_hear(struct fixture *fixture, const char *name)
         scenario_write(scenario);
         at = expect(fixture, 1, "- " C " Xid 95");
         expect(fixture, at, "+ " C);
+        if (is_of_a_gpu(name)) {
+                at = fixture->n_reported;
+                snprintf(scenario, sizeof(scenario), GPUS_WITH(", delays: {%s: 600s}", ", numa: 1"), name);
+                scenario_write(scenario);
+                expect(fixture, at, "inventory 3");
+                assert_int_equal(fixture->inventory->gpus[2].numa_node, 1);
+                assert_null(fixture->inventory->gpus[1].failure);
+        }
         gpu_monitor_close(fixture->monitor, on_closed, fixture);
         wait_closed(fixture);
 }
 
-static void test_while_any_function_hangs_an_xid_of_another_gpu_is_told_and_it_comes_back(void **state)
+static void test_while_any_function_hangs_an_xid_of_another_gpu_is_told_and_what_changes_of_it(void **state)
 {
         struct fixture *fixture = *state;
 
@@ -81,7 +93,7 @@ static void test_while_any_function_hangs_an_xid_of_another_gpu_is_told_and_it_c
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(test_while_any_function_hangs_an_xid_of_another_gpu_is_told_and_it_comes_back),
+                TEST(test_while_any_function_hangs_an_xid_of_another_gpu_is_told_and_what_changes_of_it),
         };
 
         return cmocka_run_group_tests(tests, scenario_setup, scenario_teardown);

@@ -103,6 +103,34 @@ static void test_the_others_still_report_meanwhile_and_earlier_events_are_not_lo
         expect(fixture, at, "- " A " Xid 48");
 }
 
+static bool has_numa(struct fixture *fixture, size_t position, int node)
+{
+        return fixture->inventory->gpus[position].numa_node == node;
+}
+
+/* It is the nearest thing to a hang that is none: 1.5 seconds, where a call counts as hanging after ten. */
+static void test_a_slow_gpu_holds_up_no_other_and_is_read_all_the_same(void **state)
+{
+        struct fixture *fixture = *state;
+        struct gpu_monitor_options options = watchful(fixture);
+        size_t at;
+
+        options.hang_ms = 10000;
+        options.refresh_ms = 600000;
+        start_with(fixture, THREE("", "", ""), &options);
+        at = expect(fixture, 0, "inventory 3") + 1;
+        scenario_write(THREE("", ", numa: 1, delays: {nvmlDeviceGetMemoryInfo: 1500ms}", ", numa: 1"));
+        gpu_monitor_rescan(fixture->monitor);
+        while (!has_numa(fixture, 2, 1))
+                at = expect(fixture, at, "inventory 3") + 1;
+        assert_true(has_numa(fixture, 1, -1));
+        assert_null(fixture->inventory->gpus[1].failure);
+        while (!has_numa(fixture, 1, 1))
+                at = expect(fixture, at, "inventory 3") + 1;
+        expect_not(fixture, 0, "- ");
+        expect_not(fixture, 0, "hangs ");
+}
+
 /* An event that asks for a look comes with one that says all: the look must not hold that up. */
 static void test_a_look_that_hangs_holds_up_no_xid(void **state)
 {
@@ -429,6 +457,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 HANG_TEST(test_a_gpu_that_hangs_is_unhealthy_until_its_call_has_returned),
                 HANG_TEST(test_the_others_still_report_meanwhile_and_earlier_events_are_not_lost),
+                HANG_TEST(test_a_slow_gpu_holds_up_no_other_and_is_read_all_the_same),
                 HANG_TEST(test_a_look_that_hangs_holds_up_no_xid),
                 HANG_TEST(test_a_gpu_that_hangs_at_start_joins_when_it_answers),
                 HANG_TEST(test_two_gpus_that_hang_leave_the_third),
