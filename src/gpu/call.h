@@ -23,7 +23,7 @@ enum call_subject {
 #define CALL_GPU_SIZE 96U /* as NVML_DEVICE_UUID_V2_BUFFER_SIZE */
 
 struct call_info {
-        const char *call; /* "nvmlDeviceGetMemoryInfo": a constant; NULL: none */
+        char call[WORKER_CALL_SIZE]; /* "nvmlDeviceGetMemoryInfo"; "": none */
         enum call_subject subject;
         unsigned int index;      /* the GPU's index in NVML, or CALL_NO_INDEX */
         char gpu[CALL_GPU_SIZE]; /* its UUID; "": not known yet */
@@ -33,7 +33,7 @@ struct call_info {
 /* Sets what the following calls are about. |uuid| may be "" or NULL. */
 void gpu_call_about(enum call_subject subject, unsigned int index, const char *uuid);
 
-/* |call| is a constant. |extra_ms|: how long it waits by design. */
+/* |call|: its name, of WORKER_CALL_SIZE characters at most. |extra_ms|: how long it waits by design. */
 void gpu_call_begin(const char *call, uint64_t extra_ms);
 void gpu_call_end(void);
 

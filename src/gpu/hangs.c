@@ -124,7 +124,7 @@ void hang_explain(const struct call_info *call, const struct error *cause, uint6
         char text[200];
 
         *ret = *cause;
-        if (!call->call)
+        if (!*call->call)
                 return;
         hang_print(call, text, sizeof(text));
         if (cause->kind == ERROR_TIMEOUT)

@@ -348,7 +348,7 @@ static void on_ear_done(struct worker_request *request, const struct error *err,
                 listener->next = NULL;
         ear_close(ear);
         if (*reason)
-                listener->options.on_lost(reason, err && call.call ? &call : NULL, err && err->kind != ERROR_TIMEOUT,
+                listener->options.on_lost(reason, err && *call.call ? &call : NULL, err && err->kind != ERROR_TIMEOUT,
                         listener->options.data);
 }
 

@@ -398,7 +398,7 @@ static void overtake(struct gpu_monitor *monitor, uint64_t now_ms)
 
         monitor->overtake_at_ms = now_ms + SLOW_MS / 2;
         hang_name_gpu(&call, monitor->inventory);
-        if (!call.call || call.since_ms + SLOW_MS > now_ms || monitor->is_patient ||
+        if (!*call.call || call.since_ms + SLOW_MS > now_ms || monitor->is_patient ||
                 (call.subject != CALL_ON_PAIR && !monitor_find_group(monitor, call.gpu, NULL)))
                 return;
         hang_print_lane(&call, lane);
@@ -421,7 +421,7 @@ static uint64_t answer_due_ms(const struct gpu_monitor *monitor)
         if (monitor->holds_report)
                 return monitor->held_since_ms + SLOW_MS;
         return monitor->owes_answer && monitor->inventory && monitor->reading ? monitor->read_since_ms + SLOW_MS
-                                                                                 : HEALTH_NEVER;
+                                                                              : HEALTH_NEVER;
 }
 
 static void on_monitor_timer(uv_timer_t *timer)

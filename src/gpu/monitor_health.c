@@ -65,7 +65,7 @@ void monitor_note_call(struct gpu_monitor *monitor, const struct call_info *lost
 
 bool monitor_note_lost(struct gpu_monitor *monitor, const struct call_info *lost, const struct error *err)
 {
-        if (!err || !lost->call)
+        if (!err || !*lost->call)
                 return false;
         monitor_note_call(monitor, lost, err->kind != ERROR_TIMEOUT);
         return true;
@@ -202,7 +202,7 @@ void monitor_register(struct gpu_monitor *monitor)
         size_t n_gpus = 0;
 
         /* One that waits and can neither return nor be ended: another one would be left behind as well. */
-        if (worker_find_left(CALL_TO_HEAR, "")) {
+        if (worker_find_left(CALL_TO_HEAR, "", NULL)) {
                 monitor->must_register = true;
                 monitor->register_at_ms = gpu_call_now_ms() + REGISTER_AGAIN_MS;
                 return;

@@ -50,11 +50,11 @@ struct gpu_monitor {
         struct monitor_reading *reading; /* NULL: none, or only such as were overtaken */
         struct list overtaken;           /* readings that a GPU, or a pair of them, holds up */
         bool is_patient;                 /* the next one waits for who was slow, so that it is read at all */
-        bool has_answers;  /* what is being read answers all rescans so far */
-        bool must_sweep;   /* the waits for events fail: probe all, to find the GPU that is the cause */
-        bool must_report;  /* report the inventory, even if it has not changed */
-        bool owes_answer;  /* to a rescan */
-        bool holds_report; /* what was read is reported when its events are heard, or not soon */
+        bool has_answers;                /* what is being read answers all rescans so far */
+        bool must_sweep;                 /* the waits for events fail: probe all, to find the GPU that is the cause */
+        bool must_report;                /* report the inventory, even if it has not changed */
+        bool owes_answer;                /* to a rescan */
+        bool holds_report;               /* what was read is reported when its events are heard, or not soon */
         uint64_t held_since_ms;
         uint64_t read_since_ms;
         uint64_t overtake_at_ms; /* when to see what the reading is in */

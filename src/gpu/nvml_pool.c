@@ -144,8 +144,8 @@ static void note_hang(struct nvml_pool *pool, const struct nvml_request *request
 
         if (find_hang(pool, request->gpu) || pool->n_hangs == NVML_POOL_MAX)
                 return;
-        if (!call.call)
-                call.call = "what is done between two calls";
+        if (!*call.call)
+                snprintf(call.call, sizeof(call.call), "what is done between two calls");
         pool->hangs[pool->n_hangs] = call;
         snprintf(pool->hangs[pool->n_hangs++].gpu, sizeof(call.gpu), "%s", request->gpu);
         report(pool, &call, false);
@@ -301,22 +301,21 @@ static void begin(struct nvml_pool *pool, struct nvml_lane *lane, struct nvml_re
 }
 
 /* The step of a predecessor that can neither return nor be ended: about the same GPU, or before there was any. */
-static const struct worker_call *find_left(const struct nvml_request *request)
+static bool find_left(const struct nvml_request *request, struct worker_call *ret)
 {
-        const struct worker_call *step = worker_find_left(CALL_TO_OPEN, "");
-
-        return step ? step : worker_find_left(*request->gpu ? CALL_ON_GPU : CALL_ON_DRIVER, request->gpu);
+        return worker_find_left(CALL_TO_OPEN, "", ret) ||
+               worker_find_left(*request->gpu ? CALL_ON_GPU : CALL_ON_DRIVER, request->gpu, ret);
 }
 
 static bool fail_if_left(struct nvml_request *request)
 {
-        const struct worker_call *step = find_left(request);
+        struct worker_call step;
         char text[200];
         struct error err;
 
-        if (!step)
+        if (!find_left(request, &step))
                 return false;
-        request->lost = gpu_call_of_worker(step);
+        request->lost = gpu_call_of_worker(&step);
         hang_print(&request->lost, text, sizeof(text));
         error_raise(&err, ERROR_TIMEOUT, "%s does not return, and its process cannot be ended: reboot the node", text);
         list_remove(&request->link);

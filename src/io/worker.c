@@ -25,6 +25,10 @@
 #define LAST_REAP_MS UINT64_C(60000)
 #define READ_SIZE ((size_t)64 * 1024)
 
+/* What a process may say of its call at most. */
+#define EXTRA_MAX_MS (UINT64_C(3600) * 1000)
+#define TIMES_MAX 10U
+
 /* Before each message, in both directions. */
 struct frame {
         uint32_t size;
@@ -271,9 +275,21 @@ static void worker_tell(
                 worker_next(worker);
 }
 
+/* A copy, since a process that still runs goes on to other steps. */
+static struct worker_call copy_step(const struct worker_process *process)
+{
+        struct worker_call step = *process->step;
+
+        step.call[sizeof(step.call) - 1] = step.name[sizeof(step.name) - 1] = '\0';
+        step.since_ms = MIN(step.since_ms, now_ms());
+        step.extra_ms = MIN(step.extra_ms, EXTRA_MAX_MS);
+        step.times = MIN(step.times, TIMES_MAX);
+        return step;
+}
+
 static void worker_lose_process(struct worker *worker, const struct error *err)
 {
-        const struct worker_call step = *worker->process->step;
+        const struct worker_call step = copy_step(worker->process);
 
         end_process(TAKE_PTR(worker->process));
         if (worker->current) {
@@ -284,29 +300,28 @@ static void worker_lose_process(struct worker *worker, const struct error *err)
         worker_next(worker);
 }
 
-/* A copy, since a process that still runs goes on to other steps. */
 static void raise_lost(struct error *err, enum error_kind kind, const struct worker *worker, const char *what)
 {
-        const struct worker_call step = *worker->process->step;
+        const struct worker_call step = copy_step(worker->process);
 
         error_raise(err, kind, "no answer: process %d ('%s') %s%s%s%s", (int)worker->process->pid, worker->name, what,
-                step.call ? " in " : "", step.call ? step.call : "", kind == ERROR_TIMEOUT ? " and was killed" : "");
+                *step.call ? " in " : "", step.call, kind == ERROR_TIMEOUT ? " and was killed" : "");
 }
 
 /* The process may have gone on to another step since the timer was started. */
 static uint64_t time_left(const struct worker *worker)
 {
-        const struct worker_call *step = worker->process->step;
+        const struct worker_call step = copy_step(worker->process);
         const struct worker_request *request = worker->current;
         const uint64_t now = now_ms();
         uint64_t due = worker->asked_at_ms + request->deadline_ms;
 
-        if (request->patience == WORKER_EACH_CALL && !step->call)
+        if (request->patience == WORKER_EACH_CALL && !*step.call)
                 return request->deadline_ms;
         if (request->patience != WORKER_IN_ALL)
-                due = MAX(due, step->since_ms + request->deadline_ms);
-        if (request->patience != WORKER_IN_ALL && step->call)
-                due = step->since_ms + request->deadline_ms * MAX(step->times, 1U) + step->extra_ms;
+                due = MAX(due, step.since_ms + request->deadline_ms);
+        if (request->patience != WORKER_IN_ALL && *step.call)
+                due = step.since_ms + request->deadline_ms * MAX(step.times, 1U) + step.extra_ms;
         return due > now ? due - now : 0;
 }
 
@@ -542,7 +557,7 @@ void worker_renew(struct worker *worker)
 
 struct worker_call worker_current_call(const struct worker *worker)
 {
-        return worker->process ? *worker->process->step : (struct worker_call){0};
+        return worker->process ? copy_step(worker->process) : (struct worker_call){0};
 }
 
 bool worker_is_ending(const struct worker *worker)
@@ -574,16 +589,19 @@ bool worker_has_ended(const struct worker *worker)
         return true;
 }
 
-const struct worker_call *worker_find_left(unsigned int subject, const char *name)
+bool worker_find_left(unsigned int subject, const char *name, struct worker_call *ret)
 {
         LIST_FOR_EACH(link, &ending) {
                 const struct worker_process *process = container_of(link, struct worker_process, link);
+                const struct worker_call step = copy_step(process);
 
-                if (process->is_left && process->step->call && process->step->subject == subject &&
-                        strcmp(process->step->name, name) == 0)
-                        return process->step;
+                if (!process->is_left || !*step.call || step.subject != subject || strcmp(step.name, name) != 0)
+                        continue;
+                if (ret)
+                        *ret = step;
+                return true;
         }
-        return NULL;
+        return false;
 }
 
 struct worker *worker_new(uv_loop_t *loop, const char *name, worker_serve_fn *serve, const void *data)

@@ -27,9 +27,14 @@
 
 struct worker;
 
-/* What a process is in, or was in when it was lost. */
+#define WORKER_CALL_SIZE 64U
+
+/*
+ * What a process is in, or was in when it was lost. It lies in memory that the process shares with the program: only
+ * numbers and texts, since whatever runs in the process may write there what it likes. Copies have ended texts.
+ */
 struct worker_call {
-        const char *call;     /* a constant of the program; NULL: between two calls, or it tells none */
+        char call[WORKER_CALL_SIZE]; /* for people; "": between two calls, or it tells none */
         uint64_t since_ms;    /* CLOCK_MONOTONIC: when it began, or when the last one ended; 0: nothing was told */
         uint64_t extra_ms;    /* how long it waits by design */
         unsigned int times;   /* so many times the deadline is its own; 0: once */
@@ -98,7 +103,7 @@ void worker_cancel(struct worker *worker, struct worker_request *request);
 
 /* Ends the process, if it has nothing to do: the next request gets one that knows nothing of what this one read. */
 void worker_renew(struct worker *worker);
-/* What its process is in, as of now; |call| NULL: nothing that is known. */
+/* What its process is in, as of now. */
 struct worker_call worker_current_call(const struct worker *worker);
 /* A process of it was killed a moment ago: it may have ended or not, and may still be at what it was asked. */
 bool worker_is_ending(const struct worker *worker);
@@ -127,5 +132,5 @@ int worker_alone_ask(struct worker_alone *alone, const void *message, size_t siz
 
 /* Processes that were killed and have not ended, of all workers of the program. */
 size_t worker_count_left(void);
-/* What a process is in that was left behind, if it is about that; NULL: there is none. */
-const struct worker_call *worker_find_left(unsigned int subject, const char *name);
+/* Whether a process that was left behind is in a call about that; |ret| says what it is in, and may be NULL. */
+bool worker_find_left(unsigned int subject, const char *name, struct worker_call *ret);

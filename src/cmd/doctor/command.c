@@ -96,8 +96,8 @@ static void report_loss(const struct worker_call *lost, const struct error *caus
         struct error why;
 
         hang_explain(&call, cause, gpu_call_now_ms(), &why);
-        found = xasprintf("this check %s%s%s", hung ? "did not end in time" : "ended too soon", call.call ? ": " : "",
-                call.call ? why.text : "");
+        found = xasprintf("this check %s%s%s", hung ? "did not end in time" : "ended too soon", *call.call ? ": " : "",
+                *call.call ? why.text : "");
         report_here(findings, DOCTOR_WRONG,
                 hung ? "every other caller waits as well" : "the library or program that it asked may have broken it",
                 hung ? "see the kernel's log" : "report it with the output of 'warpshare --version'", found);

@@ -71,7 +71,7 @@ struct mode_job {
 /* Not NVML's answer, but that there was none. */
 static bool is_unanswered(const struct nvml_request *request, const struct error *err)
 {
-        return err && (err->kind == ERROR_TIMEOUT || err->kind == ERROR_EXHAUSTED || request->lost.call);
+        return err && (err->kind == ERROR_TIMEOUT || err->kind == ERROR_EXHAUSTED || *request->lost.call);
 }
 
 /* It stays on record. While we end it is not tried again. */
@@ -269,7 +269,7 @@ static void on_usage(struct nvml_request *request, const struct error *err, stru
 {
         struct usage_unit *unit = container_of(request, struct usage_unit, request);
         struct mps_supervisor *supervisor = unit->supervisor;
-        const bool has_crashed = err && err->kind != ERROR_TIMEOUT && request->lost.call;
+        const bool has_crashed = err && err->kind != ERROR_TIMEOUT && *request->lost.call;
 
         unit->is_asked = false;
         if (supervisor->is_ended)

@@ -164,7 +164,7 @@ static void test_who_was_lost_in_a_call_is_told_in_which(void **state UNUSED)
         struct error cause;
         struct error err;
 
-        call.call = "nvmlDeviceGetName";
+        snprintf(call.call, sizeof(call.call), "nvmlDeviceGetName");
         call.since_ms = 1000;
         error_raise(&cause, ERROR_TIMEOUT, "no answer: process 7 ('x') hung and was killed");
         hang_explain(&call, &cause, 11500, &err);
@@ -175,7 +175,7 @@ static void test_who_was_lost_in_a_call_is_told_in_which(void **state UNUSED)
         assert_int_equal(err.kind, ERROR_UNAVAILABLE);
         assert_string_equal(
                 err.text, "nvmlDeviceGetName of GPU 2 (GPU-2) has not returned: no answer: process 7 ('x') has ended");
-        call.call = NULL;
+        call.call[0] = '\0';
         hang_explain(&call, &cause, 11500, &err);
         assert_string_equal(err.text, cause.text);
 }

@@ -278,7 +278,7 @@ static void test_an_error_of_the_function_arrives_as_it_is_and_without_an_answer
         wait_for(f, after);
         assert_string_equal(fails->err.text, "GPU GPU-of-nobody: not there");
         assert_int_equal(fails->err.kind, ERROR_NOT_FOUND);
-        assert_null(fails->request.lost.call);
+        assert_string_equal(fails->request.lost.call, "");
         expect_answer(after);
 }
 
@@ -433,7 +433,7 @@ static void test_what_hangs_outside_of_nvml_is_told_as_well(void **state)
         wait_for(f, asked);
         assert_non_null(strstr(asked->err.text, "('test-nvml') hung and was killed"));
         assert_int_equal(asked->err.kind, ERROR_TIMEOUT);
-        assert_null(asked->request.lost.call);
+        assert_string_equal(asked->request.lost.call, "");
         assert_int_equal(nvml_pool_hangs(f->pool, hangs), 1);
         assert_string_equal(hangs[0].gpu, A);
         assert_true(hang_seconds(&hangs[0], gpu_call_now_ms()) < PATIENCE_MS / 1000);

@@ -50,6 +50,7 @@ enum deed {
         HANG_BETWEEN_CALLS,
         CRASH,
         CRASH_IN_CALL,
+        CRASH_AMID_RUBBISH,
         SAY_NOTHING,
         SAY_MUCH,
         SAY_TOO_MUCH,
@@ -79,12 +80,12 @@ static void begin_call(uint64_t extra_ms)
         strcpy(step->name, NAME);
         step->since_ms = uv_hrtime() / 1000000;
         step->extra_ms = extra_ms;
-        step->call = CALL;
+        snprintf(step->call, sizeof(step->call), CALL);
 }
 
 static void end_call(void)
 {
-        worker_own_call()->call = NULL;
+        worker_own_call()->call[0] = '\0';
         worker_own_call()->since_ms = uv_hrtime() / 1000000;
 }
 
@@ -145,7 +146,7 @@ static void tell_step(const char *name)
 {
         struct worker_call *call = worker_own_call();
 
-        call->call = name;
+        snprintf(call->call, sizeof(call->call), "%s", name);
         call->since_ms = uv_hrtime() / 1000000;
 }
 
@@ -171,6 +172,10 @@ static void serve(const void *message, size_t size, struct strbuf *answer, const
         case HANG:
                 for (;;)
                         pause();
+        case CRASH_AMID_RUBBISH:
+                memset(worker_own_call(), 'x', sizeof(struct worker_call));
+                kill(getpid(), SIGKILL);
+                break;
         case CRASH_IN_CALL:
                 begin_call(0);
                 kill(getpid(), SIGKILL);
@@ -204,7 +209,7 @@ static void serve(const void *message, size_t size, struct strbuf *answer, const
         case REST_AND_STEP:
                 for (int i = 0; i < 5; i++) {
                         tell_step("a step");
-                        tell_step(NULL);
+                        tell_step("");
                         rest(STEP_MS);
                 }
                 break;
@@ -451,6 +456,19 @@ static void test_what_a_process_was_in_that_hung_or_crashed_is_told(void **state
         assert_string_equal(after->answer, "2");
 }
 
+static void test_rubbish_that_a_process_writes_over_its_step_is_a_text_with_an_end(void **state)
+{
+        struct fixture *f = *state;
+        struct asked *crashed = ask(f, CRASH_AMID_RUBBISH);
+        const struct worker_call *lost = &crashed->request.lost;
+
+        wait_for(f, crashed);
+        assert_int_equal(crashed->err.kind, ERROR_UNAVAILABLE);
+        assert_int_equal(strspn(lost->call, "x"), sizeof(lost->call) - 1);
+        assert_int_equal(strspn(lost->name, "x"), sizeof(lost->name) - 1);
+        assert_true(lost->since_ms <= uv_hrtime() / 1000000);
+}
+
 static void test_a_process_that_hangs_between_calls_was_in_none(void **state)
 {
         struct fixture *f = *state;
@@ -458,10 +476,10 @@ static void test_a_process_that_hangs_between_calls_was_in_none(void **state)
         struct asked *silent = ask_within(f, HANG, 50);
 
         wait_for(f, silent);
-        assert_null(between->request.lost.call);
+        assert_string_equal(between->request.lost.call, "");
         assert_true(between->request.lost.since_ms > 0);
         assert_non_null(strstr(between->err.text, "('test-worker') hung and was killed"));
-        assert_null(silent->request.lost.call);
+        assert_string_equal(silent->request.lost.call, "");
         assert_true(silent->request.lost.since_ms == 0);
 }
 
@@ -742,20 +760,22 @@ static void test_what_a_process_is_in_that_does_not_end_is_found(void **state)
 {
         struct fixture *f = *state;
         size_t count = 1;
+        struct worker_call step;
         struct asked *hung;
 
         ends_nobody = true;
         hung = ask_within(f, HANG_IN_CALL, 50);
         wait_for(f, hung);
-        assert_null(worker_find_left(SUBJECT, NAME)); /* it has just been killed */
+        assert_false(worker_find_left(SUBJECT, NAME, NULL)); /* it has just been killed */
         loop_run_until(&f->loop, has_one_left, &count, 0);
-        assert_string_equal(worker_find_left(SUBJECT, NAME)->call, CALL);
-        assert_null(worker_find_left(SUBJECT, "another GPU"));
-        assert_null(worker_find_left(SUBJECT + 1, NAME));
+        assert_true(worker_find_left(SUBJECT, NAME, &step));
+        assert_string_equal(step.call, CALL);
+        assert_false(worker_find_left(SUBJECT, "another GPU", NULL));
+        assert_false(worker_find_left(SUBJECT + 1, NAME, NULL));
         ends_nobody = false;
         count = 0;
         loop_run_until(&f->loop, has_one_left, &count, 0);
-        assert_null(worker_find_left(SUBJECT, NAME));
+        assert_false(worker_find_left(SUBJECT, NAME, NULL));
 }
 
 /* A program with a worker that hangs, which is ended as no program can prevent. */
@@ -819,6 +839,7 @@ int main(void)
                 TEST(test_news_arrive_before_the_answer_and_in_order),
                 TEST(test_a_process_that_tells_its_calls_has_its_deadline_anew_with_each),
                 TEST(test_what_a_process_was_in_that_hung_or_crashed_is_told),
+                TEST(test_rubbish_that_a_process_writes_over_its_step_is_a_text_with_an_end),
                 TEST(test_a_process_that_hangs_between_calls_was_in_none),
                 TEST(test_a_call_that_waits_by_design_is_given_that_time),
                 TEST(test_after_a_renewal_another_process_serves),
