@@ -20,6 +20,9 @@
  * noticed by its files and by the kernel's device events, which also announce GPUs that come and go; without these
  * events, within |refresh_ms|. On WSL and Tegra only the inventory is reported.
  *
+ * A GPU that holds up a reading of all for a second keeps that process for itself; another one reads the rest, and of
+ * this GPU what was known stays. When it has answered, all are read again, and that reading waits for it.
+ *
  * A call may also never return. One that has lasted for |hang_ms| is told (on_hang) and its process is killed; if it is
  * about one GPU, that GPU is unhealthy, left out, and asked again alone, less and less often (gpu/hangs.h), until it
  * answers and its probes are good. Meanwhile all others are heard, probed and read. A call that crashes counts as one
