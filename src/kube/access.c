@@ -36,6 +36,7 @@ struct access_user {
         char hash[SHA256_HEX + 1];
         json_t *user; /* NULL: the token is nobody's */
         uint64_t until;
+        uint64_t good_until; /* 0: it has had no right yet */
         struct list rights;
         size_t n_rights;
 };
@@ -45,7 +46,7 @@ struct kube_access {
         struct list users; /* the oldest first */
         size_t n_users;
         struct list questions;
-        unsigned int n_reviews;
+        unsigned int n_reviews[2]; /* of strangers' tokens, and of those that were good */
 };
 
 struct access_wish {
@@ -62,6 +63,7 @@ struct kube_question {
         char hash[SHA256_HEX + 1];
         char *token; /* NULL once its review is sent */
         struct kube_call *review;
+        bool was_good; /* which of |n_reviews| it is in */
         struct access_wish *wishes;
         bool *allowed;
         size_t n_wishes;
@@ -97,34 +99,56 @@ static uint64_t access_now(const struct kube_access *access)
         return uv_now(kube_client_loop(access->client));
 }
 
-static struct access_user *find_user(struct kube_access *access, const char *hash)
+static struct access_user *find_known(struct kube_access *access, const char *hash)
 {
         LIST_FOR_EACH(link, &access->users) {
                 struct access_user *user = container_of(link, struct access_user, link);
 
-                if (strcmp(user->hash, hash) != 0)
-                        continue;
-                if (user->until > access_now(access))
+                if (strcmp(user->hash, hash) == 0)
                         return user;
-                user_free(access, user);
-                return NULL;
         }
         return NULL;
+}
+
+static struct access_user *find_user(struct kube_access *access, const char *hash)
+{
+        struct access_user *user = find_known(access, hash);
+
+        return user && user->until > access_now(access) ? user : NULL;
+}
+
+static bool is_good(const struct access_user *user, uint64_t now)
+{
+        return user && user->good_until > now;
+}
+
+/* Who gives way: the oldest that was good for nothing, or the oldest. */
+static struct access_user *find_least(struct kube_access *access)
+{
+        LIST_FOR_EACH(link, &access->users) {
+                struct access_user *user = container_of(link, struct access_user, link);
+
+                if (!is_good(user, access_now(access)))
+                        return user;
+        }
+        return container_of(access->users.next, struct access_user, link);
 }
 
 /* |json|: a reference that is taken; NULL: the token is nobody's. */
 static void keep_user(struct kube_access *access, const char *hash, json_t *json)
 {
-        struct access_user *user = find_user(access, hash);
+        struct access_user *user = find_known(access, hash);
+        const uint64_t good_until = user && json ? user->good_until : 0;
 
         if (user)
                 user_free(access, user);
         if (access->n_users >= KUBE_ACCESS_USERS)
-                user_free(access, container_of(access->users.next, struct access_user, link));
+                user_free(access, find_least(access));
         user = xcalloc(1, sizeof(*user));
         memcpy(user->hash, hash, sizeof(user->hash));
         user->user = json;
         user->until = access_now(access) + KUBE_ACCESS_KEEP_MS;
+        user->good_until = good_until;
         list_init(&user->rights);
         list_append(&access->users, &user->link);
         access->n_users++;
@@ -158,6 +182,8 @@ static void keep_right(struct kube_access *access, const char *hash, const char 
         right->key = xstrdup(key);
         right->is_allowed = is_allowed;
         right->until = access_now(access) + KUBE_ACCESS_KEEP_MS;
+        if (is_allowed)
+                user->good_until = access_now(access) + KUBE_ACCESS_REMEMBER_MS;
         list_append(&user->rights, &right->link);
         user->n_rights++;
 }
@@ -182,7 +208,7 @@ static void question_end(struct kube_question *question)
         list_remove(&question->link);
         forget_token(question);
         if (question->review)
-                question->access->n_reviews--;
+                question->access->n_reviews[question->was_good]--;
         kube_call_cancel(question->review);
         for (size_t i = 0; i < question->n_wishes; i++) {
                 kube_call_cancel(question->wishes[i].call);
@@ -227,7 +253,7 @@ static void on_token_reviewed(const struct kube_answer *answer, void *data)
         const bool is_known = json_is_true(object_find(answer->object, "status", "authenticated", NULL));
 
         question->review = NULL;
-        question->access->n_reviews--;
+        question->access->n_reviews[question->was_good]--;
         if (answer->error)
                 review_failed(question, answer->error);
         else
@@ -241,7 +267,7 @@ static void review_token(struct kube_question *question)
         json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "authentication.k8s.io/v1", "kind", "TokenReview",
                 "spec", "token", question->token);
 
-        question->access->n_reviews++;
+        question->access->n_reviews[question->was_good]++;
         question->review = kube_client_send(
                 question->access->client, &(struct kube_request){.method = KUBE_CREATE,
                                                   .path = "/apis/authentication.k8s.io/v1/tokenreviews",
@@ -311,8 +337,10 @@ static bool ask_wishes(struct kube_question *question, struct access_user *user)
 
 static void question_step(struct kube_question *question)
 {
-        struct access_user *user = find_user(question->access, question->hash);
+        struct kube_access *access = question->access;
+        struct access_user *user = find_user(access, question->hash);
 
+        question->was_good = is_good(find_known(access, question->hash), access_now(access));
         if (question->error.kind != ERROR_NONE) {
                 question_finish(question, NULL);
                 return;
@@ -327,8 +355,8 @@ static void question_step(struct kube_question *question)
                         question_finish(question, json_string_value(name) ? json_string_value(name) : "");
                         json_decref(name);
                 }
-        } else if (!question->token || question->access->n_reviews >= KUBE_ACCESS_PARALLEL) {
-                error_raise(&question->error, ERROR_UNAVAILABLE, "too many tokens are being reviewed; try again");
+        } else if (!question->token || access->n_reviews[question->was_good] >= KUBE_ACCESS_PARALLEL) {
+                error_raise(&question->error, ERROR_EXHAUSTED, "too many tokens are being reviewed; try again");
                 question_finish(question, NULL);
         } else {
                 review_token(question);

@@ -5,7 +5,11 @@
  *
  * Answers are kept for KUBE_ACCESS_KEEP_MS, also those that say no, by the SHA-256 of the token: a right that is taken
  * away ends after that time. At most KUBE_ACCESS_PARALLEL tokens are reviewed at a time, since strangers can send as
- * many as they like; more of them are refused with ERROR_UNAVAILABLE. A token is neither logged nor kept.
+ * many as they like; more of them are refused with ERROR_EXHAUSTED. A token is neither logged nor kept.
+ *
+ * A token that was good for something in the last KUBE_ACCESS_REMEMBER_MS is never behind those of strangers: when its
+ * answers have to be had again, as many again are reviewed beside theirs, and its answers give way to no others. That
+ * gives it no right.
  */
 #pragma once
 
@@ -16,8 +20,9 @@
 #include "kube/client.h"
 
 #define KUBE_ACCESS_KEEP_MS UINT64_C(60000)
+#define KUBE_ACCESS_REMEMBER_MS UINT64_C(3600000)
 #define KUBE_ACCESS_PARALLEL 16U
-#define KUBE_ACCESS_USERS 256U  /* whose answers are kept; the oldest give way */
+#define KUBE_ACCESS_USERS 256U  /* whose answers are kept; those without a right give way first, then the oldest */
 #define KUBE_ACCESS_WISHES 512U /* of a question */
 
 struct kube_access;

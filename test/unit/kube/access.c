@@ -47,7 +47,7 @@ static void test_strangers_cannot_have_any_number_of_tokens_reviewed(void **stat
         assert_int_equal(n_verdicts, 0); /* never at once */
         uv_run(&loop, UV_RUN_NOWAIT);
         assert_int_equal(n_verdicts, 2);
-        assert_int_equal(last.kind, ERROR_UNAVAILABLE);
+        assert_int_equal(last.kind, ERROR_EXHAUSTED);
         assert_string_equal(last.text, "too many tokens are being reviewed; try again");
 }
 
