@@ -198,7 +198,10 @@ static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
                                 verdict->user);
 
                 visit_refuse(visit, 403, text);
-        } else if (verdict->allowed[1]) {
+                return;
+        }
+        http_request_trust(visit->request);
+        if (verdict->allowed[1]) {
                 visit->scope.sees_all = true;
                 find_history(visit);
         } else {

@@ -149,10 +149,12 @@ static void on_permission(enum metrics_permission permission, const char *why, v
 {
         struct reader *reader = waiting;
 
-        if (permission == METRICS_ALLOWED)
+        if (permission == METRICS_ALLOWED) {
+                http_request_trust(reader->request);
                 reader->answer(reader->http, reader->request);
-        else
+        } else {
                 refuse(reader->request, permission, why);
+        }
         free(reader);
 }
 

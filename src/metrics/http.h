@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "http/server.h"
 
-#define METRICS_HTTP_CONNECTIONS 16U
+#define METRICS_HTTP_CONNECTIONS 32U
 #define METRICS_HTTP_PER_PEER 8U
 #define METRICS_HTTP_SHARED_MS 2000U
 

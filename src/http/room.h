@@ -1,0 +1,65 @@
+/*
+ * Who gives way where there are more connections than there is room for. Pure: it knows no sockets.
+ *
+ * The newest never gives way, so whoever comes is heard for a moment, also from an address that holds many connections:
+ * a probe is answered although a neighbour with its address (a pod on the host's network) fills what one address may
+ * have. An address that has more than its part loses one of its own. When the room is full, those give way first whose
+ * rank is the lowest; among them, those of the address with the most connections; and of these the oldest.
+ *
+ * An address that has shown who it is, by a token that may read, is remembered for HTTP_PEER_KEEP_MS, and its
+ * connections have the highest rank from the start: strangers, however many addresses they have, cannot push it out.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/list.h"
+
+#define HTTP_PEER_KEEP_MS (UINT64_C(10) * 60 * 1000)
+#define HTTP_PEERS 32U /* remembered; the one that was seen least recently is forgotten for another */
+
+/* An address; IPv4 as ::ffff:a.b.c.d. */
+struct http_peer {
+        uint8_t bytes[16];
+};
+
+enum http_rank {
+        HTTP_RANK_STRANGER,
+        HTTP_RANK_WAITS, /* a request of which it is being found out who sends it: as many as that can take */
+        HTTP_RANK_KNOWN,
+};
+
+struct http_guest {
+        struct list link; /* from the oldest to the newest */
+        struct http_peer peer;
+        enum http_rank rank;
+};
+
+struct http_room {
+        struct list guests;
+        size_t most;
+        size_t per_peer;
+};
+
+/* Peers that have shown who they are. */
+struct http_peers {
+        struct {
+                struct http_peer peer;
+                uint64_t until; /* 0: free */
+        } known[HTTP_PEERS];
+};
+
+struct http_peer http_peer_of(const struct sockaddr *address);
+bool http_peer_is_same(const struct http_peer *a, const struct http_peer *b);
+bool http_peer_is_loopback(const struct http_peer *peer);
+
+void http_peers_add(struct http_peers *peers, const struct http_peer *peer, uint64_t now_ms);
+bool http_peers_has(const struct http_peers *peers, const struct http_peer *peer, uint64_t now_ms);
+
+void http_room_init(struct http_room *room, size_t most, size_t per_peer);
+
+/* The newest guest comes in. Returns the one that has to leave for it, which is still in the list; NULL: nobody. */
+struct http_guest *http_room_enter(struct http_room *room, struct http_guest *guest);
