@@ -186,6 +186,7 @@ void agent_serve_metrics(struct agent *agent)
                 .tls = config->metrics_tls ? &tls : NULL,
                 .on_tls_trouble = on_tls_trouble,
                 .asks_local = config->metrics_authorization == METRICS_ASK_ALL,
+                .node_is_open = config->metrics_node_page == NODE_PAGE_OPEN,
                 .data = agent,
         };
         struct error err;

@@ -51,6 +51,11 @@ struct metrics_http_options {
                 const char *authorization, const char *path, metrics_permission_fn *done, void *waiting, void *data);
         void (*cancel)(void *question, void *data);
         bool asks_local;
+        /*
+         * Where |ask| is NULL, clients of other machines, or pods, may read /node, but for its processes. false: local
+         * ones alone.
+         */
+        bool node_is_open;
         const struct http_server_tls *tls; /* http/server.h; NULL: none */
         void (*on_tls_trouble)(const struct error *error, void *data);
         void *data;           /* no callback may close */

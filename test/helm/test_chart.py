@@ -331,6 +331,22 @@ def test_people_who_look_get_a_role_that_nobody_has_until_it_is_bound(program):
     assert 'warpshare-viewer' not in [one['roleRef']['name'] for one in rendered.all('ClusterRoleBinding')]
 
 
+@pytest.mark.parametrize('values, page', [
+    ({}, None),
+    ({'metrics': {'nodePage': 'open'}}, 'open'),
+    ({'dashboard': {'enabled': True}}, 'open'),
+    ({'rbac': {'viewer': True}}, 'open'),
+    ({'simulation': {'enabled': True}}, 'open'),
+    ({'dashboard': {'enabled': True}, 'metrics': {'nodePage': 'local'}}, None),
+    ({'rbac': {'viewer': True}, 'metrics': {'authorization': {'enabled': True}}}, None),
+    ({'rbac': {'viewer': True}, 'metrics': {'enabled': False}}, None)])
+def test_the_page_of_the_node_is_open_where_something_reads_it_through_the_api_server(program, values, page):
+    rendered = chart.render(program, values)
+    assert environment(pod(rendered, 'agent')['containers'][0]).get('WARPSHARE_METRICS_NODE_PAGE') == page
+    assert ('- metrics.nodePage is open' in rendered.notes) == (page == 'open' and 'simulation' not in values)
+    assert ('the dashboard cannot read' in rendered.notes) == (values.get('metrics') == {'nodePage': 'local'})
+
+
 def test_the_mig_manager_has_what_it_takes_and_only_then(program):
     def seen(values):
         agent = chart.render(program, values).one('DaemonSet', 'warpshare-agent')['spec']['template']['spec']

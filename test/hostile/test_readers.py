@@ -15,7 +15,7 @@ from apiserver import PATIENCE, ApiServer, agent_rules
 from cluster import cluster  # noqa: F401 -- a fixture
 from dashboard import Dashboard
 from fixtures import make_node, node, pytest_runtest_makereport, pytest_sessionfinish  # noqa: F401 -- fixtures and hooks
-from node import DEADLINE, sharing
+from node import DEADLINE, GPU, sharing, v100s
 
 
 def start(node, cluster, *options, address='127.0.0.1:0'):  # noqa: F811
@@ -213,3 +213,66 @@ def test_handshakes_that_never_end_keep_nobody_out(node, cluster, addresses):  #
             answers.append(ask(port, '/metrics', '127.0.0.9', reader, context=context)[0])
     print('begun:', seen, 'answers:', answers)
     assert answers == [200] * 20
+
+
+# ---- what a pod may see ----
+
+def outside():
+    """An address of this machine that is not its loopback, as a pod's is for the agent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            one.connect(('192.0.2.1', 9))  # sends nothing
+        except OSError:
+            pytest.skip('there is no network but the loopback')
+        return one.getsockname()[0]
+
+
+WHOLE = '/node?history=1&processes=1'
+
+
+def start_with_a_process(node, cluster, *options):  # noqa: F811
+    """A pod has a process on a GPU; returns a function that asks for a page, as a pod or on the node, and the pod's address."""
+    here = outside()
+    machine = os.path.join(node.folder, 'machine')
+    os.makedirs(os.path.join(machine, 'proc/4711'))
+    port = start(node, cluster, '--usage-interval=1s', '--system-root', machine, *options, address='0.0.0.0:0')
+    node.wait_counts(16)
+    node.kubelet.admit('train', GPU, 1)
+    for name, text in (('comm', 'secret-train'), ('cgroup', f'0::/kubepods/burstable/pod{node.kubelet.pods["train"].uid}/{1:064}')):
+        with open(os.path.join(machine, 'proc/4711', name), 'w', encoding='ascii') as file:
+            file.write(text + '\n')
+    gpus = v100s()
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+
+    def see(path, host, token=None):
+        return ask(port, path, host, token, host=host)
+
+    node.wait(lambda: 'secret-train' in see(WHOLE, '127.0.0.1')[1], 'a local client sees the process')
+    return see, here
+
+
+@pytest.mark.parametrize('path', ['/node', WHOLE, '/node?history=1', '/node?processes=1'])
+def test_a_pod_sees_nothing_of_the_page_of_the_node(node, cluster, path):  # noqa: F811
+    see, here = start_with_a_process(node, cluster)
+    assert see(path, here) == (
+        403, 'this page is for clients on the node itself: --metrics-node-page=open, in the chart metrics.nodePage, opens it\n')
+    status, text = see('/metrics', here)
+    assert status == 200 and 'secret-train' not in text
+
+
+def test_an_open_page_has_no_names_of_processes(node, cluster):  # noqa: F811
+    see, here = start_with_a_process(node, cluster, '--metrics-node-page=open')
+    status, text = see(WHOLE, here)
+    assert status == 200 and 'memoryHistory' in text
+    assert 'secret-train' not in text and 'processes' not in text and '4711' not in text
+    assert 'memoryHistory' not in see('/node', here)[1]
+
+
+def test_who_has_the_right_sees_all_of_the_page(node, cluster):  # noqa: F811
+    see, here = start_with_a_process(node, cluster, '--metrics-authorization=remote')
+    reader = cluster.api.reviews.add('jane', ('get', '/node'))
+    other = cluster.api.reviews.add('tom', ('get', '/metrics'))
+    status, text = see(WHOLE, here, reader)
+    assert status == 200 and 'secret-train' in text and 'memoryHistory' in text
+    assert [see(WHOLE, here, token)[0] for token in (other, 'nonsense', None)] == [403, 401, 401]
