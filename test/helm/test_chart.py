@@ -74,7 +74,7 @@ VALUES = {
                                      'disabled': ['WarpshareChangePending']}}},
     'dashboards': {'metrics': {'dashboards': {'enabled': True, 'labels': {'grafana_dashboard': 'yes'}, 'annotations': {'grafana_folder': 'GPUs'}}}},
     'dashboard': {'dashboard': {'enabled': True}},
-    'dashboard behind a proxy': {'dashboard': {'enabled': True, 'authorization': 'proxy', 'port': 8081, 'interval': 60, 'networkPolicy': {
+    'dashboard behind a proxy': {'dashboard': {'enabled': True, 'authorization': 'proxy', 'allowedHosts': ['gpus.example.com'], 'port': 8081, 'interval': 60, 'networkPolicy': {
         'enabled': True, 'from': [{'podSelector': {'matchLabels': {'app': 'proxy'}}}]}, 'resources': {}, 'nodeSelector': {'pool': 'system'},
         'tolerations': [{'operator': 'Exists'}]}, 'imagePullSecrets': [{'name': 'secret'}], 'selectorLabelsOverride': {'app': 'gpu'}},
     'test': {'test': {'resource': 'nvidia.com/gpu.shared'}},
@@ -170,6 +170,9 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
      'metrics.podMonitor and metrics.serviceMonitor'),
     ({'dashboard': {'enabled': True}, 'metrics': {'enabled': False}}, 'dashboard.enabled needs metrics.enabled'),
     ({'dashboard': {'authorization': 'none'}}, 'dashboard.authorization'),
+    ({'dashboard': {'allowedHosts': ['https://gpus.example.com']}}, 'dashboard.allowedHosts'),
+    ({'dashboard': {'allowedHosts': ['*']}}, 'dashboard.allowedHosts'),
+    ({'metrics': {'nodePage': 'all'}}, 'metrics.nodePage'),
     ({'dashboard': {'enabled': True}, 'metrics': {'authorization': {'enabled': True}}}, 'dashboard.enabled and metrics.authorization.enabled'),
     ({'metrics': {'rules': {'runbooks': 'docs'}}}, 'metrics.rules.runbooks'),
     ({'metrics': {'rules': {'disabled': ['KubePodCrashLooping']}}}, 'metrics.rules.disabled'),
@@ -372,6 +375,15 @@ READS = {'apiGroups': [''], 'resources': ['nodes', 'pods'], 'verbs': ['list', 'w
 REVIEWS = [{'apiGroups': ['authentication.k8s.io'], 'resources': ['tokenreviews'], 'verbs': ['create']},
            {'apiGroups': ['authorization.k8s.io'], 'resources': ['subjectaccessreviews'], 'verbs': ['create']}]
 PROXIED = {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get']}
+
+
+def test_the_dashboard_knows_the_names_of_its_service_and_those_of_the_values(program):
+    rendered = chart.render(program, {'dashboard': {'enabled': True, 'allowedHosts': ['gpus.example.com', 'b']}}, name='x', namespace='gpus')
+    service = 'x-warpshare-dashboard'
+    assert service in [one['metadata']['name'] for one in rendered.all('Service')]
+    spec = rendered.one('Deployment', service)['spec']['template']['spec']
+    assert environment(spec['containers'][0])['WARPSHARE_DASHBOARD_ALLOWED_HOSTS'].split(',') == [
+        service, service + '.gpus', service + '.gpus.svc', service + '.gpus.svc.cluster.local', 'gpus.example.com', 'b']
 
 
 @pytest.mark.parametrize('authorization, reviews', [('token', REVIEWS), ('proxy', [])])
