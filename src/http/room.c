@@ -73,8 +73,8 @@ static size_t count_of(const struct http_room *room, const struct http_peer *pee
 }
 
 /*
- * An address's own: the oldest that is not known. Who waits has no precedence here, or else the requests of a neighbour
- * with this address would keep the next probe out.
+ * An address's own: the oldest that is not trusted. Who waits has no precedence here, or else the requests of a
+ * neighbour with this address would keep the next probe out.
  */
 static struct http_guest *choose_of_peer(struct http_room *room, const struct http_guest *newest)
 {
@@ -85,7 +85,7 @@ static struct http_guest *choose_of_peer(struct http_room *room, const struct ht
 
                 if (guest == newest || !http_peer_is_same(&guest->peer, &newest->peer))
                         continue;
-                if (guest->rank < HTTP_RANK_KNOWN)
+                if (guest->rank < HTTP_RANK_TRUSTED)
                         return guest;
                 chosen = chosen ? chosen : guest;
         }

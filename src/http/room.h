@@ -6,8 +6,9 @@
  * have. An address that has more than its part loses one of its own. When the room is full, those give way first whose
  * rank is the lowest; among them, those of the address with the most connections; and of these the oldest.
  *
- * An address that has shown who it is, by a token that may read, is remembered for HTTP_PEER_KEEP_MS, and its
- * connections have the highest rank from the start: strangers, however many addresses they have, cannot push it out.
+ * An address that has shown who it is, by a token that may read, is remembered for HTTP_PEER_KEEP_MS, and its next
+ * connections rank above those of strangers from the start, however many addresses these have. The connection that has
+ * shown it ranks above them: others may share its address.
  */
 #pragma once
 
@@ -29,7 +30,8 @@ struct http_peer {
 enum http_rank {
         HTTP_RANK_STRANGER,
         HTTP_RANK_WAITS, /* a request of which it is being found out who sends it: as many as that can take */
-        HTTP_RANK_KNOWN,
+        HTTP_RANK_KNOWN, /* its address is */
+        HTTP_RANK_TRUSTED,
 };
 
 struct http_guest {

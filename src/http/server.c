@@ -144,7 +144,7 @@ void http_request_trust(struct http_request *request)
 {
         struct http_server *server = request->server;
 
-        request->guest.rank = HTTP_RANK_KNOWN;
+        request->guest.rank = HTTP_RANK_TRUSTED;
         http_peers_add(&server->peers, &request->guest.peer, uv_now(server->options.loop));
 }
 

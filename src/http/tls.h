@@ -37,7 +37,7 @@ struct http_tls_options {
         const char *certificate; /* path, PEM, with the chain; NULL: one is made */
         const char *key;         /* path, PEM; NULL with |certificate| only */
         uint64_t deadline_ms;    /* after the handshake */
-        /* Has this address the highest rank? */
+        /* Has this address shown who it is? */
         bool (*is_known)(const struct http_peer *peer, void *data);
         /* The handshake is done. |fd|, the other end of the pair, is taken. May not close. */
         void (*on_accepted)(int fd, const struct sockaddr *address, socklen_t size, void *data);

@@ -9,7 +9,7 @@
 
 /*
  * Guests in the order in which they came, the newest last: an address each, 'a' to 'z', where 's' of |ranks| is a
- * stranger, 'w' one who waits and 'k' one who is known.
+ * stranger, 'w' one who waits, 'k' one whose address is known and 't' one who is trusted.
  */
 static const struct {
         const char *peers;
@@ -25,12 +25,13 @@ static const struct {
         {"aaa", "sss", -1, "as many as an address may have"},
         {"aaaa", "ssss", 0, "an address that has too many loses its own"},
         {"baaaa", "sssss", 1, "and no other's"},
-        {"aaaa", "kkss", 2, "of its own the oldest that is not known"},
-        {"aaaa", "kkks", 0, "or else the oldest"},
+        {"aaaa", "ttks", 2, "of its own the oldest that is not trusted"},
+        {"aaaa", "ttts", 0, "or else the oldest"},
         {"aaaa", "wsws", 0, "a request that waits keeps no neighbour with its address out"},
         {"abcde", "kssss", 1, "strangers before those who are known"},
         {"abcde", "wswss", 1, "those who say nothing before those who wait"},
         {"abcde", "wkwks", 0, "those who wait before those who are known"},
+        {"abcde", "tkttk", 1, "those whose address is known before those who are trusted"},
         {"abcde", "kkkks", 0, "never the newest, though it is the only stranger"},
         {"aabbc", "kkkks", 0, "of the known the oldest of the address with the most"},
         {"aaabc", "kkkss", 3, "how many the known have is no advantage for strangers"},
@@ -39,7 +40,7 @@ static const struct {
 
 static void test_who_gives_way(void **state UNUSED)
 {
-        static const char ranks[] = "swk";
+        static const char ranks[] = "swkt";
         struct http_guest guests[16];
         struct http_room room;
 
