@@ -282,7 +282,8 @@ struct xid_rule {
 };
 
 struct config {
-        const char *path; /* of the file, "" without one; or the name of a text */
+        const char *path;        /* of the file, "" without one; or the name of a text */
+        bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
         bool fail_on_init_error;
         enum mig_strategy mig_strategy;
         enum discovery_strategy discovery;
@@ -318,8 +319,7 @@ struct config {
 
         const struct xid_rule *xid_rules;
         size_t n_xid_rules;
-        bool counts_remaps;      /* health.pendingRowRemap is "unhealthy" */
-        bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
+        bool counts_remaps; /* health.pendingRowRemap is "unhealthy" */
         /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
         bool recover;
         bool metrics_dcgm; /* metrics of GPUs under dcgm-exporter's names, too */

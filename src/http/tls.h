@@ -8,8 +8,8 @@
  *     HANDSHAKE ──► SERVED ──► LINGERS: the server has said all, and the client has not read it
  *
  * The server hears of a client whose handshake is done. Those that handshake or linger have a room of their own
- * (http/room.h), of HTTP_TLS_APART and half of it for one address, and HTTP_TLS_HANDSHAKE_MS for the handshake: one that
- * never ends pushes out nobody who is served.
+ * (http/room.h), of HTTP_TLS_APART and half of it for one address, and HTTP_TLS_HANDSHAKE_MS for the handshake: one
+ * that never ends pushes out nobody who is served.
  *
  * The certificate comes from a file, or is made at the start and signed by itself, as those of controller-runtime are:
  * then nobody can know whom they read from, but nobody can listen. Files are looked at again when somebody connects, at
