@@ -74,11 +74,11 @@ static void on_verdict(const struct kube_verdict *verdict, void *data)
         free(question);
 }
 
-void *agent_access_ask(struct agent_access *access, const char *authorization, const char *path,
-        metrics_permission_fn *done, void *waiting)
+void *agent_access_ask(
+        struct agent_access *access, const struct metrics_asker *asker, metrics_permission_fn *done, void *waiting)
 {
-        const struct kube_wish wish = {.verb = "get", .path = path};
-        const char *token = authorization ? kube_access_bearer(authorization) : NULL;
+        const struct kube_wish wish = {.verb = "get", .path = asker->path};
+        const char *token = kube_access_bearer(asker->authorization);
         struct reader_question *question;
 
         if (!token || !access->access) {
@@ -90,7 +90,8 @@ void *agent_access_ask(struct agent_access *access, const char *authorization, c
         }
         question = xcalloc(1, sizeof(*question));
         *question = (struct reader_question){.access = access, .done = done, .waiting = waiting};
-        question->asked = kube_access_ask(access->access, token, &wish, 1, on_verdict, question);
+        question->asked = kube_access_ask(access->access,
+                &(struct kube_asker){.token = token, .is_suspect = asker->is_suspect}, &wish, 1, on_verdict, question);
         return question;
 }
 

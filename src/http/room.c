@@ -29,7 +29,7 @@ bool http_peer_is_loopback(const struct http_peer *peer)
         return http_peer_is_same(peer, &six) || memcmp(peer, four, sizeof(four)) == 0;
 }
 
-void http_peers_add(struct http_peers *peers, const struct http_peer *peer, uint64_t now_ms)
+void http_peers_add(struct http_peers *peers, const struct http_peer *peer, uint64_t until_ms)
 {
         size_t place = 0;
 
@@ -42,7 +42,7 @@ void http_peers_add(struct http_peers *peers, const struct http_peer *peer, uint
                         place = i;
         }
         peers->known[place].peer = *peer;
-        peers->known[place].until = now_ms + HTTP_PEER_KEEP_MS;
+        peers->known[place].until = until_ms;
 }
 
 bool http_peers_has(const struct http_peers *peers, const struct http_peer *peer, uint64_t now_ms)

@@ -8,7 +8,9 @@
  *
  * An address that has shown who it is, by a token that may read, is remembered for HTTP_PEER_KEEP_MS, and its next
  * connections rank above those of strangers from the start, however many addresses these have. The connection that has
- * shown it ranks above them: others may share its address.
+ * shown it ranks above them: others may share its address. One that has shown a token that may not read is a suspect
+ * for HTTP_SUSPECT_MS: its requests have no precedence while they wait, and whoever asks for the tokens of others is to
+ * ask for few of its own.
  */
 #pragma once
 
@@ -20,7 +22,8 @@
 #include "base/list.h"
 
 #define HTTP_PEER_KEEP_MS (UINT64_C(10) * 60 * 1000)
-#define HTTP_PEERS 32U /* remembered; the one that was seen least recently is forgotten for another */
+#define HTTP_SUSPECT_MS (UINT64_C(60) * 1000)
+#define HTTP_PEERS 512U /* of a kind are remembered; the one whose time is over first is forgotten for another */
 
 /* An address; IPv4 as ::ffff:a.b.c.d. */
 struct http_peer {
@@ -46,7 +49,6 @@ struct http_room {
         size_t per_peer;
 };
 
-/* Peers that have shown who they are. */
 struct http_peers {
         struct {
                 struct http_peer peer;
@@ -58,7 +60,7 @@ struct http_peer http_peer_of(const struct sockaddr *address);
 bool http_peer_is_same(const struct http_peer *a, const struct http_peer *b);
 bool http_peer_is_loopback(const struct http_peer *peer);
 
-void http_peers_add(struct http_peers *peers, const struct http_peer *peer, uint64_t now_ms);
+void http_peers_add(struct http_peers *peers, const struct http_peer *peer, uint64_t until_ms);
 bool http_peers_has(const struct http_peers *peers, const struct http_peer *peer, uint64_t now_ms);
 
 void http_room_init(struct http_room *room, size_t most, size_t per_peer);

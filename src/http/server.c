@@ -36,10 +36,11 @@ struct http_server {
         uv_poll_t listening;
         uv_poll_t poll;
         uv_timer_t again;
-        uv_timer_t pause;      /* of |listening|, where the system has no descriptor for who connects */
-        uv_timer_t deadline;   /* of the oldest connection */
-        struct http_room room; /* requests whose connection has not ended */
-        struct http_peers peers;
+        uv_timer_t pause;          /* of |listening|, where the system has no descriptor for who connects */
+        uv_timer_t deadline;       /* of the oldest connection */
+        struct http_room room;     /* requests whose connection has not ended */
+        struct http_peers trusted; /* they have shown a good token */
+        struct http_peers suspects;
         unsigned int n_open; /* handles that are not closed yet */
 };
 
@@ -140,12 +141,39 @@ bool http_request_is_local(const struct http_request *request)
         return http_peer_is_loopback(&request->guest.peer);
 }
 
+static uint64_t server_now(const struct http_server *server)
+{
+        return uv_now(server->options.loop);
+}
+
+static bool is_known(const struct http_peer *peer, void *data)
+{
+        const struct http_server *server = data;
+
+        return http_peers_has(&server->trusted, peer, server_now(server));
+}
+
+bool http_request_is_suspect(const struct http_request *request)
+{
+        struct http_server *server = request->server;
+
+        return http_peers_has(&server->suspects, &request->guest.peer, server_now(server)) &&
+               !is_known(&request->guest.peer, server);
+}
+
 void http_request_trust(struct http_request *request)
 {
         struct http_server *server = request->server;
 
         request->guest.rank = HTTP_RANK_TRUSTED;
-        http_peers_add(&server->peers, &request->guest.peer, uv_now(server->options.loop));
+        http_peers_add(&server->trusted, &request->guest.peer, server_now(server) + HTTP_PEER_KEEP_MS);
+}
+
+void http_request_distrust(struct http_request *request)
+{
+        struct http_server *server = request->server;
+
+        http_peers_add(&server->suspects, &request->guest.peer, server_now(server) + HTTP_SUSPECT_MS);
 }
 
 void http_request_on_gone(struct http_request *request, void (*on_gone)(void *data), void *data)
@@ -260,7 +288,7 @@ static enum MHD_Result on_http_request(void *data UNUSED, struct MHD_Connection 
                 if (request->state == REQUEST_ANSWERED)
                         return send_response(request);
                 request->state = REQUEST_WAITS;
-                if (request->guest.rank == HTTP_RANK_STRANGER)
+                if (request->guest.rank == HTTP_RANK_STRANGER && !http_request_is_suspect(request))
                         request->guest.rank = HTTP_RANK_WAITS;
                 mhd.suspend_connection(connection);
                 return MHD_YES;
@@ -316,13 +344,12 @@ static void on_http_deadline(uv_timer_t *timer)
 static void enter(struct http_request *request)
 {
         struct http_server *server = request->server;
-        const uint64_t now = uv_now(server->options.loop);
         struct http_guest *leaving;
 
-        request->until = now + server->options.deadline_ms;
+        request->until = server_now(server) + server->options.deadline_ms;
         request->guest.peer = http_peer_of(
                 mhd.get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
-        if (http_peers_has(&server->peers, &request->guest.peer, now))
+        if (is_known(&request->guest.peer, server))
                 request->guest.rank = HTTP_RANK_KNOWN;
         leaving = http_room_enter(&server->room, &request->guest);
         if (leaving)
@@ -410,13 +437,6 @@ static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED
                 http_tls_accept(server->tls, fd, &client.any, size);
         else
                 on_accepted(fd, &client.any, size, server);
-}
-
-static bool is_known(const struct http_peer *peer, void *data)
-{
-        const struct http_server *server = data;
-
-        return http_peers_has(&server->peers, peer, uv_now(server->options.loop));
 }
 
 static void on_tls_trouble(const struct error *error, void *data)

@@ -93,6 +93,12 @@ bool http_request_is_local(const struct http_request *request);
  * address, give way to strangers.
  */
 void http_request_trust(struct http_request *request);
+/*
+ * Its client has shown a token that may not have what it asks for. For a while its address is a suspect, unless it is
+ * trusted: requests from there have no precedence while they wait, and their tokens are to be behind others.
+ */
+void http_request_distrust(struct http_request *request);
+bool http_request_is_suspect(const struct http_request *request);
 
 /* Called once at most, if the request ends without an answer; may not close the server. */
 void http_request_on_gone(struct http_request *request, void (*on_gone)(void *data), void *data);

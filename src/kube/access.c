@@ -41,12 +41,19 @@ struct access_user {
         size_t n_rights;
 };
 
+/* Whose tokens are reviewed beside each other. */
+enum access_queue { QUEUE_STRANGERS, QUEUE_SUSPECTS, QUEUE_GOOD, N_QUEUES };
+
+static const unsigned int queue_limits[] = {[QUEUE_STRANGERS] = KUBE_ACCESS_PARALLEL,
+        [QUEUE_SUSPECTS] = KUBE_ACCESS_SUSPECTS,
+        [QUEUE_GOOD] = KUBE_ACCESS_PARALLEL};
+
 struct kube_access {
         struct kube_client *client;
         struct list users; /* the oldest first */
         size_t n_users;
         struct list questions;
-        unsigned int n_reviews[2]; /* of strangers' tokens, and of those that were good */
+        unsigned int n_reviews[N_QUEUES];
 };
 
 struct access_wish {
@@ -63,7 +70,8 @@ struct kube_question {
         char hash[SHA256_HEX + 1];
         char *token; /* NULL once its review is sent */
         struct kube_call *review;
-        bool was_good; /* which of |n_reviews| it is in */
+        bool is_suspect;
+        enum access_queue queue; /* of |review| */
         struct access_wish *wishes;
         bool *allowed;
         size_t n_wishes;
@@ -208,7 +216,7 @@ static void question_end(struct kube_question *question)
         list_remove(&question->link);
         forget_token(question);
         if (question->review)
-                question->access->n_reviews[question->was_good]--;
+                question->access->n_reviews[question->queue]--;
         kube_call_cancel(question->review);
         for (size_t i = 0; i < question->n_wishes; i++) {
                 kube_call_cancel(question->wishes[i].call);
@@ -253,7 +261,7 @@ static void on_token_reviewed(const struct kube_answer *answer, void *data)
         const bool is_known = json_is_true(object_find(answer->object, "status", "authenticated", NULL));
 
         question->review = NULL;
-        question->access->n_reviews[question->was_good]--;
+        question->access->n_reviews[question->queue]--;
         if (answer->error)
                 review_failed(question, answer->error);
         else
@@ -262,12 +270,22 @@ static void on_token_reviewed(const struct kube_answer *answer, void *data)
         question_step(question);
 }
 
+static enum access_queue queue_of(const struct kube_question *question)
+{
+        struct kube_access *access = question->access;
+
+        if (is_good(find_known(access, question->hash), access_now(access)))
+                return QUEUE_GOOD;
+        return question->is_suspect ? QUEUE_SUSPECTS : QUEUE_STRANGERS;
+}
+
 static void review_token(struct kube_question *question)
 {
         json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "authentication.k8s.io/v1", "kind", "TokenReview",
                 "spec", "token", question->token);
 
-        question->access->n_reviews[question->was_good]++;
+        question->queue = queue_of(question);
+        question->access->n_reviews[question->queue]++;
         question->review = kube_client_send(
                 question->access->client, &(struct kube_request){.method = KUBE_CREATE,
                                                   .path = "/apis/authentication.k8s.io/v1/tokenreviews",
@@ -340,7 +358,6 @@ static void question_step(struct kube_question *question)
         struct kube_access *access = question->access;
         struct access_user *user = find_user(access, question->hash);
 
-        question->was_good = is_good(find_known(access, question->hash), access_now(access));
         if (question->error.kind != ERROR_NONE) {
                 question_finish(question, NULL);
                 return;
@@ -355,7 +372,7 @@ static void question_step(struct kube_question *question)
                         question_finish(question, json_string_value(name) ? json_string_value(name) : "");
                         json_decref(name);
                 }
-        } else if (!question->token || access->n_reviews[question->was_good] >= KUBE_ACCESS_PARALLEL) {
+        } else if (!question->token || access->n_reviews[queue_of(question)] >= queue_limits[queue_of(question)]) {
                 error_raise(&question->error, ERROR_EXHAUSTED, "too many tokens are being reviewed; try again");
                 question_finish(question, NULL);
         } else {
@@ -389,14 +406,15 @@ static void wish_read(struct access_wish *ret, const struct kube_wish *wish)
         ret->attributes = json_pack("{s:o}", wish->path ? "nonResourceAttributes" : "resourceAttributes", attributes);
 }
 
-struct kube_question *kube_access_ask(struct kube_access *access, const char *token, const struct kube_wish *wishes,
-        size_t n_wishes, kube_verdict_fn *done, void *data)
+struct kube_question *kube_access_ask(struct kube_access *access, const struct kube_asker *asker,
+        const struct kube_wish *wishes, size_t n_wishes, kube_verdict_fn *done, void *data)
 {
         struct kube_question *question = xcalloc(1, sizeof(*question));
 
         question->access = access;
-        question->token = xstrdup(token);
-        sha256_hex(token, strlen(token), question->hash);
+        question->token = xstrdup(asker->token);
+        question->is_suspect = asker->is_suspect;
+        sha256_hex(asker->token, strlen(asker->token), question->hash);
         question->n_wishes = MIN(n_wishes, (size_t)KUBE_ACCESS_WISHES);
         question->wishes = xcalloc(question->n_wishes + 1, sizeof(*question->wishes));
         question->allowed = xcalloc(question->n_wishes + 1, sizeof(*question->allowed));

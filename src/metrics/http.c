@@ -166,6 +166,8 @@ static void on_permission(enum metrics_permission permission, const char *why, v
                 http_request_trust(reader->request);
                 reader->answer(reader->http, reader->request);
         } else {
+                if (permission != METRICS_UNDECIDED && http_request_header(reader->request, "Authorization"))
+                        http_request_distrust(reader->request);
                 refuse(reader->request, permission, why);
         }
         free(reader);
@@ -183,6 +185,9 @@ static void on_reader_gone(void *data)
 static void answer_if_allowed(struct metrics_http *http, struct http_request *request, const char *path,
         void (*answer)(struct metrics_http *http, struct http_request *request))
 {
+        const struct metrics_asker asker = {.authorization = http_request_header(request, "Authorization"),
+                .path = path,
+                .is_suspect = http_request_is_suspect(request)};
         struct reader *reader;
         void *question;
 
@@ -192,8 +197,7 @@ static void answer_if_allowed(struct metrics_http *http, struct http_request *re
         }
         reader = xcalloc(1, sizeof(*reader));
         *reader = (struct reader){.http = http, .request = request, .answer = answer};
-        question = http->options.ask(
-                http_request_header(request, "Authorization"), path, on_permission, reader, http->options.data);
+        question = http->options.ask(&asker, on_permission, reader, http->options.data);
         if (!question)
                 return; /* it is answered, and |reader| is gone */
         reader->question = question;

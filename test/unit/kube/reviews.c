@@ -99,14 +99,19 @@ static void on_verdict(const struct kube_verdict *verdict, void *data)
                 .kind = verdict->error ? verdict->error->kind : ERROR_NONE};
 }
 
-static struct kube_question *begin(const char *token, struct heard *ret)
+static struct kube_question *begin_as(const struct kube_asker *asker, struct heard *ret)
 {
         static const struct kube_wish wish = {.verb = "get", .path = "/metrics"};
-        struct kube_question *question = kube_access_ask(access_, token, &wish, 1, on_verdict, ret);
+        struct kube_question *question = kube_access_ask(access_, asker, &wish, 1, on_verdict, ret);
 
         *ret = (struct heard){.is_answered = false};
         own_clock_settle(&loop);
         return question;
+}
+
+static struct kube_question *begin(const char *token, struct heard *ret)
+{
+        return begin_as(&(struct kube_asker){.token = token}, ret);
 }
 
 static struct heard ask(const char *token)
@@ -235,6 +240,26 @@ static void test_good_tokens_push_out_the_oldest_where_there_are_only_good_ones(
         assert_int_equal(n_sent, 2);
 }
 
+static void test_suspects_take_no_turn_of_those_who_come_for_the_first_time(void **state UNUSED)
+{
+        struct heard suspects[KUBE_ACCESS_SUSPECTS + 1];
+        struct heard strangers[KUBE_ACCESS_PARALLEL];
+        struct heard good;
+
+        assert_true(ask("good").is_allowed);
+        own_clock_pass(&loop, KUBE_ACCESS_KEEP_MS);
+        for (unsigned int i = 0; i <= KUBE_ACCESS_SUSPECTS; i++) {
+                _free_ char *token = xasprintf("stranger-suspect-%u", i);
+
+                begin_as(&(struct kube_asker){.token = token, .is_suspect = true}, &suspects[i]);
+                assert_int_equal(suspects[i].kind, i < KUBE_ACCESS_SUSPECTS ? ERROR_NONE : ERROR_EXHAUSTED);
+        }
+        let_strangers_ask(strangers);
+        begin_as(&(struct kube_asker){.token = "good", .is_suspect = true}, &good);
+        answer_all_but("stranger");
+        assert_true(good.is_allowed); /* who sends it matters no more */
+}
+
 static void test_a_question_that_is_cancelled_leaves_its_place(void **state UNUSED)
 {
         struct heard heard;
@@ -261,6 +286,8 @@ int main(void)
                         test_what_is_refused_pushes_out_no_answer_of_a_good_token, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_good_tokens_push_out_the_oldest_where_there_are_only_good_ones, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_suspects_take_no_turn_of_those_who_come_for_the_first_time, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_question_that_is_cancelled_leaves_its_place, set_up, tear_down),
         };
 
