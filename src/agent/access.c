@@ -4,9 +4,16 @@
 #include "base/log.h"
 #include "kube/access.h"
 
+/* Strangers can cause each of them as often as they like. */
+enum trouble { NO_TROUBLE, NOT_ANSWERED, TOO_MANY, N_TROUBLES };
+
+#define WARN_MS UINT64_C(1000)
+
 struct agent_access {
-        struct kube_access *access; /* NULL: there is no API server */
-        bool is_unanswered;         /* the log has it */
+        struct kube_client *client; /* NULL: there is no API server */
+        struct kube_access *access; /* the same */
+        enum trouble trouble;       /* of the last answer */
+        uint64_t warn_at[N_TROUBLES];
 };
 
 struct reader_question {
@@ -20,24 +27,41 @@ struct agent_access *agent_access_new(struct kube_client *client)
 {
         struct agent_access *access = xcalloc(1, sizeof(*access));
 
+        access->client = client;
         access->access = client ? kube_access_new(client) : NULL;
         return access;
 }
 
-static void note_error(struct agent_access *access, const struct error *error)
+/* When it begins, and at most once in WARN_MS. */
+static void note_trouble(struct agent_access *access, enum trouble trouble, const struct error *error)
 {
-        if (error && !access->is_unanswered)
-                log_warn("nobody can read metrics: who may is not known", LOG_ERR(error));
-        access->is_unanswered = error != NULL;
+        static const char *const texts[] = {[NOT_ANSWERED] = "nobody can read metrics: who may is not known",
+                [TOO_MANY] = "some who want to read metrics are turned away: who may is asked for too many others"};
+        const uint64_t now = uv_now(kube_client_loop(access->client));
+
+        if (trouble != NO_TROUBLE && trouble != access->trouble && now >= access->warn_at[trouble]) {
+                log_warn(texts[trouble], LOG_ERR(error));
+                access->warn_at[trouble] = now + WARN_MS;
+        }
+        access->trouble = trouble;
+}
+
+static enum trouble trouble_of(const struct error *error)
+{
+        if (!error || error->kind == ERROR_DENIED)
+                return NO_TROUBLE;
+        return error->kind == ERROR_EXHAUSTED ? TOO_MANY : NOT_ANSWERED;
 }
 
 static void on_verdict(const struct kube_verdict *verdict, void *data)
 {
         struct reader_question *question = data;
-        const bool is_nobody = verdict->error && verdict->error->kind == ERROR_DENIED;
+        const enum trouble trouble = trouble_of(verdict->error);
 
-        note_error(question->access, is_nobody ? NULL : verdict->error);
-        if (is_nobody)
+        note_trouble(question->access, trouble, verdict->error);
+        if (trouble == TOO_MANY)
+                question->done(METRICS_UNDECIDED, verdict->error->text, question->waiting);
+        else if (verdict->error && trouble == NO_TROUBLE)
                 question->done(METRICS_NOBODY, "the token is nobody's", question->waiting);
         else if (verdict->error)
                 question->done(METRICS_UNDECIDED, "the API server does not say who may read this", question->waiting);
@@ -50,11 +74,11 @@ static void on_verdict(const struct kube_verdict *verdict, void *data)
         free(question);
 }
 
-void *agent_access_ask(struct agent_access *access, const char *authorization, const char *path,
-        metrics_permission_fn *done, void *waiting)
+void *agent_access_ask(
+        struct agent_access *access, const struct metrics_asker *asker, metrics_permission_fn *done, void *waiting)
 {
-        const struct kube_wish wish = {.verb = "get", .path = path};
-        const char *token = authorization ? kube_access_bearer(authorization) : NULL;
+        const struct kube_wish wish = {.verb = "get", .path = asker->path};
+        const char *token = kube_access_bearer(asker->authorization);
         struct reader_question *question;
 
         if (!token || !access->access) {
@@ -66,7 +90,8 @@ void *agent_access_ask(struct agent_access *access, const char *authorization, c
         }
         question = xcalloc(1, sizeof(*question));
         *question = (struct reader_question){.access = access, .done = done, .waiting = waiting};
-        question->asked = kube_access_ask(access->access, token, &wish, 1, on_verdict, question);
+        question->asked = kube_access_ask(access->access,
+                &(struct kube_asker){.token = token, .is_suspect = asker->is_suspect}, &wish, 1, on_verdict, question);
         return question;
 }
 

@@ -13,8 +13,8 @@ struct agent_access;
 struct agent_access *agent_access_new(struct kube_client *client);
 
 /* The callbacks of metrics/http.h. */
-void *agent_access_ask(struct agent_access *access, const char *authorization, const char *path,
-        metrics_permission_fn *done, void *waiting);
+void *agent_access_ask(
+        struct agent_access *access, const struct metrics_asker *asker, metrics_permission_fn *done, void *waiting);
 void agent_access_cancel(void *question);
 
 /* After the server of the pages. Accepts NULL, returns NULL. */

@@ -137,12 +137,11 @@ static char *find_ailment(void *data)
         return agent->has_heard ? NULL : xstrdup("the GPUs are not known yet: NVML has not answered");
 }
 
-static void *ask_access(
-        const char *authorization, const char *path, metrics_permission_fn *done, void *waiting, void *data)
+static void *ask_access(const struct metrics_asker *asker, metrics_permission_fn *done, void *waiting, void *data)
 {
         struct agent *agent = data;
 
-        return agent_access_ask(agent->access, authorization, path, done, waiting);
+        return agent_access_ask(agent->access, asker, done, waiting);
 }
 
 static void cancel_access(void *question, void *data UNUSED)
@@ -186,6 +185,7 @@ void agent_serve_metrics(struct agent *agent)
                 .tls = config->metrics_tls ? &tls : NULL,
                 .on_tls_trouble = on_tls_trouble,
                 .asks_local = config->metrics_authorization == METRICS_ASK_ALL,
+                .node_is_open = config->metrics_node_page == NODE_PAGE_OPEN,
                 .data = agent,
         };
         struct error err;

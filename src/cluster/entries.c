@@ -283,10 +283,12 @@ static bool note_failure(struct cluster_entry *entry, const struct kube_answer *
                 set_state(entry, CLUSTER_AGENT_TOO_OLD, "it serves no page /node (404): its version is too old");
                 return false;
         }
-        if (is_of_agent(answer) && (answer->status == 401 || answer->status == 403))
-                reason = xasprintf(
-                        "it refuses what comes through the API server (%u), which passes no token on: --metrics-authorization",
-                        answer->status);
+        if (is_of_agent(answer) && answer->status == 401)
+                reason = xstrdup(
+                        "it asks for a token (401), and the API server passes none on: --metrics-authorization");
+        else if (is_of_agent(answer) && answer->status == 403)
+                reason = xstrdup("its page is for clients on the node itself (403): metrics.nodePage: open in the "
+                                 "chart, or --metrics-node-page=open, opens it");
         else if (is_of_agent(answer))
                 reason = xasprintf(
                         "it answers with status %u: %.200s", answer->status, answer->text ? answer->text : "");

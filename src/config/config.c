@@ -221,6 +221,7 @@ static void set_paths(struct config *config, const struct merge *merge, struct a
         config->metrics_tls_certificate = config_copy(merge, arena, "metrics-tls-certificate");
         config->metrics_tls_key = config_copy(merge, arena, "metrics-tls-key");
         config->metrics_authorization = (enum metrics_asked)choice(merge, "metrics-authorization");
+        config->metrics_node_page = (enum node_page_reader)choice(merge, "metrics-node-page");
         config->metrics_pod_labels = elements(merge, arena, "metrics-pod-labels");
         config->usage_seconds = usage_seconds[choice(merge, "usage-interval")];
         config->node_name = config_copy(merge, arena, "node-name");

@@ -106,6 +106,9 @@ enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE 
 /* Who has to show a token to read metrics. */
 enum metrics_asked { METRICS_ASK_NOBODY, METRICS_ASK_REMOTE, METRICS_ASK_ALL };
 
+/* Who reads the page of the node where nobody is asked for a token. */
+enum node_page_reader { NODE_PAGE_LOCAL, NODE_PAGE_OPEN };
+
 enum events_about { EVENTS_NONE, EVENTS_NODE, EVENTS_PODS };
 
 /*
@@ -279,7 +282,8 @@ struct xid_rule {
 };
 
 struct config {
-        const char *path; /* of the file, "" without one; or the name of a text */
+        const char *path;        /* of the file, "" without one; or the name of a text */
+        bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
         bool fail_on_init_error;
         enum mig_strategy mig_strategy;
         enum discovery_strategy discovery;
@@ -315,15 +319,15 @@ struct config {
 
         const struct xid_rule *xid_rules;
         size_t n_xid_rules;
-        bool counts_remaps;      /* health.pendingRowRemap is "unhealthy" */
-        bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
+        bool counts_remaps; /* health.pendingRowRemap is "unhealthy" */
         /* a unit that probes find well returns; false: it stays away until a restart, as in NVIDIA's plugin */
         bool recover;
         bool metrics_dcgm; /* metrics of GPUs under dcgm-exporter's names, too */
         bool metrics_tls;
         enum metrics_asked metrics_authorization; /* whom the API server has to let read metrics */
-        unsigned int usage_seconds;               /* between readings of who uses what; 0: none */
-        const char *metrics_tls_certificate;      /* "", both: one is made */
+        enum node_page_reader metrics_node_page;
+        unsigned int usage_seconds;          /* between readings of who uses what; 0: none */
+        const char *metrics_tls_certificate; /* "", both: one is made */
         const char *metrics_tls_key;
         const char *const *metrics_pod_labels;      /* keys, NULL-terminated: labels of pods that metrics repeat */
         const char *const *metrics_pod_label_names; /* there, in the same order */

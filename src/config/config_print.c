@@ -299,6 +299,7 @@ static json_t *print_process(const struct config *config)
         json_object_set_new(process, "metricsTlsCertificate", text(config->metrics_tls_certificate));
         json_object_set_new(process, "metricsTlsKey", text(config->metrics_tls_key));
         json_object_set_new(process, "metricsAuthorization", text(metrics_asked_words[config->metrics_authorization]));
+        json_object_set_new(process, "metricsNodePage", text(node_page_words[config->metrics_node_page]));
         json_object_set_new(process, "metricsPodLabels", words(config->metrics_pod_labels));
         json_object_set_new(process, "usageSeconds", json_integer(config->usage_seconds));
         json_object_set_new(process, "nodeName", text(config->node_name));

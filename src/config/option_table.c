@@ -328,6 +328,14 @@ const struct option option_table[] = {
                 .argument = "WHOM",
                 .help = "who needs a token to read /metrics and /node, and the right to get that path: off, nobody; remote, clients of other "
                         "addresses; all, local ones, too"},
+        {.flag = "metrics-node-page",
+                .environment = {"WARPSHARE_METRICS_NODE_PAGE"},
+                .type = OPTION_CHOICE,
+                .choices = node_page_words,
+                .fallback = "local",
+                .argument = "WHO",
+                .help = "who reads /node where nobody needs a token: local, clients of the node's loopback; open, everybody who reaches the port, "
+                        "but for the names of processes"},
         {.flag = "metrics-tls",
                 .environment = {"WARPSHARE_METRICS_TLS"},
                 .type = OPTION_BOOL,

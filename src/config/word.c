@@ -58,6 +58,7 @@ const char *const restart_words[] = {"auto", "always", "never", NULL};
 const char *const usage_words[] = {"off", "1s", "5s", "15s", "30s", "60s", NULL};
 const char *const metrics_asked_words[] = {
         [METRICS_ASK_NOBODY] = "off", [METRICS_ASK_REMOTE] = "remote", [METRICS_ASK_ALL] = "all", NULL};
+const char *const node_page_words[] = {[NODE_PAGE_LOCAL] = "local", [NODE_PAGE_OPEN] = "open", NULL};
 const char *const events_words[] = {[EVENTS_NONE] = "none", [EVENTS_NODE] = "node", [EVENTS_PODS] = "pods", NULL};
 const char *const device_list_words[] = {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri", NULL};
 

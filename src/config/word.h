@@ -25,6 +25,7 @@ extern const char *const xid_action_words[];      /* "ignore", "unhealthy" */
 extern const char *const config_fallback_words[]; /* nodeconfig/choice.h */
 extern const char *const labels_output_words[];
 extern const char *const metrics_asked_words[];
+extern const char *const node_page_words[];
 extern const char *const events_words[];
 extern const char *const usage_words[];            /* "off", "5s"; in the order of the seconds in config/config.c */
 extern const char *const dra_daemon_scope_words[]; /* by enum daemon_scope, which has one more */

@@ -175,6 +175,17 @@ static bool is_of_another_site(const struct http_request *request)
         return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
 }
 
+static void answer_stranger(struct http_request *request)
+{
+        const char *host = http_request_header(request, "Host");
+        _free_ char *text = xasprintf("'%.100s' is no known name of this dashboard: --allowed-hosts, in the chart "
+                                      "dashboard.allowedHosts, makes it one",
+                host ? host : "");
+
+        text_make_utf8(text);
+        answer_error(request, 421, text);
+}
+
 /* ---- requests ---- */
 
 static void answer_health(struct dashboard *dashboard, struct http_request *request)
@@ -192,12 +203,14 @@ static void on_dashboard_request(struct http_request *request, void *data)
         const char *path = http_request_path(request);
         const struct embedded_file *file = *path == '/' ? dashboard_page_find(path + 1) : NULL;
 
-        if (file)
-                answer_file(dashboard, request, file);
-        else if (strcmp(path, "/livez") == 0)
+        if (strcmp(path, "/livez") == 0)
                 http_request_answer_plain(request, 200, "ok\n");
         else if (strcmp(path, "/healthz") == 0)
                 answer_health(dashboard, request);
+        else if (!dashboard_hosts_allow(&dashboard->options.hosts, http_request_header(request, "Host")))
+                answer_stranger(request);
+        else if (file)
+                answer_file(dashboard, request, file);
         else if (!text_starts_with(path, API))
                 answer_error(request, 404, "there is no such page");
         else if (is_of_another_site(request))

@@ -12,8 +12,9 @@
  * may go past it.
  *
  * There is no cookie, and nothing that a browser would send on its own, so that no other site can use a viewer's
- * rights; a request that a browser marks as another site's is refused all the same. The page may load only what comes
- * from this port, and may not be framed.
+ * rights; a request that a browser marks as another site's is refused all the same, and so is one for a host of which
+ * the dashboard does not know that it is its own (hosts.h); not so probes. The page may load only what comes from this
+ * port, and may not be framed.
  */
 #pragma once
 
@@ -21,6 +22,7 @@
 
 #include "base/error.h"
 #include "cluster/cluster.h"
+#include "dashboard/hosts.h"
 #include "kube/access.h"
 
 enum dashboard_access { DASHBOARD_TOKEN, DASHBOARD_PROXY };
@@ -34,10 +36,11 @@ struct dashboard_options {
         uv_loop_t *loop;
         const char *address; /* http/address.h */
         enum dashboard_access access;
-        struct cluster *cluster;    /* borrowed, as the next */
-        struct kube_client *client; /* of |cluster| */
-        struct kube_access *rights; /* NULL with DASHBOARD_PROXY */
-        uint64_t boot;              /* overview.h */
+        struct dashboard_hosts hosts; /* its names are borrowed */
+        struct cluster *cluster;      /* borrowed, as the next */
+        struct kube_client *client;   /* of |cluster| */
+        struct kube_access *rights;   /* NULL with DASHBOARD_PROXY */
+        uint64_t boot;                /* overview.h */
 };
 
 int dashboard_new(struct dashboard **ret, const struct dashboard_options *options, struct error *err) MUST_USE;

@@ -114,8 +114,17 @@ static bool is_answer_known(struct visit *visit, const struct kube_verdict *verd
         visit->question = NULL;
         if (!verdict->error)
                 return true;
+        if (verdict->error->kind == ERROR_DENIED)
+                http_request_distrust(visit->request);
         visit_refuse(visit, verdict->error->kind == ERROR_DENIED ? 401 : 503, verdict->error->text);
         return false;
+}
+
+static void ask_rights(struct visit *visit, const struct kube_wish *wishes, size_t n_wishes, kube_verdict_fn *done)
+{
+        const struct kube_asker asker = {.token = visit->token, .is_suspect = http_request_is_suspect(visit->request)};
+
+        visit->question = kube_access_ask(visit->options->rights, &asker, wishes, n_wishes, done, visit);
 }
 
 static void on_namespaces_reviewed(const struct kube_verdict *verdict, void *data)
@@ -182,8 +191,7 @@ static void ask_for_namespaces(struct visit *visit)
         find_namespaces(visit, cluster_view(visit->options->cluster));
         for (size_t i = 0; i < visit->n_namespaces; i++)
                 wishes[i] = (struct kube_wish){.verb = "list", .resource = "pods", .namespace = visit->namespaces[i]};
-        visit->question = kube_access_ask(
-                visit->options->rights, visit->token, wishes, visit->n_namespaces, on_namespaces_reviewed, visit);
+        ask_rights(visit, wishes, visit->n_namespaces, on_namespaces_reviewed);
 }
 
 static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
@@ -197,8 +205,12 @@ static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
                         xasprintf("%s may not list nodes: bind the ClusterRole for viewers of the dashboard to it",
                                 verdict->user);
 
+                http_request_distrust(visit->request);
                 visit_refuse(visit, 403, text);
-        } else if (verdict->allowed[1]) {
+                return;
+        }
+        http_request_trust(visit->request);
+        if (verdict->allowed[1]) {
                 visit->scope.sees_all = true;
                 find_history(visit);
         } else {
@@ -217,8 +229,7 @@ static void ask_for_viewer(struct visit *visit)
                 return;
         }
         visit->token = arena_strdup(&visit->arena, token);
-        visit->question = kube_access_ask(
-                visit->options->rights, visit->token, wishes, ARRAY_SIZE(wishes), on_viewer_reviewed, visit);
+        ask_rights(visit, wishes, ARRAY_SIZE(wishes), on_viewer_reviewed);
 }
 
 void visit_begin(struct http_request *request, const struct visit_options *options)

@@ -2,14 +2,17 @@
  * libmicrohttpd keeps its sockets in an epoll descriptor of its own. The loop watches that one, and calls MHD_run()
  * when it is readable. MHD_get_timeout() says whether work is left then: it is done in the next turn of the loop, so
  * that a client that sends much does not occupy the loop. Deadlines are ours, because libmicrohttpd's begin anew with
- * each byte.
+ * each byte; and so is accepting, since libmicrohttpd would refuse the newest of an address that has too many
+ * connections, and accept ten others before it reads what one of them has sent.
  *
  * A request is its connection, since there is one of it. While it waits for its answer it is suspended: libmicrohttpd
- * does not look at its socket. It has to be resumed before the server stops, and before its connection can end.
+ * does not look at its socket. It has to be resumed before the server stops, and before its connection can end. What
+ * libmicrohttpd has read of a connection before that was ended, it still hands over: such a request is never begun.
  */
 #include "http/server.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +22,7 @@
 #include "base/list.h"
 #include "http/address.h"
 #include "http/library.h"
+#include "http/room.h"
 #include "http/tls.h"
 
 static struct microhttpd mhd; /* filled by http_server_new() */
@@ -27,34 +31,38 @@ struct http_server {
         struct http_server_options options;
         unsigned int port;
         struct MHD_Daemon *daemon;
-        struct http_tls *tls; /* NULL: libmicrohttpd listens itself */
-        int listener;         /* of |tls| */
+        struct http_tls *tls; /* NULL: none */
+        int listener;
         uv_poll_t listening;
         uv_poll_t poll;
         uv_timer_t again;
-        uv_timer_t pause;     /* of |listening|, where the system has no descriptor for who connects */
-        uv_timer_t deadline;  /* of the oldest connection */
-        struct list requests; /* from the oldest to the newest */
-        bool has_room;        /* a connection ended in this run */
-        unsigned int n_open;  /* handles that are not closed yet */
+        uv_timer_t pause;          /* of |listening|, where the system has no descriptor for who connects */
+        uv_timer_t deadline;       /* of the oldest connection */
+        struct http_room room;     /* requests whose connection has not ended */
+        struct http_peers trusted; /* they have shown a good token */
+        struct http_peers suspects;
+        unsigned int n_open; /* handles that are not closed yet */
 };
 
+/*
+ *     UNREAD ──► ASKED ──► WAITS ──► ANSWERED
+ *        │         └────────────────────┘│
+ *        └────────────────┴──────────────┴──► ENDED
+ */
 enum request_state {
         REQUEST_UNREAD,
         REQUEST_ASKED, /* |on_request| runs */
         REQUEST_WAITS, /* suspended */
         REQUEST_ANSWERED,
-        REQUEST_GONE,
+        REQUEST_ENDED, /* its connection: nothing is begun, sent or suspended any more */
 };
 
 struct http_request {
-        struct list link;
+        struct http_guest guest;
         struct http_server *server;
         struct MHD_Connection *connection;
         enum request_state state;
-        uint64_t until;   /* on the loop's clock */
-        uint8_t peer[16]; /* of IPv4 the first four */
-        bool is_four;
+        uint64_t until; /* on the loop's clock */
         const char *path;
         unsigned int status;
         struct MHD_Response *response; /* ANSWERED and not sent yet */
@@ -63,7 +71,7 @@ struct http_request {
 };
 
 #define PAUSE_MS UINT64_C(200)
-#define SPARE 8U /* connections that may come in one run, before the loop gets to end others */
+#define SPARE 8U /* connections that have ended, and that libmicrohttpd has not closed yet */
 
 /* ---- texts ---- */
 
@@ -130,12 +138,42 @@ const char *http_request_header(const struct http_request *request, const char *
 
 bool http_request_is_local(const struct http_request *request)
 {
-        static const uint8_t six[16] = {[15] = 1};
-        static const uint8_t mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+        return http_peer_is_loopback(&request->guest.peer);
+}
 
-        if (request->is_four)
-                return request->peer[0] == 127;
-        return memcmp(request->peer, six, sizeof(six)) == 0 || memcmp(request->peer, mapped, sizeof(mapped)) == 0;
+static uint64_t server_now(const struct http_server *server)
+{
+        return uv_now(server->options.loop);
+}
+
+static bool is_known(const struct http_peer *peer, void *data)
+{
+        const struct http_server *server = data;
+
+        return http_peers_has(&server->trusted, peer, server_now(server));
+}
+
+bool http_request_is_suspect(const struct http_request *request)
+{
+        struct http_server *server = request->server;
+
+        return http_peers_has(&server->suspects, &request->guest.peer, server_now(server)) &&
+               !is_known(&request->guest.peer, server);
+}
+
+void http_request_trust(struct http_request *request)
+{
+        struct http_server *server = request->server;
+
+        request->guest.rank = HTTP_RANK_TRUSTED;
+        http_peers_add(&server->trusted, &request->guest.peer, server_now(server) + HTTP_PEER_KEEP_MS);
+}
+
+void http_request_distrust(struct http_request *request)
+{
+        struct http_server *server = request->server;
+
+        http_peers_add(&server->suspects, &request->guest.peer, server_now(server) + HTTP_SUSPECT_MS);
 }
 
 void http_request_on_gone(struct http_request *request, void (*on_gone)(void *data), void *data)
@@ -179,6 +217,8 @@ void http_request_answer(struct http_request *request, const struct http_answer 
         request->response = make_response(answer);
         request->status = answer->status;
         request->state = REQUEST_ANSWERED;
+        if (request->guest.rank == HTTP_RANK_WAITS)
+                request->guest.rank = HTTP_RANK_STRANGER;
         if (was_suspended)
                 resume(request);
 }
@@ -193,16 +233,20 @@ void http_request_answer_plain(struct http_request *request, unsigned int status
                                              .headers = status == MHD_HTTP_METHOD_NOT_ALLOWED ? allow : NULL});
 }
 
-static void request_gone(struct http_request *request)
+static void request_end(struct http_request *request)
 {
         const bool was_asked = request->state == REQUEST_ASKED || request->state == REQUEST_WAITS;
+        const bool was_suspended = request->state == REQUEST_WAITS;
 
+        list_remove(&request->guest.link);
         if (request->response)
                 mhd.destroy_response(request->response);
         request->response = NULL;
-        request->state = REQUEST_GONE;
+        request->state = REQUEST_ENDED;
         if (was_asked && request->on_gone)
                 request->on_gone(request->data);
+        if (was_suspended)
+                resume(request);
 }
 
 static enum MHD_Result send_response(struct http_request *request)
@@ -244,6 +288,8 @@ static enum MHD_Result on_http_request(void *data UNUSED, struct MHD_Connection 
                 if (request->state == REQUEST_ANSWERED)
                         return send_response(request);
                 request->state = REQUEST_WAITS;
+                if (request->guest.rank == HTTP_RANK_STRANGER && !http_request_is_suspect(request))
+                        request->guest.rank = HTTP_RANK_WAITS;
                 mhd.suspend_connection(connection);
                 return MHD_YES;
         }
@@ -257,6 +303,11 @@ static enum MHD_Result on_http_request(void *data UNUSED, struct MHD_Connection 
 
 /* ---- connections ---- */
 
+static struct http_request *request_at(struct list *link)
+{
+        return container_of(container_of(link, struct http_guest, link), struct http_request, guest);
+}
+
 static void on_http_deadline(uv_timer_t *timer);
 
 static void arm_deadline(struct http_server *server)
@@ -264,11 +315,11 @@ static void arm_deadline(struct http_server *server)
         const struct http_request *oldest;
         uint64_t now = uv_now(server->options.loop);
 
-        if (list_is_empty(&server->requests)) {
+        if (list_is_empty(&server->room.guests)) {
                 uv_timer_stop(&server->deadline);
                 return;
         }
-        oldest = container_of(server->requests.next, struct http_request, link);
+        oldest = request_at(server->room.guests.next);
         uv_timer_start(&server->deadline, on_http_deadline, oldest->until > now ? oldest->until - now : 0, 0);
 }
 
@@ -277,106 +328,59 @@ static void end_connection(struct http_request *request)
 {
         const union MHD_ConnectionInfo *info =
                 mhd.get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        const bool was_suspended = request->state == REQUEST_WAITS;
 
-        list_remove(&request->link);
         shutdown(info->connect_fd, SHUT_RDWR);
-        if (!was_suspended)
-                return;
-        request_gone(request);
-        resume(request);
-}
-
-static size_t count_of(const struct http_server *server, const struct http_request *like)
-{
-        size_t count = 0;
-
-        LIST_FOR_EACH(link, &server->requests)
-                count += memcmp(container_of(link, struct http_request, link)->peer, like->peer, sizeof(like->peer)) ==
-                         0;
-        return count;
-}
-
-/* The list begins with the oldest. */
-static void make_room(struct http_server *server)
-{
-        struct http_request *chosen = NULL;
-        size_t most = 0;
-        size_t total = 0;
-
-        LIST_FOR_EACH(link, &server->requests) {
-                struct http_request *request = container_of(link, struct http_request, link);
-                const size_t count = count_of(server, request);
-
-                total++;
-                if (count > most) {
-                        most = count;
-                        chosen = request;
-                }
-        }
-        if (chosen && total > server->options.connections)
-                end_connection(chosen);
-}
-
-static void read_peer(struct http_request *request)
-{
-        const union MHD_ConnectionInfo *info =
-                mhd.get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-        const struct sockaddr *address = info->client_addr;
-
-        request->is_four = address->sa_family == AF_INET;
-        if (request->is_four)
-                memcpy(request->peer, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
-        else if (address->sa_family == AF_INET6)
-                memcpy(request->peer, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);
+        request_end(request);
 }
 
 static void on_http_deadline(uv_timer_t *timer)
 {
         struct http_server *server = container_of(timer, struct http_server, deadline);
 
-        end_connection(container_of(server->requests.next, struct http_request, link));
+        end_connection(request_at(server->room.guests.next));
         arm_deadline(server);
+}
+
+static void enter(struct http_request *request)
+{
+        struct http_server *server = request->server;
+        struct http_guest *leaving;
+
+        request->until = server_now(server) + server->options.deadline_ms;
+        request->guest.peer = http_peer_of(
+                mhd.get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+        if (is_known(&request->guest.peer, server))
+                request->guest.rank = HTTP_RANK_KNOWN;
+        leaving = http_room_enter(&server->room, &request->guest);
+        if (leaving)
+                end_connection(container_of(leaving, struct http_request, guest));
 }
 
 static void on_connection(
         void *data, struct MHD_Connection *connection, void **socket_data, enum MHD_ConnectionNotificationCode code)
 {
-        struct http_server *server = data;
         struct http_request *request = *socket_data;
 
         if (code == MHD_CONNECTION_NOTIFY_STARTED) {
                 *socket_data = request = xcalloc(1, sizeof(*request));
-                request->server = server;
+                request->server = data;
                 request->connection = connection;
-                request->until = uv_now(server->options.loop) + server->options.deadline_ms;
-                read_peer(request);
-                list_append(&server->requests, &request->link);
-                make_room(server);
+                enter(request);
         } else {
-                list_remove(&request->link);
-                request_gone(request);
+                request_end(request);
                 free(request);
-                server->has_room = true;
         }
 }
 
 /* ---- the loop ---- */
 
-/*
- * libmicrohttpd stops listening while it has no room, and begins again only in the run after the one that made room. It
- * does not ask for that run.
- */
 static void http_run(struct http_server *server)
 {
         MHD_UNSIGNED_LONG_LONG rest = 0;
 
-        server->has_room = false;
         mhd.run(server->daemon);
         arm_deadline(server);
-        if (server->has_room)
-                uv_timer_start(&server->again, on_again, 0, 0);
-        else if (mhd.get_timeout(server->daemon, &rest) == MHD_YES)
+        if (mhd.get_timeout(server->daemon, &rest) == MHD_YES)
                 uv_timer_start(&server->again, on_again, rest, 0);
         else
                 uv_timer_stop(&server->again);
@@ -392,22 +396,13 @@ static void on_http_readable(uv_poll_t *poll, int status UNUSED, int events UNUS
         http_run(container_of(poll, struct http_server, poll));
 }
 
-/* ---- connections that come by TLS ---- */
+/* ---- who connects ---- */
 
-union peer {
+union client {
         struct sockaddr any;
         struct sockaddr_in four;
         struct sockaddr_in6 six;
 };
-
-static bool is_loopback(const union peer *peer)
-{
-        const struct in6_addr *six = &peer->six.sin6_addr;
-
-        if (peer->any.sa_family == AF_INET)
-                return ntohl(peer->four.sin_addr.s_addr) >> 24 == 127;
-        return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
-}
 
 static void on_connectable(uv_poll_t *poll, int status, int events);
 
@@ -416,13 +411,21 @@ static void on_pause_over(uv_timer_t *timer)
         uv_poll_start(&container_of(timer, struct http_server, pause)->listening, UV_READABLE, on_connectable);
 }
 
-/* libmicrohttpd counts the peer's connections and closes what is too much, as where it accepts itself. */
+/* |fd| is taken. What is there already is read, and answered where that can be done at once. */
+static void on_accepted(int fd, const struct sockaddr *address, socklen_t size, void *data)
+{
+        struct http_server *server = data;
+
+        mhd.add_connection(server->daemon, fd, address, size);
+        http_run(server);
+}
+
 static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
         struct http_server *server = container_of(poll, struct http_server, listening);
-        union peer peer = {.any.sa_family = AF_UNSPEC};
-        socklen_t size = sizeof(peer);
-        int fd = accept4(server->listener, &peer.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        union client client = {.any.sa_family = AF_UNSPEC};
+        socklen_t size = sizeof(client);
+        int fd = accept4(server->listener, &client.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
                 uv_poll_stop(poll); /* it would be readable all the time */
@@ -430,10 +433,10 @@ static void on_connectable(uv_poll_t *poll, int status UNUSED, int events UNUSED
         }
         if (fd < 0)
                 return;
-        fd = http_tls_link(server->tls, fd, is_loopback(&peer));
-        if (fd >= 0)
-                mhd.add_connection(server->daemon, fd, &peer.any, size);
-        http_run(server);
+        if (server->tls)
+                http_tls_accept(server->tls, fd, &client.any, size);
+        else
+                on_accepted(fd, &client.any, size, server);
 }
 
 static void on_tls_trouble(const struct error *error, void *data)
@@ -444,20 +447,19 @@ static void on_tls_trouble(const struct error *error, void *data)
                 server->options.on_tls_trouble(error, server->options.data);
 }
 
-static int start_tls(struct http_server *server, int fd, struct error *err)
+static int start_tls(struct http_server *server, struct error *err)
 {
         const struct http_server_options *options = &server->options;
         const struct http_tls_options tls = {.loop = options->loop,
                 .certificate = options->tls->certificate,
                 .key = options->tls->key,
                 .deadline_ms = options->deadline_ms,
+                .is_known = is_known,
+                .on_accepted = on_accepted,
                 .on_trouble = on_tls_trouble,
                 .data = server};
 
-        if (http_tls_new(&server->tls, &tls, err) < 0)
-                return -1;
-        server->listener = fd;
-        return 0;
+        return http_tls_new(&server->tls, &tls, err);
 }
 
 /* ---- start and end ---- */
@@ -467,18 +469,16 @@ static void ignore(void *data UNUSED, const char *format UNUSED, va_list args UN
 {
 }
 
-static int start_daemon(struct http_server *server, int fd, struct error *err)
+static int start_daemon(struct http_server *server, struct error *err)
 {
         const struct http_server_options *options = &server->options;
 
-        if (options->tls && start_tls(server, fd, err) < 0)
+        if (options->tls && start_tls(server, err) < 0)
                 return -1;
-        server->daemon = mhd.start_daemon(
-                MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (server->tls ? MHD_USE_NO_LISTEN_SOCKET : 0U), 0, NULL, NULL,
-                on_http_request, server, MHD_OPTION_EXTERNAL_LOGGER, ignore, NULL, MHD_OPTION_CONNECTION_LIMIT,
-                options->connections + SPARE, MHD_OPTION_PER_IP_CONNECTION_LIMIT, options->per_peer,
-                MHD_OPTION_CONNECTION_MEMORY_LIMIT, options->memory, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-                server, server->tls ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_END);
+        server->daemon = mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0, NULL,
+                NULL, on_http_request, server, MHD_OPTION_EXTERNAL_LOGGER, ignore, NULL, MHD_OPTION_CONNECTION_LIMIT,
+                options->connections + SPARE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, options->memory,
+                MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
         if (!server->daemon)
                 return error_set(err, ERROR_INTERNAL, "libmicrohttpd does not start");
         return 0;
@@ -490,8 +490,7 @@ static void on_http_closed(uv_handle_t *handle)
 
         if (--server->n_open > 0)
                 return;
-        if (server->tls)
-                close(server->listener);
+        close(server->listener);
         free(server);
 }
 
@@ -523,14 +522,13 @@ static int watch_sockets(struct http_server *server, int epoll_fd)
         rc = uv_poll_init(loop, &server->poll, epoll_fd);
         if (rc < 0)
                 return rc;
-        rc = server->tls ? uv_poll_init(loop, &server->listening, server->listener) : 0;
+        rc = uv_poll_init(loop, &server->listening, server->listener);
         if (rc < 0) {
                 close_handle(server, (uv_handle_t *)&server->poll);
                 return rc;
         }
         uv_poll_start(&server->poll, UV_READABLE, on_http_readable);
-        if (server->tls)
-                uv_poll_start(&server->listening, UV_READABLE, on_connectable);
+        uv_poll_start(&server->listening, UV_READABLE, on_connectable);
         return 0;
 }
 
@@ -550,13 +548,13 @@ int http_server_new(struct http_server **ret, const struct http_server_options *
         if (!server->options.memory)
                 server->options.memory = HTTP_MEMORY;
         server->port = http_address_port(fd);
-        list_init(&server->requests);
-        if (start_daemon(server, fd, err) < 0) {
+        http_room_init(&server->room, options->connections, options->per_peer);
+        if (start_daemon(server, err) < 0) {
                 http_tls_close(server->tls);
                 free(server);
                 return -1;
         }
-        fd = -1; /* it is the daemon's, or |listener| */
+        server->listener = TAKE_FD(fd);
         info = mhd.get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
         rc = watch_sockets(server, info->epoll_fd);
         if (rc < 0) {
@@ -577,16 +575,9 @@ struct http_server *http_server_close(struct http_server *server)
         if (!server)
                 return NULL;
         close_handle(server, (uv_handle_t *)&server->poll);
-        if (server->tls)
-                close_handle(server, (uv_handle_t *)&server->listening);
-        LIST_FOR_EACH(link, &server->requests) {
-                struct http_request *request = container_of(link, struct http_request, link);
-
-                if (request->state == REQUEST_WAITS) {
-                        request_gone(request);
-                        mhd.resume_connection(request->connection);
-                }
-        }
+        close_handle(server, (uv_handle_t *)&server->listening);
+        while (!list_is_empty(&server->room.guests))
+                request_end(request_at(server->room.guests.next));
         stop_daemon(server);
         return NULL;
 }

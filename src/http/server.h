@@ -4,9 +4,10 @@
  * something to do. Nobody who connects is trusted, nor can anybody change anything here.
  *
  * A connection has one request and |deadline_ms| for all of it, however slowly its client writes and reads, and however
- * long its answer takes to come. One IP address has at most |per_peer| connections: whoever comes on top of that is let
- * go at once. When there are more than |connections|, the oldest of the address that has most of them ends: so a probe
- * is answered whatever other addresses hold. The head of a request has room in |memory|, ours included.
+ * long its answer takes to come. There are at most |connections|, and |per_peer| of one IP address: whoever comes on
+ * top of that is heard, and another connection ends, which one http/room.h says. So a probe is answered whatever others
+ * hold, and who has shown a good token is not pushed out by those who have not. The head of a request has room in
+ * |memory|, ours included.
  *
  *     on_request ──► http_request_answer(), at once or later
  *         └────────► the client's time is over, or the server closes: |on_gone|, and the request is no more
@@ -86,6 +87,18 @@ const char *http_request_header(const struct http_request *request, const char *
 
 /* True: its client is on this machine, in the server's network namespace, and connected to a loopback address. */
 bool http_request_is_local(const struct http_request *request);
+
+/*
+ * Its client has shown who it is, and may have what it asks for: neither this connection, nor the next ones from its
+ * address, give way to strangers.
+ */
+void http_request_trust(struct http_request *request);
+/*
+ * Its client has shown a token that may not have what it asks for. For a while its address is a suspect, unless it is
+ * trusted: requests from there have no precedence while they wait, and their tokens are to be behind others.
+ */
+void http_request_distrust(struct http_request *request);
+bool http_request_is_suspect(const struct http_request *request);
 
 /* Called once at most, if the request ends without an answer; may not close the server. */
 void http_request_on_gone(struct http_request *request, void (*on_gone)(void *data), void *data);

@@ -29,9 +29,9 @@ struct http_tls {
         char *key;
         SSL_CTX *context;
         struct file_mark marks[2];
-        uint64_t looked_at; /* on the loop's clock */
-        struct list links;
-        unsigned int n_links;
+        uint64_t looked_at;    /* on the loop's clock */
+        struct list links;     /* all of them */
+        struct http_room room; /* of those that handshake or linger */
         bool is_closed;
 };
 
@@ -42,20 +42,25 @@ struct piece {
         size_t end;
 };
 
+enum link_state { LINK_HANDSHAKE, LINK_SERVED, LINK_LINGERS };
+
 struct tls_link {
         struct list link;
+        struct http_guest guest;
         struct http_tls *tls;
+        enum link_state state;
+        struct sockaddr_storage address; /* the client's */
+        socklen_t address_size;
         SSL *ssl;
         int client;
         int inner;
+        int outer; /* the other end, until the server has it; -1 then */
         uv_poll_t client_poll;
         uv_poll_t inner_poll;
         uv_timer_t deadline;
         unsigned int n_open; /* handles, in the order deadline, client_poll, inner_poll */
         bool may_be_plain;
         bool is_plain;
-        bool is_accepted;  /* the handshake is done */
-        bool is_over;      /* the server has said all */
         bool has_ended;    /* the client has */
         int client_events; /* that the last step of TLS waits for */
         struct piece in;   /* decrypted, for the server */
@@ -204,10 +209,11 @@ static void on_link_closed(uv_handle_t *handle)
         if (--link->n_open > 0)
                 return;
         list_remove(&link->link);
-        tls->n_links--;
         openssl.SSL_free(link->ssl);
         close(link->client);
         close(link->inner);
+        if (link->outer >= 0)
+                close(link->outer);
         free(link);
         if (tls->is_closed && list_is_empty(&tls->links))
                 tls_free(tls);
@@ -220,6 +226,7 @@ static void end_link(struct tls_link *link)
 
         if (uv_is_closing(handles[0]))
                 return;
+        list_remove(&link->guest.link);
         for (unsigned int i = link->n_open; i > 0; i--)
                 uv_close(handles[i - 1], on_link_closed);
 }
@@ -227,6 +234,16 @@ static void end_link(struct tls_link *link)
 static void on_link_deadline(uv_timer_t *timer)
 {
         end_link(timer->data);
+}
+
+/* |link| handshakes or lingers: it enters the room of those. */
+static void stand_apart(struct tls_link *link, enum link_state state)
+{
+        struct http_guest *leaving = http_room_enter(&link->tls->room, &link->guest);
+
+        link->state = state;
+        if (leaving)
+                end_link(container_of(leaving, struct tls_link, guest));
 }
 
 static size_t waiting(const struct piece *piece)
@@ -266,10 +283,18 @@ static enum step accept_client(struct tls_link *link)
                 link->is_plain = first != SSL3_RT_HANDSHAKE;
         }
         result = link->is_plain ? 1 : openssl.SSL_accept(link->ssl);
-        if (result != 1)
-                return judge(link, result);
-        link->is_accepted = true;
-        return STEP_DONE;
+        return result == 1 ? STEP_DONE : judge(link, result);
+}
+
+static void serve(struct tls_link *link)
+{
+        const struct http_tls_options *options = &link->tls->options;
+
+        list_remove(&link->guest.link);
+        link->state = LINK_SERVED;
+        uv_timer_start(&link->deadline, on_link_deadline, options->deadline_ms, 0);
+        options->on_accepted(
+                TAKE_FD(link->outer), (const struct sockaddr *)&link->address, link->address_size, options->data);
 }
 
 /* As OpenSSL's: the number of bytes, or a number that judge() understands. */
@@ -334,14 +359,15 @@ static enum step read_server(struct tls_link *link)
 {
         ssize_t size;
 
-        if (link->is_over || waiting(&link->out) > 0)
+        if (link->state == LINK_LINGERS || waiting(&link->out) > 0)
                 return STEP_WAITS;
         size = recv(link->inner, link->out.bytes, PIECE, 0);
         if (size < 0 && errno == EAGAIN)
                 return STEP_WAITS;
-        link->is_over = size <= 0;
         link->out.begin = 0;
         link->out.end = size > 0 ? (size_t)size : 0;
+        if (size <= 0)
+                stand_apart(link, LINK_LINGERS);
         return STEP_DONE;
 }
 
@@ -377,10 +403,8 @@ static void on_link_event(uv_poll_t *poll, int status, int events);
 
 static void wait_for_more(struct tls_link *link, bool has_more)
 {
-        /* Before the handshake is done the server says nothing, but it may end the connection. */
-        const int inner = !link->is_accepted ? UV_DISCONNECT
-                                             : (!link->is_over && waiting(&link->out) == 0 ? UV_READABLE : 0) |
-                                                       (waiting(&link->in) > 0 ? UV_WRITABLE : 0);
+        const int inner = (link->state == LINK_SERVED && waiting(&link->out) == 0 ? UV_READABLE : 0) |
+                          (waiting(&link->in) > 0 ? UV_WRITABLE : 0);
 
         /* A socket that can be written nearly always brings the next turn at once. */
         if (has_more)
@@ -397,20 +421,23 @@ static void wait_for_more(struct tls_link *link, bool has_more)
 
 static void pump(struct tls_link *link)
 {
-        bool failed = false;
-        bool has_more = true;
+        enum step accepted = STEP_DONE;
+        bool failed;
+        bool has_more;
 
         openssl.ERR_clear_error();
         link->client_events = 0;
-        if (!link->is_accepted)
-                failed = accept_client(link) == STEP_FAILED;
-        if (!link->is_accepted)
-                has_more = false;
+        if (link->state == LINK_HANDSHAKE)
+                accepted = accept_client(link);
+        if (link->state == LINK_HANDSHAKE && accepted == STEP_DONE)
+                serve(link);
+        failed = accepted == STEP_FAILED;
+        has_more = accepted == STEP_DONE;
         for (unsigned int i = 0; i < TURNS && has_more && !failed; i++) {
                 link->client_events = 0;
                 has_more = step_once(link, &failed);
         }
-        if (link->is_over && waiting(&link->out) == 0 && !failed) {
+        if (link->state == LINK_LINGERS && waiting(&link->out) == 0 && !failed) {
                 if (!link->is_plain)
                         openssl.SSL_shutdown(link->ssl); /* so that the client knows that it has all */
                 shutdown(link->client, SHUT_WR);
@@ -424,57 +451,76 @@ static void pump(struct tls_link *link)
 
 static void on_link_event(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
-        struct tls_link *link = poll->data;
-
-        if (!link->is_accepted && poll == &link->inner_poll)
-                end_link(link);
-        else
-                pump(link);
+        pump(poll->data);
 }
 
-int http_tls_link(struct http_tls *tls, int fd, bool may_be_plain)
+/* NULL: there is no memory or descriptor for it. |fd| is still the caller's then. */
+static struct tls_link *make_link(struct http_tls *tls, int fd)
 {
         struct tls_link *link;
+        SSL *ssl;
         int pair[2];
 
-        look_at_files(tls);
-        if (tls->n_links >= HTTP_TLS_LINKS ||
-                socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
-                close(fd);
-                return -1;
-        }
-        link = xcalloc(1, sizeof(*link));
-        link->ssl = openssl.SSL_new(tls->context);
-        if (!link->ssl || openssl.SSL_set_fd(link->ssl, fd) != 1) {
-                openssl.SSL_free(link->ssl);
-                free(link);
-                close(fd);
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+                return NULL;
+        ssl = openssl.SSL_new(tls->context);
+        if (!ssl || openssl.SSL_set_fd(ssl, fd) != 1) {
+                openssl.SSL_free(ssl);
                 close(pair[0]);
                 close(pair[1]);
-                return -1;
+                return NULL;
         }
+        link = xcalloc(1, sizeof(*link));
         link->tls = tls;
+        link->ssl = ssl;
         link->client = fd;
         link->inner = pair[0];
-        link->may_be_plain = may_be_plain;
-        uv_timer_init(tls->options.loop, &link->deadline);
+        link->outer = pair[1];
+        return link;
+}
+
+static bool watch_link(struct tls_link *link)
+{
+        uv_loop_t *loop = link->tls->options.loop;
+
         link->client_poll.data = link->inner_poll.data = link->deadline.data = link;
-        list_append(&tls->links, &link->link);
-        tls->n_links++;
+        uv_timer_init(loop, &link->deadline);
         link->n_open = 1;
-        if (uv_poll_init(tls->options.loop, &link->client_poll, link->client) == 0)
-                link->n_open++;
-        if (link->n_open == 2 && uv_poll_init(tls->options.loop, &link->inner_poll, link->inner) == 0)
-                link->n_open++;
-        if (link->n_open < 3) {
-                end_link(link);
-                close(pair[1]);
-                return -1;
+        if (uv_poll_init(loop, &link->client_poll, link->client) < 0)
+                return false;
+        link->n_open++;
+        if (uv_poll_init(loop, &link->inner_poll, link->inner) < 0)
+                return false;
+        link->n_open++;
+        return true;
+}
+
+void http_tls_accept(struct http_tls *tls, int fd, const struct sockaddr *address, socklen_t size)
+{
+        const struct http_peer peer = http_peer_of(address);
+        struct tls_link *link;
+
+        look_at_files(tls);
+        link = make_link(tls, fd);
+        if (!link) {
+                close(fd);
+                return;
         }
-        uv_timer_start(&link->deadline, on_link_deadline, tls->options.deadline_ms, 0);
-        uv_poll_start(&link->client_poll, UV_READABLE, on_link_event);
-        uv_poll_start(&link->inner_poll, UV_DISCONNECT, on_link_event);
-        return pair[1];
+        memcpy(&link->address, address, size);
+        link->address_size = size;
+        link->may_be_plain = http_peer_is_loopback(&peer);
+        link->guest.peer = peer;
+        if (tls->options.is_known(&peer, tls->options.data))
+                link->guest.rank = HTTP_RANK_KNOWN;
+        list_append(&tls->links, &link->link);
+        list_init(&link->guest.link);
+        if (!watch_link(link)) {
+                end_link(link);
+                return;
+        }
+        uv_timer_start(&link->deadline, on_link_deadline, HTTP_TLS_HANDSHAKE_MS, 0);
+        stand_apart(link, LINK_HANDSHAKE);
+        pump(link);
 }
 
 /* ---- start and end ---- */
@@ -490,6 +536,7 @@ int http_tls_new(struct http_tls **ret, const struct http_tls_options *options, 
         tls->certificate = options->certificate ? xstrdup(options->certificate) : NULL;
         tls->key = options->key ? xstrdup(options->key) : NULL;
         list_init(&tls->links);
+        http_room_init(&tls->room, HTTP_TLS_APART, HTTP_TLS_APART / 2);
         if (load_files(tls, err) < 0) {
                 tls_free(tls);
                 return -1;

@@ -36,16 +36,24 @@ struct access_user {
         char hash[SHA256_HEX + 1];
         json_t *user; /* NULL: the token is nobody's */
         uint64_t until;
+        uint64_t good_until; /* 0: it has had no right yet */
         struct list rights;
         size_t n_rights;
 };
+
+/* Whose tokens are reviewed beside each other. */
+enum access_queue { QUEUE_STRANGERS, QUEUE_SUSPECTS, QUEUE_GOOD, N_QUEUES };
+
+static const unsigned int queue_limits[] = {[QUEUE_STRANGERS] = KUBE_ACCESS_PARALLEL,
+        [QUEUE_SUSPECTS] = KUBE_ACCESS_SUSPECTS,
+        [QUEUE_GOOD] = KUBE_ACCESS_PARALLEL};
 
 struct kube_access {
         struct kube_client *client;
         struct list users; /* the oldest first */
         size_t n_users;
         struct list questions;
-        unsigned int n_reviews;
+        unsigned int n_reviews[N_QUEUES];
 };
 
 struct access_wish {
@@ -62,6 +70,8 @@ struct kube_question {
         char hash[SHA256_HEX + 1];
         char *token; /* NULL once its review is sent */
         struct kube_call *review;
+        bool is_suspect;
+        enum access_queue queue; /* of |review| */
         struct access_wish *wishes;
         bool *allowed;
         size_t n_wishes;
@@ -97,34 +107,56 @@ static uint64_t access_now(const struct kube_access *access)
         return uv_now(kube_client_loop(access->client));
 }
 
-static struct access_user *find_user(struct kube_access *access, const char *hash)
+static struct access_user *find_known(struct kube_access *access, const char *hash)
 {
         LIST_FOR_EACH(link, &access->users) {
                 struct access_user *user = container_of(link, struct access_user, link);
 
-                if (strcmp(user->hash, hash) != 0)
-                        continue;
-                if (user->until > access_now(access))
+                if (strcmp(user->hash, hash) == 0)
                         return user;
-                user_free(access, user);
-                return NULL;
         }
         return NULL;
+}
+
+static struct access_user *find_user(struct kube_access *access, const char *hash)
+{
+        struct access_user *user = find_known(access, hash);
+
+        return user && user->until > access_now(access) ? user : NULL;
+}
+
+static bool is_good(const struct access_user *user, uint64_t now)
+{
+        return user && user->good_until > now;
+}
+
+/* Who gives way: the oldest that was good for nothing, or the oldest. */
+static struct access_user *find_least(struct kube_access *access)
+{
+        LIST_FOR_EACH(link, &access->users) {
+                struct access_user *user = container_of(link, struct access_user, link);
+
+                if (!is_good(user, access_now(access)))
+                        return user;
+        }
+        return container_of(access->users.next, struct access_user, link);
 }
 
 /* |json|: a reference that is taken; NULL: the token is nobody's. */
 static void keep_user(struct kube_access *access, const char *hash, json_t *json)
 {
-        struct access_user *user = find_user(access, hash);
+        struct access_user *user = find_known(access, hash);
+        const uint64_t good_until = user && json ? user->good_until : 0;
 
         if (user)
                 user_free(access, user);
         if (access->n_users >= KUBE_ACCESS_USERS)
-                user_free(access, container_of(access->users.next, struct access_user, link));
+                user_free(access, find_least(access));
         user = xcalloc(1, sizeof(*user));
         memcpy(user->hash, hash, sizeof(user->hash));
         user->user = json;
         user->until = access_now(access) + KUBE_ACCESS_KEEP_MS;
+        user->good_until = good_until;
         list_init(&user->rights);
         list_append(&access->users, &user->link);
         access->n_users++;
@@ -158,6 +190,8 @@ static void keep_right(struct kube_access *access, const char *hash, const char 
         right->key = xstrdup(key);
         right->is_allowed = is_allowed;
         right->until = access_now(access) + KUBE_ACCESS_KEEP_MS;
+        if (is_allowed)
+                user->good_until = access_now(access) + KUBE_ACCESS_REMEMBER_MS;
         list_append(&user->rights, &right->link);
         user->n_rights++;
 }
@@ -182,7 +216,7 @@ static void question_end(struct kube_question *question)
         list_remove(&question->link);
         forget_token(question);
         if (question->review)
-                question->access->n_reviews--;
+                question->access->n_reviews[question->queue]--;
         kube_call_cancel(question->review);
         for (size_t i = 0; i < question->n_wishes; i++) {
                 kube_call_cancel(question->wishes[i].call);
@@ -227,7 +261,7 @@ static void on_token_reviewed(const struct kube_answer *answer, void *data)
         const bool is_known = json_is_true(object_find(answer->object, "status", "authenticated", NULL));
 
         question->review = NULL;
-        question->access->n_reviews--;
+        question->access->n_reviews[question->queue]--;
         if (answer->error)
                 review_failed(question, answer->error);
         else
@@ -236,12 +270,22 @@ static void on_token_reviewed(const struct kube_answer *answer, void *data)
         question_step(question);
 }
 
+static enum access_queue queue_of(const struct kube_question *question)
+{
+        struct kube_access *access = question->access;
+
+        if (is_good(find_known(access, question->hash), access_now(access)))
+                return QUEUE_GOOD;
+        return question->is_suspect ? QUEUE_SUSPECTS : QUEUE_STRANGERS;
+}
+
 static void review_token(struct kube_question *question)
 {
         json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "authentication.k8s.io/v1", "kind", "TokenReview",
                 "spec", "token", question->token);
 
-        question->access->n_reviews++;
+        question->queue = queue_of(question);
+        question->access->n_reviews[question->queue]++;
         question->review = kube_client_send(
                 question->access->client, &(struct kube_request){.method = KUBE_CREATE,
                                                   .path = "/apis/authentication.k8s.io/v1/tokenreviews",
@@ -311,7 +355,8 @@ static bool ask_wishes(struct kube_question *question, struct access_user *user)
 
 static void question_step(struct kube_question *question)
 {
-        struct access_user *user = find_user(question->access, question->hash);
+        struct kube_access *access = question->access;
+        struct access_user *user = find_user(access, question->hash);
 
         if (question->error.kind != ERROR_NONE) {
                 question_finish(question, NULL);
@@ -327,8 +372,8 @@ static void question_step(struct kube_question *question)
                         question_finish(question, json_string_value(name) ? json_string_value(name) : "");
                         json_decref(name);
                 }
-        } else if (!question->token || question->access->n_reviews >= KUBE_ACCESS_PARALLEL) {
-                error_raise(&question->error, ERROR_UNAVAILABLE, "too many tokens are being reviewed; try again");
+        } else if (!question->token || access->n_reviews[queue_of(question)] >= queue_limits[queue_of(question)]) {
+                error_raise(&question->error, ERROR_EXHAUSTED, "too many tokens are being reviewed; try again");
                 question_finish(question, NULL);
         } else {
                 review_token(question);
@@ -361,14 +406,15 @@ static void wish_read(struct access_wish *ret, const struct kube_wish *wish)
         ret->attributes = json_pack("{s:o}", wish->path ? "nonResourceAttributes" : "resourceAttributes", attributes);
 }
 
-struct kube_question *kube_access_ask(struct kube_access *access, const char *token, const struct kube_wish *wishes,
-        size_t n_wishes, kube_verdict_fn *done, void *data)
+struct kube_question *kube_access_ask(struct kube_access *access, const struct kube_asker *asker,
+        const struct kube_wish *wishes, size_t n_wishes, kube_verdict_fn *done, void *data)
 {
         struct kube_question *question = xcalloc(1, sizeof(*question));
 
         question->access = access;
-        question->token = xstrdup(token);
-        sha256_hex(token, strlen(token), question->hash);
+        question->token = xstrdup(asker->token);
+        question->is_suspect = asker->is_suspect;
+        sha256_hex(asker->token, strlen(asker->token), question->hash);
         question->n_wishes = MIN(n_wishes, (size_t)KUBE_ACCESS_WISHES);
         question->wishes = xcalloc(question->n_wishes + 1, sizeof(*question->wishes));
         question->allowed = xcalloc(question->n_wishes + 1, sizeof(*question->allowed));

@@ -5,7 +5,13 @@
  *
  * Answers are kept for KUBE_ACCESS_KEEP_MS, also those that say no, by the SHA-256 of the token: a right that is taken
  * away ends after that time. At most KUBE_ACCESS_PARALLEL tokens are reviewed at a time, since strangers can send as
- * many as they like; more of them are refused with ERROR_UNAVAILABLE. A token is neither logged nor kept.
+ * many as they like, and KUBE_ACCESS_SUSPECTS beside them of those who have sent wrong ones lately, so that these do
+ * not take the turn of somebody who comes for the first time; more are refused with ERROR_EXHAUSTED. A token is neither
+ * logged nor kept.
+ *
+ * A token that was good for something in the last KUBE_ACCESS_REMEMBER_MS is never behind those of strangers: when its
+ * answers have to be had again, as many again are reviewed beside theirs, and its answers give way to no others. That
+ * gives it no right.
  */
 #pragma once
 
@@ -16,8 +22,10 @@
 #include "kube/client.h"
 
 #define KUBE_ACCESS_KEEP_MS UINT64_C(60000)
-#define KUBE_ACCESS_PARALLEL 16U
-#define KUBE_ACCESS_USERS 256U  /* whose answers are kept; the oldest give way */
+#define KUBE_ACCESS_REMEMBER_MS UINT64_C(3600000)
+#define KUBE_ACCESS_PARALLEL 12U
+#define KUBE_ACCESS_SUSPECTS 4U
+#define KUBE_ACCESS_USERS 256U  /* whose answers are kept; those without a right give way first, then the oldest */
 #define KUBE_ACCESS_WISHES 512U /* of a question */
 
 struct kube_access;
@@ -42,12 +50,17 @@ typedef void kube_verdict_fn(const struct kube_verdict *verdict, void *data);
 /* |client| is borrowed. */
 struct kube_access *kube_access_new(struct kube_client *client);
 
+struct kube_asker {
+        const char *token;
+        bool is_suspect; /* who has sent wrong ones lately */
+};
+
 /*
- * Ends with |done|, from the loop only, or with kube_access_cancel(). |token| and |wishes| are copied; |n_wishes| is at
- * most KUBE_ACCESS_WISHES.
+ * Ends with |done|, from the loop only, or with kube_access_cancel(). The token and |wishes| are copied; |n_wishes| is
+ * at most KUBE_ACCESS_WISHES.
  */
-struct kube_question *kube_access_ask(struct kube_access *access, const char *token, const struct kube_wish *wishes,
-        size_t n_wishes, kube_verdict_fn *done, void *data);
+struct kube_question *kube_access_ask(struct kube_access *access, const struct kube_asker *asker,
+        const struct kube_wish *wishes, size_t n_wishes, kube_verdict_fn *done, void *data);
 struct kube_question *kube_access_cancel(struct kube_question *question); /* accepts NULL, returns NULL */
 
 /* The token of a header "Bearer …", or NULL: it is none that could be reviewed. Points into |header|. */

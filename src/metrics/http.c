@@ -105,11 +105,24 @@ static bool asks_for(const struct http_request *request, const char *what)
         return text_is_same(http_request_argument(request, what), "1");
 }
 
+/* Neither here, nor somebody of whom the API server has said that they may read it. */
+static bool is_stranger(const struct metrics_http *http, const struct http_request *request)
+{
+        return !http->options.ask && !http_request_is_local(request);
+}
+
 static void answer_node(struct metrics_http *http, struct http_request *request)
 {
+        const bool has_processes = asks_for(request, "processes") && !is_stranger(http, request);
         const enum page page = PAGE_NODE + (asks_for(request, "history") ? PAGE_HAS_HISTORY : 0) +
-                               (asks_for(request, "processes") ? PAGE_HAS_PROCESSES : 0);
+                               (has_processes ? PAGE_HAS_PROCESSES : 0);
 
+        if (is_stranger(http, request) && !http->options.node_is_open) {
+                http_request_answer_plain(request, 403,
+                        "this page is for clients on the node itself: --metrics-node-page=open, in the chart "
+                        "metrics.nodePage, opens it\n");
+                return;
+        }
         http_request_answer(
                 request, &(struct http_answer){
                                  .status = 200, .type = "application/json", .text = get_page(http, request, page)});
@@ -149,10 +162,14 @@ static void on_permission(enum metrics_permission permission, const char *why, v
 {
         struct reader *reader = waiting;
 
-        if (permission == METRICS_ALLOWED)
+        if (permission == METRICS_ALLOWED) {
+                http_request_trust(reader->request);
                 reader->answer(reader->http, reader->request);
-        else
+        } else {
+                if (permission != METRICS_UNDECIDED && http_request_header(reader->request, "Authorization"))
+                        http_request_distrust(reader->request);
                 refuse(reader->request, permission, why);
+        }
         free(reader);
 }
 
@@ -168,6 +185,9 @@ static void on_reader_gone(void *data)
 static void answer_if_allowed(struct metrics_http *http, struct http_request *request, const char *path,
         void (*answer)(struct metrics_http *http, struct http_request *request))
 {
+        const struct metrics_asker asker = {.authorization = http_request_header(request, "Authorization"),
+                .path = path,
+                .is_suspect = http_request_is_suspect(request)};
         struct reader *reader;
         void *question;
 
@@ -177,8 +197,7 @@ static void answer_if_allowed(struct metrics_http *http, struct http_request *re
         }
         reader = xcalloc(1, sizeof(*reader));
         *reader = (struct reader){.http = http, .request = request, .answer = answer};
-        question = http->options.ask(
-                http_request_header(request, "Authorization"), path, on_permission, reader, http->options.data);
+        question = http->options.ask(&asker, on_permission, reader, http->options.data);
         if (!question)
                 return; /* it is answered, and |reader| is gone */
         reader->question = question;

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "http/server.h"
 
-#define METRICS_HTTP_CONNECTIONS 16U
+#define METRICS_HTTP_CONNECTIONS 32U
 #define METRICS_HTTP_PER_PEER 8U
 #define METRICS_HTTP_SHARED_MS 2000U
 
@@ -31,6 +31,12 @@ enum metrics_permission {
 /* |why|: a sentence for the client, unless it is allowed. */
 typedef void metrics_permission_fn(enum metrics_permission permission, const char *why, void *waiting);
 
+struct metrics_asker {
+        const char *authorization; /* the header; NULL: none was sent */
+        const char *path;
+        bool is_suspect; /* http/server.h */
+};
+
 struct metrics_http_options {
         uv_loop_t *loop;
         const char *address; /* "127.0.0.1:9400", "[::1]:9400"; ":9400": every address; port 0: the kernel chooses */
@@ -42,15 +48,18 @@ struct metrics_http_options {
         char *(*node)(bool has_history, bool has_processes, void *data);
         char *(*ailment)(void *data); /* why all is not well, one sentence, which is freed; NULL: well */
         /*
-         * May the sender of this header Authorization (NULL: none was sent) read |path|? Asked for /metrics and /node,
-         * of local clients (http_request_is_local()) only where |asks_local|. |done| is called once, at once or later,
-         * or cancel() ends the question: what ask() returned; NULL if |done| was called already. ask NULL: everybody
-         * may.
+         * May |asker| read the page of that path? Asked for /metrics and /node, of local clients
+         * (http_request_is_local()) only where |asks_local|. |done| is called once, at once or later, or cancel() ends
+         * the question: what ask() returned; NULL if |done| was called already. ask NULL: everybody may.
          */
-        void *(*ask)(
-                const char *authorization, const char *path, metrics_permission_fn *done, void *waiting, void *data);
+        void *(*ask)(const struct metrics_asker *asker, metrics_permission_fn *done, void *waiting, void *data);
         void (*cancel)(void *question, void *data);
         bool asks_local;
+        /*
+         * Where |ask| is NULL, clients of other machines, or pods, may read /node, but for its processes. false: local
+         * ones alone.
+         */
+        bool node_is_open;
         const struct http_server_tls *tls; /* http/server.h; NULL: none */
         void (*on_tls_trouble)(const struct error *error, void *data);
         void *data;           /* no callback may close */

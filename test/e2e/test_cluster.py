@@ -157,12 +157,13 @@ TOO_LONG = b'{"version": 1, "node": "n1", "x": "' + b'x' * (5 << 20) + b'"}'
 
 @pytest.mark.parametrize('answer, state, reason', [
     ((404, '404 page not found\n'), 'too-old', 'it serves no page /node (404): its version is too old'),
-    ((401, 'no'), 'silent', 'it refuses what comes through the API server (401), which passes no token on: --metrics-authorization'),
+    ((401, 'no'), 'silent', 'it asks for a token (401), and the API server passes none on: --metrics-authorization'),
+    ((403, 'no'), 'silent', 'its page is for clients on the node itself (403): metrics.nodePage: open in the chart, or --metrics-node-page=open, opens it'),
     ((500, 'broken \033[2J'), 'silent', 'it answers with status 500: broken  [2J'),
     ('{"version": 1', 'silent', None), ('[]', 'silent', None), (b'\xff\x00', 'silent', None),
     ({'version': 1, 'node': 'n1', 'time': 'now'}, 'silent', None),
     (TOO_LONG, 'silent', None),
-], ids=['no-such-page', 'refused', 'broken', 'cut', 'no-object', 'no-text', 'no-number', 'too-long'])
+], ids=['no-such-page', 'refused', 'for-local-clients', 'broken', 'cut', 'no-object', 'no-text', 'no-number', 'too-long'])
 def test_an_agent_that_answers_badly_is_named_with_the_reason_and_the_others_are_there(fleet, drive, answer, state, reason):
     for name in ('n1', 'n2'):
         fleet.add_node(name)

@@ -141,7 +141,7 @@ def test_a_viewer_who_goes_while_the_cluster_is_asked_does_no_harm(closed, api):
     api.fault('hang', verb='create', resource='tokenreviews', times=3)
     for _ in range(3):
         with socket.create_connection(('127.0.0.1', closed.port)) as connection:
-            connection.sendall(b'GET /api/v1/overview HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer gone\r\n\r\n')
+            connection.sendall(b'GET /api/v1/overview HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer gone\r\n\r\n')
             time.sleep(0.1)
     assert closed.ask('/api/v1/overview', api.reviews.add('jane', ('list', 'nodes'), ('list', 'pods'))).status == 200
 
@@ -190,6 +190,31 @@ def test_nothing_but_get_and_head_is_taken(open_, method):
 @pytest.mark.parametrize('site, status', [('cross-site', 403), ('same-site', 403), ('anything', 403), ('same-origin', 200), ('none', 200)])
 def test_the_page_of_another_site_is_refused(open_, site, status):
     assert open_.ask('/api/v1/overview', Sec_Fetch_Site=site).status == status
+
+
+@pytest.mark.parametrize('host', ['evil.example', 'evil.example:8080', 'localhost.evil.example', 'gpus.example.com'])
+def test_a_name_that_is_not_known_as_the_dashboards_is_refused(open_, host):
+    """Its owner may let it point here, so that the page of that site may read this one (DNS rebinding)."""
+    for path in ('/', '/script.js', '/api/v1/overview', '/nothing'):
+        answer = open_.ask(path, Host=host)
+        assert (answer.status, answer.json()) == (421, {
+            'error': f"'{host}' is no known name of this dashboard: --allowed-hosts, in the chart dashboard.allowedHosts, makes it one"})
+    assert open_.ask('/healthz', Host=host).status == 200 and open_.ask('/livez', Host=host).status == 200
+
+
+@pytest.mark.parametrize('host', ['localhost:8080', '127.0.0.1', '[::1]:8080', '10.0.0.7:6443', 'GPUs.example.com', 'api.example.com:6443'])
+def test_addresses_localhost_and_names_of_the_list_are_known(start, fleet, host):  # pylint: disable=unused-argument
+    """kubectl port-forward says localhost, an ingress its own name, and the API server's proxy passes on what the API server is called."""
+    dashboard = start('--authorization', 'proxy', '--allowed-hosts', 'gpus.example.com,api.example.com')
+    for path in ('/', '/api/v1/overview'):
+        assert dashboard.ask(path, Host=host).status == 200
+
+
+def test_a_list_with_something_else_than_names_is_refused(api):
+    done = subprocess.run([os.environ['WARPSHARE'], 'dashboard', '--kubeconfig', str(api.kubeconfig()), '--allowed-hosts', 'https://x'],
+                          stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2
+    assert "--allowed-hosts: 'https://x' is no name of a host, without scheme and port, as gpus.example.com" in done.stderr
 
 
 def test_files_that_the_browser_has_are_not_sent_again(open_):

@@ -74,7 +74,7 @@ VALUES = {
                                      'disabled': ['WarpshareChangePending']}}},
     'dashboards': {'metrics': {'dashboards': {'enabled': True, 'labels': {'grafana_dashboard': 'yes'}, 'annotations': {'grafana_folder': 'GPUs'}}}},
     'dashboard': {'dashboard': {'enabled': True}},
-    'dashboard behind a proxy': {'dashboard': {'enabled': True, 'authorization': 'proxy', 'port': 8081, 'interval': 60, 'networkPolicy': {
+    'dashboard behind a proxy': {'dashboard': {'enabled': True, 'authorization': 'proxy', 'allowedHosts': ['gpus.example.com'], 'port': 8081, 'interval': 60, 'networkPolicy': {
         'enabled': True, 'from': [{'podSelector': {'matchLabels': {'app': 'proxy'}}}]}, 'resources': {}, 'nodeSelector': {'pool': 'system'},
         'tolerations': [{'operator': 'Exists'}]}, 'imagePullSecrets': [{'name': 'secret'}], 'selectorLabelsOverride': {'app': 'gpu'}},
     'test': {'test': {'resource': 'nvidia.com/gpu.shared'}},
@@ -170,6 +170,9 @@ def test_every_value_has_a_comment_a_place_in_the_schema_and_a_test():
      'metrics.podMonitor and metrics.serviceMonitor'),
     ({'dashboard': {'enabled': True}, 'metrics': {'enabled': False}}, 'dashboard.enabled needs metrics.enabled'),
     ({'dashboard': {'authorization': 'none'}}, 'dashboard.authorization'),
+    ({'dashboard': {'allowedHosts': ['https://gpus.example.com']}}, 'dashboard.allowedHosts'),
+    ({'dashboard': {'allowedHosts': ['*']}}, 'dashboard.allowedHosts'),
+    ({'metrics': {'nodePage': 'all'}}, 'metrics.nodePage'),
     ({'dashboard': {'enabled': True}, 'metrics': {'authorization': {'enabled': True}}}, 'dashboard.enabled and metrics.authorization.enabled'),
     ({'metrics': {'rules': {'runbooks': 'docs'}}}, 'metrics.rules.runbooks'),
     ({'metrics': {'rules': {'disabled': ['KubePodCrashLooping']}}}, 'metrics.rules.disabled'),
@@ -331,6 +334,22 @@ def test_people_who_look_get_a_role_that_nobody_has_until_it_is_bound(program):
     assert 'warpshare-viewer' not in [one['roleRef']['name'] for one in rendered.all('ClusterRoleBinding')]
 
 
+@pytest.mark.parametrize('values, page', [
+    ({}, None),
+    ({'metrics': {'nodePage': 'open'}}, 'open'),
+    ({'dashboard': {'enabled': True}}, 'open'),
+    ({'rbac': {'viewer': True}}, 'open'),
+    ({'simulation': {'enabled': True}}, 'open'),
+    ({'dashboard': {'enabled': True}, 'metrics': {'nodePage': 'local'}}, None),
+    ({'rbac': {'viewer': True}, 'metrics': {'authorization': {'enabled': True}}}, None),
+    ({'rbac': {'viewer': True}, 'metrics': {'enabled': False}}, None)])
+def test_the_page_of_the_node_is_open_where_something_reads_it_through_the_api_server(program, values, page):
+    rendered = chart.render(program, values)
+    assert environment(pod(rendered, 'agent')['containers'][0]).get('WARPSHARE_METRICS_NODE_PAGE') == page
+    assert ('- metrics.nodePage is open' in rendered.notes) == (page == 'open' and 'simulation' not in values)
+    assert ('the dashboard cannot read' in rendered.notes) == (values.get('metrics') == {'nodePage': 'local'})
+
+
 def test_the_mig_manager_has_what_it_takes_and_only_then(program):
     def seen(values):
         agent = chart.render(program, values).one('DaemonSet', 'warpshare-agent')['spec']['template']['spec']
@@ -356,6 +375,15 @@ READS = {'apiGroups': [''], 'resources': ['nodes', 'pods'], 'verbs': ['list', 'w
 REVIEWS = [{'apiGroups': ['authentication.k8s.io'], 'resources': ['tokenreviews'], 'verbs': ['create']},
            {'apiGroups': ['authorization.k8s.io'], 'resources': ['subjectaccessreviews'], 'verbs': ['create']}]
 PROXIED = {'apiGroups': [''], 'resources': ['pods/proxy'], 'verbs': ['get']}
+
+
+def test_the_dashboard_knows_the_names_of_its_service_and_those_of_the_values(program):
+    rendered = chart.render(program, {'dashboard': {'enabled': True, 'allowedHosts': ['gpus.example.com', 'b']}}, name='x', namespace='gpus')
+    service = 'x-warpshare-dashboard'
+    assert service in [one['metadata']['name'] for one in rendered.all('Service')]
+    spec = rendered.one('Deployment', service)['spec']['template']['spec']
+    assert environment(spec['containers'][0])['WARPSHARE_DASHBOARD_ALLOWED_HOSTS'].split(',') == [
+        service, service + '.gpus', service + '.gpus.svc', service + '.gpus.svc.cluster.local', 'gpus.example.com', 'b']
 
 
 @pytest.mark.parametrize('authorization, reviews', [('token', REVIEWS), ('proxy', [])])

@@ -19,7 +19,7 @@
 #include "kube/access.h"
 #include "kube/client.h"
 
-enum { ADDRESS, AUTHORIZATION, AGENT_NAMESPACE, AGENT_SELECTOR, INTERVAL };
+enum { ADDRESS, ALLOWED_HOSTS, AUTHORIZATION, AGENT_NAMESPACE, AGENT_SELECTOR, INTERVAL };
 
 static const char *const authorizations[] = {"token", "proxy", NULL}; /* in the order of enum dashboard_access */
 
@@ -30,6 +30,13 @@ static const struct option own[] = {
                 .fallback = "127.0.0.1:8080",
                 .argument = "IP:PORT",
                 .help = "where it listens; :8080 is every address"},
+        [ALLOWED_HOSTS] = {.flag = "allowed-hosts",
+                .environment = {"WARPSHARE_DASHBOARD_ALLOWED_HOSTS"},
+                .type = OPTION_STRING,
+                .fallback = "",
+                .argument = "NAMES",
+                .help = "names by which browsers may know it, as gpus.example.com, separated by commas; addresses and localhost are "
+                        "always good"},
         [AUTHORIZATION] = {.flag = "authorization",
                 .environment = {"WARPSHARE_DASHBOARD_AUTHORIZATION"},
                 .type = OPTION_CHOICE,
@@ -119,12 +126,13 @@ static void on_cluster_change(void *data)
 }
 
 static int process_start(struct dashboard_process *process, const struct option_set *set, const char *const *values,
-        uint64_t seconds, struct error *err)
+        const struct dashboard_hosts *hosts, uint64_t seconds, struct error *err)
 {
         const enum dashboard_access access =
                 (enum dashboard_access)option_position(&own[AUTHORIZATION], values[AUTHORIZATION]);
         struct cluster_options cluster = CLUSTER_OPTIONS_INIT;
-        struct dashboard_options options = {.loop = &process->loop, .address = values[ADDRESS], .access = access};
+        struct dashboard_options options = {
+                .loop = &process->loop, .address = values[ADDRESS], .access = access, .hosts = *hosts};
 
         if (signals_listen(&process->signals, &process->loop, on_signal, process, err) < 0)
                 return -1;
@@ -155,6 +163,7 @@ int command_dashboard(int argc, char **argv)
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         const char *values[ARRAY_SIZE(own)];
         struct dashboard_process process = {0};
+        struct dashboard_hosts hosts;
         struct option_set set;
         uint64_t seconds;
         struct error err;
@@ -171,10 +180,14 @@ int command_dashboard(int argc, char **argv)
                         values[INTERVAL]);
                 return command_line_refuse(&command_dashboard_line, &err);
         }
+        if (dashboard_hosts_read(&hosts, values[ALLOWED_HOSTS], &arena, &err) < 0) {
+                error_prefix(&err, "--allowed-hosts");
+                return command_line_refuse(&command_dashboard_line, &err);
+        }
         command_line_setup_log(&set, NULL);
         loop_init(&process.loop);
         status = 0;
-        if (process_start(&process, &set, values, seconds, &err) < 0) {
+        if (process_start(&process, &set, values, &hosts, seconds, &err) < 0) {
                 status = command_line_fail(&command_dashboard_line, &err);
                 process_stop(&process);
         }

@@ -552,6 +552,7 @@ static void test_the_effective_config_is_printed_as_json(void **state UNUSED)
                 "    \"metricsTlsCertificate\": \"\",\n"
                 "    \"metricsTlsKey\": \"\",\n"
                 "    \"metricsAuthorization\": \"off\",\n"
+                "    \"metricsNodePage\": \"local\",\n"
                 "    \"metricsPodLabels\": [],\n"
                 "    \"usageSeconds\": 5,\n"
                 "    \"nodeName\": \"\",\n"

@@ -165,6 +165,72 @@ static void test_a_request_that_waits_gives_way_to_others(void **state UNUSED)
         close(fds[2]);
 }
 
+/* libmicrohttpd reads it all the same, since it sees both at once, and ends the program if it is left suspended. */
+static void test_a_request_whose_connection_makes_room_is_never_begun(void **state UNUSED)
+{
+        _free_ char *first = NULL;
+        struct timespec begin;
+        int fds[2];
+
+        start(UINT64_C(600000), 1);
+        fds[0] = dial("127.0.0.2");
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        while (uv_backend_timeout(&loop) < 0) /* its deadline runs: it was accepted */
+                turn(&begin);
+        for (unsigned int i = 0; i < 3; i++) /* what has come is seen in the order in which it came */
+                turn(&begin);
+        fds[1] = dial("127.0.0.3");
+        say(fds[0], "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+        first = hear(fds[0]);
+        assert_string_equal(first, "");
+        assert_int_equal(n_asked, 0);
+        server = http_server_close(server);
+        close(fds[1]);
+}
+
+/* Though it is the newest of an address that has as many as it may have. */
+static void test_the_newest_connection_of_an_address_is_heard(void **state UNUSED)
+{
+        int fds[20];
+
+        start(UINT64_C(600000), 16);
+        is_late_to_answer = false;
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+                fds[i] = dial("127.0.0.1");
+        for (unsigned int i = 0; i < 3; i++) {
+                _free_ char *answer = ask("GET /probe HTTP/1.1\r\nHost: x\r\n\r\n");
+
+                assert_begins(answer, "HTTP/1.1 200 OK\r\n");
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+                close(fds[i]);
+}
+
+static void test_who_is_trusted_does_not_give_way_to_strangers(void **state UNUSED)
+{
+        static const char *const strangers[] = {"127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"};
+        int fds[ARRAY_SIZE(strangers)];
+        _free_ char *answer = NULL;
+        struct timespec begin;
+        int trusted;
+
+        start(UINT64_C(600000), 2);
+        trusted = dial_and_ask("GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+        http_request_trust(waiting);
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        for (size_t i = 0; i < ARRAY_SIZE(strangers); i++) {
+                fds[i] = dial(strangers[i]);
+                for (unsigned int j = 0; j < 5; j++)
+                        turn(&begin);
+        }
+        assert_int_equal(n_gone, 0);
+        http_request_answer_plain(waiting, 200, "later\n");
+        answer = hear(trusted);
+        assert_string_equal(body(answer), "later\n");
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+                close(fds[i]);
+}
+
 static void test_closing_the_server_ends_requests_that_wait(void **state UNUSED)
 {
         _free_ char *answer = NULL;
@@ -310,6 +376,10 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_a_request_whose_answer_does_not_come_in_time_is_gone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_request_that_waits_gives_way_to_others, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_request_whose_connection_makes_room_is_never_begun, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_the_newest_connection_of_an_address_is_heard, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_who_is_trusted_does_not_give_way_to_strangers, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_closing_the_server_ends_requests_that_wait, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_paths_arguments_and_headers_are_read, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_several_answers_share_one_text, set_up, tear_down),

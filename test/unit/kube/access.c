@@ -42,19 +42,20 @@ static void test_strangers_cannot_have_any_number_of_tokens_reviewed(void **stat
         for (unsigned int i = 0; i < KUBE_ACCESS_PARALLEL + 2; i++) {
                 _free_ char *token = xasprintf("token-%u", i);
 
-                kube_access_ask(access_, token, &wish, 1, on_verdict, NULL);
+                kube_access_ask(access_, &(struct kube_asker){.token = token}, &wish, 1, on_verdict, NULL);
         }
         assert_int_equal(n_verdicts, 0); /* never at once */
         uv_run(&loop, UV_RUN_NOWAIT);
         assert_int_equal(n_verdicts, 2);
-        assert_int_equal(last.kind, ERROR_UNAVAILABLE);
+        assert_int_equal(last.kind, ERROR_EXHAUSTED);
         assert_string_equal(last.text, "too many tokens are being reviewed; try again");
 }
 
 static void test_a_question_that_is_cancelled_makes_room_for_another(void **state UNUSED)
 {
         for (unsigned int i = 0; i < 3 * KUBE_ACCESS_PARALLEL; i++) {
-                struct kube_question *question = kube_access_ask(access_, "t", &wish, 1, on_verdict, NULL);
+                struct kube_question *question =
+                        kube_access_ask(access_, &(struct kube_asker){.token = "t"}, &wish, 1, on_verdict, NULL);
 
                 uv_run(&loop, UV_RUN_NOWAIT);
                 assert_null(kube_access_cancel(question));

@@ -38,14 +38,17 @@ static bool asks_all;
 static struct question {
         char authorization[64];
         char path[16];
+        bool is_suspect;
         metrics_permission_fn *done; /* NULL: none is open */
         void *waiting;
 } question;
 static unsigned int cancelled;
 
 static void *ask_permission(
-        const char *authorization, const char *path, metrics_permission_fn *done, void *waiting, void *data UNUSED)
+        const struct metrics_asker *asker, metrics_permission_fn *done, void *waiting, void *data UNUSED)
 {
+        const char *authorization = asker->authorization;
+
         if (!authorization) {
                 done(METRICS_NOBODY, "a token is needed", waiting);
                 return NULL;
@@ -54,9 +57,9 @@ static void *ask_permission(
                 done(METRICS_ALLOWED, NULL, waiting);
                 return NULL;
         }
-        question = (struct question){.done = done, .waiting = waiting};
+        question = (struct question){.done = done, .waiting = waiting, .is_suspect = asker->is_suspect};
         snprintf(question.authorization, sizeof(question.authorization), "%s", authorization);
-        snprintf(question.path, sizeof(question.path), "%s", path);
+        snprintf(question.path, sizeof(question.path), "%s", asker->path);
         return &question;
 }
 
@@ -303,6 +306,42 @@ static void test_a_page_waits_until_it_is_known_whether_it_may_be_read(void **st
                 asked = 0;
         }
         assert_int_equal(cancelled, 0);
+}
+
+/* Until it shows one that may: then it is trusted for long. */
+static void test_an_address_that_has_shown_a_wrong_token_is_a_suspect(void **state UNUSED)
+{
+        static const struct {
+                const char *from;
+                bool is_suspect;
+                enum metrics_permission permission;
+        } table[] = {
+                {"127.0.0.2", false, METRICS_UNDECIDED},
+                {"127.0.0.2", false, METRICS_NOBODY},
+                {"127.0.0.2", true, METRICS_DENIED},
+                {"127.0.0.3", false, METRICS_DENIED},
+                {"127.0.0.3", true, METRICS_ALLOWED},
+                {"127.0.0.3", false, METRICS_NOBODY},
+                {"127.0.0.3", false, METRICS_ALLOWED},
+                {"127.0.0.2", true, METRICS_NOBODY},
+        };
+
+        asks_all = true;
+        start("127.0.0.1:0", 0);
+        free(ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")); /* no token is no wrong one */
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct timespec begin;
+                int fd = dial(table[i].from);
+
+                clock_gettime(CLOCK_MONOTONIC, &begin);
+                say(fd, "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer abc\r\n\r\n");
+                while (!question.done)
+                        turn(&begin);
+                assert_int_equal(question.is_suspect, table[i].is_suspect);
+                question.done(table[i].permission, "why", question.waiting);
+                question.done = NULL;
+                free(hear(fd));
+        }
 }
 
 static void test_a_question_ends_with_its_client_and_with_the_server(void **state UNUSED)
@@ -666,6 +705,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_without_a_token_only_health_is_answered, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_page_waits_until_it_is_known_whether_it_may_be_read, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_an_address_that_has_shown_a_wrong_token_is_a_suspect, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_a_question_ends_with_its_client_and_with_the_server, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_a_head_without_an_end_is_refused, set_up, tear_down),

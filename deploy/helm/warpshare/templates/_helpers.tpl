@@ -210,6 +210,13 @@ true
 {{- end -}}
 {{- end }}
 
+{{/* "open", or nothing: who reads the page of the node without being known. */}}
+{{- define "warpshare.nodePage" -}}
+{{- $page := .Values.metrics.nodePage -}}
+{{- $isRead := or .Values.dashboard.enabled .Values.rbac.viewer .Values.simulation.enabled -}}
+{{- if and .Values.metrics.enabled (not .Values.metrics.authorization.enabled) (or (eq $page "open") (and (eq $page "auto") $isRead)) }}open{{ end -}}
+{{- end }}
+
 {{/* What is switched on, in the words of deploy/rbac.json. */}}
 {{- define "warpshare.switches" -}}
 {{- $on := list "always" (printf "events: %s" .Values.events) -}}
