@@ -6,6 +6,9 @@ set -euo pipefail
 name=warpshare
 timeout=${WARPSHARE_TIMEOUT:-300}
 most=16 # GPUs that the simulation can have
+# What is fetched, each the same every time. The node's image is the one that kind 0.33 makes clusters of; its digest is that of all platforms.
+node_image=docker.io/kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed
+operator_version=v26.7.0
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
 usage() {
@@ -21,9 +24,11 @@ run again, after a change of the image, of MODEL or of COUNT.
   --simulate           simulated GPUs; MODEL is one that docs/simulator.md lists, COUNT is 1 to 16 of each worker
   --gpu-operator       NVIDIA's GPU Operator in the place of our manifests, with our image as its device plugin; then a ConfigMap, the
                        operator's patch and a label of the node share each GPU by time in eight: nvidia.com/gpu.shared
-  --operator-version V of the operator's chart, as v26.7.0 (default: the newest)
+  --operator-version V of the operator's chart (default v26.7.0)
   --image-archive FILE the image, an archive of OCI or of docker (default: what `make image` makes, built now if it is not there; on a
                        machine that is not Debian, or lacks compiler and libraries, docker or podman builds it from this source)
+  --node-image IMAGE   of the cluster's nodes (default kindest/node:v1.36.4 by its digest, which kind 0.33 makes clusters of; each release
+                       of kind names those that it can use)
   --name NAME          of the cluster (default warpshare)
   --timeout SECONDS    how long to wait for pods and GPUs (default 300, or WARPSHARE_TIMEOUT)
   --remove             delete the cluster, and nothing else
@@ -125,9 +130,9 @@ make_cluster() {
         if has_cluster; then
                 say "cluster '$name' is there already, and is used as it is"
         elif [ -z "$simulate" ]; then
-                nvkind cluster create --name="$name"
+                nvkind cluster create --name="$name" --image="$node_image"
         else
-                kind create cluster --name "$name" --config - <<'TEXT'
+                kind create cluster --name "$name" --image "$node_image" --config - <<'TEXT'
 kind: Cluster
 apiVersion: kind.x-k8s.io/v1alpha4
 nodes:
@@ -205,7 +210,7 @@ wait_for_gpus() {
 install_operator() {
         local had worker look="-n gpu-operator get pods"
         had=$(kube get clusterpolicies.nvidia.com/cluster-policy -o name 2>/dev/null || true)
-        helm upgrade --install gpu-operator gpu-operator --repo https://helm.ngc.nvidia.com/nvidia ${operator_version:+--version "$operator_version"} \
+        helm upgrade --install gpu-operator gpu-operator --repo https://helm.ngc.nvidia.com/nvidia --version "$operator_version" \
                 --kube-context "kind-$name" --namespace gpu-operator --create-namespace --set driver.enabled=false \
                 --set devicePlugin.repository=docker.io/library --set devicePlugin.image=warpshare \
                 --set-string "devicePlugin.version=$version" --wait --timeout "${timeout}s"
@@ -277,7 +282,7 @@ TEXT
 
 simulate=""
 operator=""
-operator_version=""
+has_version=""
 remove=""
 archive=""
 model=V100-32GB
@@ -300,13 +305,14 @@ while [ $# -gt 0 ]; do
                 ;;
         --remove) remove=1 ;;
         --gpu-operator) operator=1 ;;
-        --name | --image-archive | --timeout | --operator-version)
+        --name | --image-archive | --timeout | --operator-version | --node-image)
                 [ $# -gt 1 ] || misuse "$1 needs a value"
                 case $1 in
                 --name) name=$2 ;;
                 --image-archive) archive=$2 ;;
                 --timeout) timeout=$2 ;;
-                --operator-version) operator_version=$2 ;;
+                --operator-version) operator_version=$2 has_version=1 ;;
+                --node-image) node_image=$2 ;;
                 esac
                 shift
                 ;;
@@ -321,8 +327,9 @@ done
 [[ $name =~ ^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$ ]] || misuse "'$name' is no name of a cluster"
 [ -z "$operator" ] || [ -z "$simulate" ] ||
         misuse "--gpu-operator needs real GPUs: NVIDIA's operator looks for the driver itself"
-[ -n "$operator" ] || [ -z "$operator_version" ] || misuse "--operator-version goes with --gpu-operator"
-[[ $operator_version =~ ^[A-Za-z0-9.+-]*$ ]] || misuse "'$operator_version' is no version of the operator"
+[ -n "$operator" ] || [ -z "$has_version" ] || misuse "--operator-version goes with --gpu-operator"
+[[ $node_image =~ ^[A-Za-z0-9][A-Za-z0-9._:/@-]*$ ]] || misuse "'$node_image' is no name of an image"
+[[ $operator_version =~ ^[A-Za-z0-9][A-Za-z0-9.+-]*$ ]] || misuse "'$operator_version' is no version of the operator"
 [[ $timeout =~ ^[0-9]{1,6}$ ]] || misuse "timeout '$timeout': a number of seconds"
 if ! [[ $count =~ ^[1-9][0-9]?$ ]] || [ "$count" -gt $most ]; then
         misuse "'$count' simulated GPUs: a number from 1 to $most"

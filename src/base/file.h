@@ -30,6 +30,13 @@ bool file_is_still(const char *path, dev_t device, ino_t inode);
 bool file_is_removed_folder(const char *path);
 
 /*
+ * Opens the entry |name| of the open folder |above|, close-on-exec, where others may write in that folder and be at
+ * work: no link is followed, and nothing is opened that is mounted there (EXDEV), be it of the same file system. |name|
+ * is no path: it has no slash. -1 with errno.
+ */
+int file_open_below(int above, const char *name, int flags) MUST_USE;
+
+/*
  * Closes all descriptors from |first| on; |at_exec|: when another program is executed, not now. Also on a kernel that
  * has no close_range(), or not for that (before 5.11).
  */

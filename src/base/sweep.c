@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/macro.h"
 
 #define ASIDE ".left-%016" PRIx64 "-%u"
@@ -36,6 +37,7 @@ struct sweep {
         unsigned int n_aside;
         unsigned int n_entered; /* of |n_aside| */
         size_t removed;
+        bool met_mount; /* something is mounted there, and was not touched */
 };
 
 static struct level *innermost(struct sweep *sweep)
@@ -54,12 +56,12 @@ static void remove_name(struct sweep *sweep, int above, const char *name, int fl
 static void enter(struct sweep *sweep, const char *name, const struct stat *expected)
 {
         const int above = dirfd(innermost(sweep)->folder);
-        _close_ int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _close_ int fd = file_open_below(above, name, O_RDONLY | O_DIRECTORY);
         struct level *level = &sweep->levels[sweep->depth];
         struct stat status;
 
-        if (fd < 0 || fstat(fd, &status) < 0 || status.st_dev != sweep->device ||
-                (expected && status.st_ino != expected->st_ino))
+        sweep->met_mount = sweep->met_mount || (fd < 0 && errno == EXDEV);
+        if (fd < 0 || fstat(fd, &status) < 0 || (expected && status.st_ino != expected->st_ino))
                 return;
         level->folder = fdopendir(fd);
         if (!level->folder)
@@ -113,8 +115,11 @@ static void remove_entry(struct sweep *sweep, const char *name)
         const int above = dirfd(innermost(sweep)->folder);
         struct stat status;
 
-        if (fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
-                status.st_dev != sweep->device || (sweep->keeps && sweep->keeps(&status, sweep->data)))
+        if (fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+                return;
+        if (status.st_dev != sweep->device)
+                sweep->met_mount = true;
+        if (status.st_dev != sweep->device || (sweep->keeps && sweep->keeps(&status, sweep->data)))
                 return;
         if (S_ISDIR(status.st_mode))
                 remove_folder(sweep, name, &status);
@@ -203,20 +208,35 @@ struct sweep *sweep_free(struct sweep *sweep)
         return NULL;
 }
 
-int sweep_folder(const char *path, unsigned int ms, struct error *err)
+static int raise_mount(struct error *err, const char *path)
 {
-        const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return error_set(err, ERROR_INVALID,
+                "something is mounted in '%s': unmount it, and run this again; the rest of it is removed", path);
+}
+
+int sweep_content(int above, const char *name, const char *path, unsigned int ms, struct error *err)
+{
+        const int fd = file_open_below(above, name, O_RDONLY | O_DIRECTORY);
         struct sweep *sweep;
+        bool met_mount;
         bool is_over;
 
         if (fd < 0)
-                return error_errno(err, errno, "open '%s'", path);
+                return errno == EXDEV ? raise_mount(err, path) : error_errno(err, errno, "open '%s'", path);
         sweep = sweep_new(fd, NULL, NULL);
         is_over = sweep_run(sweep, ms);
+        met_mount = sweep->met_mount;
         sweep_free(sweep);
         if (!is_over)
                 return error_set(err, ERROR_TIMEOUT, "'%s' is not empty after %u s; run this again", path, ms / 1000);
-        if (rmdir(path) < 0 && errno != ENOENT)
+        return met_mount ? raise_mount(err, path) : 0;
+}
+
+int sweep_folder(int above, const char *name, const char *path, unsigned int ms, struct error *err)
+{
+        if (sweep_content(above, name, path, ms, err) < 0)
+                return -1;
+        if (unlinkat(above, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
                 return error_errno(err, errno, "remove '%s'", path);
         return 0;
 }

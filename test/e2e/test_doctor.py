@@ -173,7 +173,7 @@ def test_on_a_node_that_has_everything_nothing_is_wrong(site):
     assert wrong_checks(findings) == set(), findings
     checks = [finding['check'] for finding in findings]
     for check in ('config', 'driver', 'gpus', 'plan', 'tiers', 'compute-mode', 'kubelet', 'pod-resources', 'agent',
-                  'other-plugins', 'containers', 'cdi', 'declared', 'dra', 'mig', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
+                  'other-plugins', 'containers', 'cdi', 'toolkit', 'declared', 'dra', 'mig', 'mps-control', 'mps-root', 'mps-parents', 'selinux', 'shm', 'mps-daemons',
                   'automatic-mount', 'host-pid', 'open-files', 'cgroup'):
         assert check in checks
 
@@ -379,6 +379,75 @@ def test_a_cdi_specification_that_cannot_resolve_is_found(site):
 # ---- MPS ----
 
 
+# ---- NVIDIA's container toolkit ----
+
+ENVVAR = 'accept-nvidia-visible-devices-envvar-when-unprivileged'
+MOUNTS = 'accept-nvidia-visible-devices-as-volume-mounts'
+IN_ETC = 'root/etc/nvidia-container-runtime/config.toml'
+OF_OPERATOR = 'root/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml'
+
+
+def toolkit(site, strategy=None):
+    if strategy:
+        site.arguments = ['--device-list-strategy', strategy]
+    found, = [finding for finding in site.findings() if finding['check'] == 'toolkit']
+    return found
+
+
+@pytest.mark.parametrize('strategy, todo', [
+    (None, 'choose another way to hand out GPUs first: deviceListStrategy cdi-cri or cdi-annotations, or volume-mounts together with '
+           '%s = true; then set it to false' % MOUNTS),
+    ('volume-mounts', 'set it to false, and %s to true' % MOUNTS), ('cdi-cri', 'set it to false;'), ('envvar,cdi-annotations', 'set it to false;')])
+def test_that_a_pod_may_name_gpus_itself_is_noted_with_the_way_out_of_its_strategy(site, strategy, todo):
+    site.write(IN_ETC, '#%s = true\n[nvidia-container-cli]\n' % ENVVAR)
+    found = toolkit(site, strategy)
+    assert (found['verdict'], found['found']) == ('note', "'%s': %s is not set, and so true" % (site.path(IN_ETC), ENVVAR))
+    assert 'past every share and limit' in found['means'] and found['todo'].startswith(todo), found
+    site.write(IN_ETC, '%s = true\n%s = true\n' % (ENVVAR, MOUNTS))
+    found = toolkit(site, 'volume-mounts')
+    assert found['found'].endswith('is true') and found['todo'].startswith('set it to false;')
+
+
+@pytest.mark.parametrize('strategy, mounts, verdict', [
+    ('cdi-cri', 'false', 'ok'), ('cdi-annotations,envvar', 'false', 'ok'), ('volume-mounts', 'true', 'ok'), ('volume-mounts', 'false', 'wrong'),
+    ('envvar', 'true', 'wrong')])
+def test_where_the_toolkit_refuses_that_gpus_have_to_come_another_way(site, strategy, mounts, verdict):
+    site.write(IN_ETC, '%s = false\n%s = %s\n' % (ENVVAR, MOUNTS, mounts))
+    found = toolkit(site, strategy)
+    assert found['verdict'] == verdict, found
+    if verdict == 'wrong':
+        assert found['found'] == "'%s': %s is false, and %s is %s" % (site.path(IN_ETC), ENVVAR, MOUNTS, mounts)
+        assert 'containers get no GPU' in found['means'] and 'cdi-cri or cdi-annotations' in found['todo']
+
+
+def test_what_the_operators_toolkit_reads_counts_and_not_what_is_in_etc(site):
+    site.write(IN_ETC, '%s = true\n' % ENVVAR)
+    site.write(OF_OPERATOR, '%s = false\n' % ENVVAR)
+    assert toolkit(site, 'cdi-cri')['verdict'] == 'ok'
+    site.arguments += ['--nvidia-cdi-hook-path', '/opt/nvidia/toolkit/nvidia-cdi-hook']
+    of_hook = OF_OPERATOR.replace('usr/local/nvidia', 'opt/nvidia')
+    site.write(of_hook, '%s = true\n' % ENVVAR)
+    assert site.path(of_hook) in toolkit(site)['found']
+
+
+@pytest.mark.parametrize('root', ['driver', 'root/host'])
+def test_the_toolkits_configuration_is_found_below_the_hosts_root_where_that_is_mounted(site, root):
+    site.write(IN_ETC.replace('root', root), '%s = true\n' % ENVVAR)
+    assert toolkit(site)['verdict'] == 'note'
+    site.arguments = ['--nvidia-driver-root', '/run/nvidia/driver']  # then the driver's root is not the host's
+    assert toolkit(site)['verdict'] == ('skipped' if root == 'driver' else 'note')
+
+
+@pytest.mark.parametrize('text, why', [
+    (None, 'none is to be seen from here'), ('%s = "no"\n' % ENVVAR, 'line 1: %s is neither true nor false' % ENVVAR), ('a = 1\0', 'is no text'),
+    ('#' * 65537, 'is larger than the limit of 65536 bytes')], ids=['not there', 'no truth', 'no text', 'large'])
+def test_a_configuration_of_the_toolkit_that_cannot_be_judged_is_no_failure(site, text, why):
+    if text:
+        site.write(IN_ETC, text)
+    found = toolkit(site)
+    assert found['verdict'] == 'skipped' and why in found['found'] and 'grep accept-nvidia' in found['todo'], found
+
+
 def test_without_mps_nothing_of_it_is_looked_at(site):
     site.config(sharing('timeSlicing', 4))
     site.remove('mps')
@@ -395,7 +464,7 @@ def test_in_the_supervisors_container_mps_is_looked_at_and_what_is_the_agents_is
     verdicts = {finding['check']: finding['verdict'] for finding in findings}
     assert wrong_checks(findings) == set(), findings
     assert {check for check in verdicts if verdicts[check] == 'skipped'} == \
-        {'plan', 'kubelet', 'pod-resources', 'agent', 'other-plugins', 'containers'}, findings
+        {'plan', 'kubelet', 'pod-resources', 'agent', 'other-plugins', 'containers', 'toolkit'}, findings
     assert {verdicts[check] for check in ('mps-control', 'mps-root', 'mps-parents', 'shm', 'mps-daemons')} == {'ok'}, findings
     site.remove('mps/warpshare.sock')
     assert wrong_checks(site.findings()) == {'kubelet', 'pod-resources', 'agent'}

@@ -883,6 +883,25 @@ def test_notes_name_node_feature_discovery_where_labels_need_it(program):
         assert ('\n- nfd:' in chart.render(program, values).notes) == is_named, values
 
 
+def test_notes_warn_of_pods_that_name_gpus_themselves_and_name_what_is_safe(program):
+    def of_map(*strategies):
+        return {'config': {'map': {position and 'c%d' % position or 'default': yaml.safe_dump(
+            {'version': 'v1', **({'flags': {'plugin': {'deviceListStrategy': strategy}}} if strategy else {})})
+            for position, strategy in enumerate(strategies)}}}
+
+    for values, is_warned in (
+            ({}, True), ({'deviceListStrategy': 'envvar'}, True), ({'deviceListStrategy': ['envvar', 'volume-mounts']}, True),
+            ({'deviceListStrategy': 'cdi-cri'}, False), ({'deviceListStrategy': 'volume-mounts'}, False),
+            ({'deviceListStrategy': 'cdi-annotations,envvar'}, False), (of_map(None), True), (of_map('cdi-cri', 'envvar'), True),
+            (of_map(['cdi-annotations', 'cdi-cri'], 'volume-mounts'), False), ({**of_map('envvar'), 'deviceListStrategy': 'cdi-cri'}, False),
+            ({'config': {'name': 'other'}}, True), ({'simulation': {'enabled': True}}, False)):
+        notes = chart.render(program, values).notes
+        assert ('\n- deviceListStrategy envvar: a pod gets past every share' in notes) == is_warned, (values, notes)
+    for words in ('accept-nvidia-visible-devices-envvar-when-unprivileged = true (the default)', 'cdi-cri and cdi-annotations',
+                  'accept-nvidia-visible-devices-as-volume-mounts = true'):
+        assert words in chart.render(program).notes
+
+
 def test_notes_have_the_next_command(program):
     notes = chart.render(program, name='x', namespace='gpus').notes
     assert 'kubectl -n gpus rollout status daemonset/x-warpshare-agent' in notes and 'placeholder' in notes

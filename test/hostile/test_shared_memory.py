@@ -1,5 +1,6 @@
 """A tenant fills the shared memory of MPS: who shares no GPU with it does not notice, it is told with whose files they are, and nothing of what
 lies there is followed."""
+import errno
 import os
 import subprocess
 
@@ -111,3 +112,33 @@ def test_a_tenant_that_fills_the_shared_memory_is_reported(served, tenants, uid,
     for name in os.listdir(shm):
         subprocess.run(['rm', '-r', os.path.join(shm, name)], check=True)
     served.agent.wait_status(lambda status: not status['sharedMemory']['full'], 'there is room again')
+
+
+LINK = '''
+os.symlink(sys.argv[2], sys.argv[1] + '/file')
+os.symlink(os.path.dirname(sys.argv[2]), sys.argv[1] + '/folder')
+'''
+
+
+@pytest.mark.parametrize('uid', [ROOT, USER])
+def test_no_link_in_a_daemon_s_shared_memory_is_followed_by_it(mps, tenants, uid):  # noqa: F811
+    """Seen with its own eyes: through its /dev/shm, and by what the kernel says of its mounts."""
+    precious = os.path.join(mps.folder, 'precious')
+    with open(precious, 'w', encoding='utf-8') as file:
+        file.write('of the node')
+    mps.scenario(gpus=1)
+    mps.start()
+    agent = mps.connect().watch()
+    agent.apply(daemon(0))
+    pid = agent.wait_ready(FIRST)['pid']
+    assert tenants.start(uid, LINK, mps.shm_of(FIRST), precious).wait() == 0
+    for name in ('file', 'folder/precious'):
+        with pytest.raises(OSError) as refused:
+            with open('/proc/%d/root/dev/shm/%s' % (pid, name), encoding='utf-8'):
+                pass
+        assert refused.value.errno == errno.ELOOP
+    with open('/proc/%d/mountinfo' % pid, encoding='utf-8') as file:
+        options = {line.split()[4]: line.split()[5].split(',') for line in file}
+    assert {'nosymfollow', 'nosuid', 'nodev', 'noexec'} <= set(options['/dev/shm'])
+    assert 'nosymfollow' in options[mps.path(FIRST, 'pipe')]
+    assert mps.client(FIRST).poll() is None  # it works there

@@ -76,6 +76,55 @@ def test_the_dockerfile_says_the_same_as_the_configuration(blobs):
     assert 'WORKDIR %s\n' % config['WorkingDir'] in text[text.index('FROM scratch'):]
 
 
+SOURCES = '''Types: deb
+# http://snapshot.debian.org/archive/debian/%(date)s
+URIs: http://deb.debian.org/debian
+Suites: bookworm bookworm-updates
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+
+Types: deb
+# http://snapshot.debian.org/archive/debian-security/%(date)s
+URIs: http://deb.debian.org/debian-security
+Suites: bookworm-security
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+'''
+
+
+def dockerfile_pins():
+    """The base, the date of the packages, and the step that sets apt to it."""
+    text = read('deploy/container/Dockerfile').replace('\\\n', ' ')
+    return [re.search(pattern, text, re.MULTILINE).group(1) for pattern in (r'^ARG BASE=(.*)', r'^ARG SNAPSHOT=(.*)', r'^RUN (\[ -z "\$SNAPSHOT".*)')]
+
+
+def test_the_dockerfiles_base_is_one_image_of_debian_and_its_packages_are_of_the_same_day():
+    base, date, _ = dockerfile_pins()
+    day, = re.fullmatch(r'docker\.io/library/debian:bookworm-(\d{8})-slim@sha256:[0-9a-f]{64}', base).groups()
+    assert date == day + 'T000000Z'
+    assert re.findall(r'^FROM (\S+)', read('deploy/container/Dockerfile'), re.MULTILINE) == ['${BASE}', 'scratch']
+
+
+@pytest.mark.parametrize('snapshot', ['20261005T000000Z', ''])
+def test_all_sources_of_apt_are_of_that_day_or_as_they_were(tmp_path, snapshot):
+    before = SOURCES % {'date': '20261005T000000Z'}
+    sources, conf = tmp_path / 'sources.list.d/debian.sources', tmp_path / 'apt.conf.d/snapshot'
+    for path in (sources, conf):
+        path.parent.mkdir()
+    sources.write_text(before)
+    step = dockerfile_pins()[2].replace('/etc/apt', str(tmp_path))
+    subprocess.run(['sh', '-c', step], env={**os.environ, 'SNAPSHOT': snapshot}, check=True)
+    if not snapshot:
+        assert sources.read_text() == before and not conf.exists()
+        return
+    archive = 'http://snapshot.debian.org/archive/'
+    assert re.findall('^URIs: (.*)', sources.read_text(), re.MULTILINE) == [archive + 'debian/' + snapshot, archive + 'debian-security/' + snapshot]
+    found = subprocess.run(['apt-config', '-c', str(conf), 'dump', 'Acquire::Check-Valid-Until'], capture_output=True, text=True, check=True).stdout
+    assert found == 'Acquire::Check-Valid-Until "false";\n'
+    sources.write_text(before + '\nTypes: deb\nURIs: http://mirror.example.com/debian\nSuites: bookworm\nComponents: main\n')
+    assert subprocess.run(['sh', '-c', step], env={**os.environ, 'SNAPSHOT': snapshot}, check=False).returncode != 0  # not all of it would be
+
+
 def test_the_same_files_make_the_same_archive(tmp_path):
     copy = tmp_path / 'copy'
     shutil.copytree(ROOTFS, copy, symlinks=True)

@@ -10,14 +10,16 @@ from answers import badly, well
 
 SOURCE = os.environ['WARPSHARE_SOURCE']
 WORKER = 'warpshare-worker'
+with open(os.path.join(SOURCE, 'deploy/kind/setup.sh'), encoding='utf-8') as file:
+    NODE, = re.findall(r'^node_image=(docker\.io/kindest/node:v[0-9.]+@sha256:[0-9a-f]{64})$', file.read(), re.MULTILINE)
 
 KIND = r'''#!/bin/bash
 echo "${0##*/} $*" >>"$HOME/asked"
 case "$*" in
 "get clusters") cat "$HOME/clusters" 2>/dev/null ;;
 "get nodes --name "*) printf '%s-control-plane\n%s-worker\n' "$4" "$4" ;;
-"create cluster --name "*) cat >"$HOME/config"; echo "$4" >>"$HOME/clusters" ;;
-"cluster create --name="*) echo "${3#--name=}" >>"$HOME/clusters" ;;
+"create cluster --name "*" --image "*) cat >"$HOME/config"; echo "$4" >>"$HOME/clusters" ;;
+"cluster create --name="*" --image="*) echo "${3#--name=}" >>"$HOME/clusters" ;;
 "load image-archive "*" --name "*) ;;
 "delete cluster --name "*) rm "$HOME/clusters" ;;
 *) exit 99 ;;
@@ -142,7 +144,7 @@ def test_a_cluster_is_made_with_simulated_gpus_on_its_worker(laptop):
     out = well(laptop.setup('--simulate'))
     assert f'{WORKER}: nvidia.com/gpu=16\n' in out
     assert laptop.read('asked').splitlines() == [
-        'kind get clusters', 'kind create cluster --name warpshare --config -',
+        'kind get clusters', f'kind create cluster --name warpshare --image {NODE} --config -',
         f'kind load image-archive {laptop.folder}/image.tar --name warpshare', 'kind get nodes --name warpshare']
     assert laptop.read('config').count('- role:') == 2
     assert set(laptop.cluster.runtime.running) == {(WORKER, 'agent'), (WORKER, 'mps')}
@@ -172,9 +174,15 @@ def test_another_run_uses_the_cluster_and_replaces_the_pods(laptop):
 
 def test_real_gpus_are_nvkinds(laptop):
     out = well(laptop.setup())
-    assert 'nvkind cluster create --name=warpshare\n' in laptop.read('asked') and f'{WORKER}: nvidia.com/gpu=16\n' in out
+    assert f'nvkind cluster create --name=warpshare --image={NODE}\n' in laptop.read('asked') and f'{WORKER}: nvidia.com/gpu=16\n' in out
     assert not laptop.cluster.get('ConfigMap', 'warpshare-simulation')
     assert 'WARPSHARE_NVML_LIBRARY' not in str(container(laptop, 'agent'))
+
+
+@pytest.mark.parametrize('arguments, words', [(['--simulate'], '--image kindest/node:v1.34.11 '), ([], '--image=kindest/node:v1.34.11')])
+def test_another_image_of_the_nodes_can_be_said(laptop, arguments, words):
+    well(laptop.setup('--node-image', 'kindest/node:v1.34.11', *arguments))
+    assert words in laptop.read('asked') and NODE not in laptop.read('asked')
 
 
 def test_nvidias_operator_shares_by_time_with_our_image_as_its_plugin(laptop):
@@ -182,7 +190,7 @@ def test_nvidias_operator_shares_by_time_with_our_image_as_its_plugin(laptop):
     out = well(laptop.setup('--gpu-operator'))
     assert f'{WORKER}: nvidia.com/gpu=1\n' in out and f'{WORKER}: nvidia.com/gpu=0, nvidia.com/gpu.shared=8\n' in out
     helm, = (line for line in laptop.read('asked').splitlines() if line.startswith('helm '))
-    assert ' --kube-context kind-warpshare --namespace gpu-operator --create-namespace ' in helm and ' --version ' not in helm
+    assert ' --kube-context kind-warpshare --namespace gpu-operator --create-namespace ' in helm and ' --version v26.7.0 ' in helm
     policy = laptop.cluster.get('ClusterPolicy', 'cluster-policy')['spec']['devicePlugin']
     assert (policy['repository'], policy['image']) == ('docker.io/library', 'warpshare')
     assert policy['config'] == {'name': 'time-slicing-config', 'default': ''}
@@ -193,12 +201,12 @@ def test_nvidias_operator_shares_by_time_with_our_image_as_its_plugin(laptop):
 
 
 def test_another_run_with_the_operator_replaces_its_pods(laptop):
-    well(laptop.setup('--gpu-operator', '--operator-version', 'v26.7.0'))
+    well(laptop.setup('--gpu-operator', '--operator-version', 'v26.3.3'))
     laptop.cluster.commands.clear()
-    out = well(laptop.setup('--gpu-operator', '--operator-version', 'v26.7.0'))
+    out = well(laptop.setup('--gpu-operator', '--operator-version', 'v26.3.3'))
     assert f'{WORKER}: nvidia.com/gpu=0, nvidia.com/gpu.shared=32\n' in out
     assert any('delete pods -l app=nvidia-device-plugin-daemonset' in one for one in laptop.cluster.commands)
-    assert laptop.read('asked').count(' --version v26.7.0 ') == 2
+    assert laptop.read('asked').count(' --version v26.3.3 ') == 2
 
 
 @pytest.mark.parametrize('first, second, words', [
@@ -273,6 +281,8 @@ def test_real_gpus_need_nvidias_runtime(laptop):
     (['--simulate', 'T4', 'x'], "'x' simulated GPUs"), (['--timeout', 'x'], "timeout 'x'"),
     (['--gpu-operator', '--simulate'], "--gpu-operator needs real GPUs: NVIDIA's operator looks for the driver itself"),
     (['--operator-version', 'v26.7.0'], '--operator-version goes with --gpu-operator'),
+    (['--simulate', '--node-image', ''], "'' is no name of an image"), (['--simulate', '--node-image', '--x'], "'--x' is no name of an image"),
+    (['--gpu-operator', '--operator-version', ''], "'' is no version of the operator"),
     (['--gpu-operator', '--operator-version', '26 7'], "'26 7' is no version of the operator"),
 ])
 def test_a_wrong_command_line_is_an_error_before_anything_is_done(laptop, arguments, words):

@@ -21,6 +21,7 @@ const struct doctor_check doctor_checks[] = {
         {"other-plugins", doctor_check_other_plugins},
         {"containers", doctor_check_containers},
         {"cdi", doctor_check_cdi},
+        {"toolkit", doctor_check_toolkit},
         {"declared", doctor_check_declared},
         {"dra", doctor_check_dra},
         {"mig", doctor_check_mig},

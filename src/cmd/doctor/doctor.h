@@ -58,6 +58,9 @@ void doctor_check_agent(struct doctor *doctor);
 void doctor_check_other_plugins(struct doctor *doctor);
 void doctor_check_cdi(struct doctor *doctor);
 
+/* toolkit.c */
+void doctor_check_toolkit(struct doctor *doctor);
+
 /* declared.c */
 void doctor_check_declared(struct doctor *doctor);
 

@@ -227,7 +227,6 @@ static const struct command_line drop_in_shm_line = {
 static int mount_shm(const struct command_line *line, int argc, char **argv)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        _free_ char *path = NULL;
         struct option_set set;
         struct error err;
         const char *root;
@@ -237,8 +236,7 @@ static int mount_shm(const struct command_line *line, int argc, char **argv)
         if (!command_line_read(line, &set, NULL, &arena, argc, argv, &status))
                 return status;
         root = command_line_get(&set, "mps-directory");
-        path = xasprintf("%s/shm", root);
-        if (mps_shm_mount(path, mps_shm_machine_kib(), &mounted, &err) < 0) {
+        if (mps_shm_mount(root, mps_shm_machine_kib(), &mounted, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return EXIT_FAILED;
         }

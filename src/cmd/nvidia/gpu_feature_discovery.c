@@ -2,6 +2,7 @@
  * gpu-feature-discovery: makes labels as NVIDIA's program of that name does, with its options, its file and its
  * NodeFeature. It follows changes of the GPUs, and checks what it published at the configured interval.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@
 #define DEFAULT_FILE "/etc/kubernetes/node-feature-discovery/features.d/gfd"
 #define DEFAULT_SLEEP_NS INT64_C(60000000000)
 #define LEAST_SLEEP_MS UINT64_C(1000)
+#define OLD_FOLDER "gfd-tmp"
 #define OLD_FOLDER_MS 1000U
 
 enum {
@@ -219,12 +221,14 @@ static int read_wishes(
 static void remove_file(const struct wishes *wishes)
 {
         _free_ char *folder = file_folder(wishes->file);
-        _free_ char *old = xasprintf("%s/gfd-tmp", folder);
+        _free_ char *old = xasprintf("%s/" OLD_FOLDER, folder);
+        _close_ int above = -1;
         struct error err;
 
         if (wishes->output != LABELS_FILE || wishes->is_once || !wishes->sleep_ms || !*wishes->file)
                 return;
-        if (sweep_folder(old, OLD_FOLDER_MS, &err) < 0 && err.kind != ERROR_NOT_FOUND)
+        above = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (above >= 0 && sweep_folder(above, OLD_FOLDER, old, OLD_FOLDER_MS, &err) < 0 && err.kind != ERROR_NOT_FOUND)
                 log_warn("cannot remove the folder of an old version", LOG_ERR(&err));
         if (unlink(wishes->file) < 0)
                 log_text(LOG_WARN, "cannot remove '%s': %m", wishes->file);

@@ -4,14 +4,13 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/mountinfo.h"
 #include "base/sweep.h"
 #include "base/text.h"
 #include "gpu/apart.h"
@@ -29,7 +28,6 @@
 
 #define GRACE_MS UINT64_C(5000)
 #define FOLDER_MS 60000U /* tenants may have left any number of files in a folder */
-#define MOUNTINFO_MAX ((size_t)4 * 1024 * 1024)
 
 /* ---- memory limits of containers ---- */
 
@@ -209,154 +207,157 @@ static int end_daemons(struct removals *removals, const struct mps_removal_optio
 
 /* ---- files ---- */
 
-struct files {
+/* A folder of which something is to be removed. Tenants write below it, and may be at work there. */
+struct place {
         struct removals *removals;
-        struct strbuf mountinfo;
+        int fd;
+        const char *path; /* for messages */
 };
 
-/* Something is mounted at |path| or below it. Our paths have no characters that mountinfo would escape. */
-static bool has_mount(const struct files *files, const char *path)
-{
-        const size_t length = strlen(path);
-        const char *at = files->mountinfo.data;
-        struct mountinfo_line mount;
-
-        while (mountinfo_next(&at, &mount))
-                if (strncmp(mount.point, path, length) == 0 && strchr(" /", mount.point[length]))
-                        return true;
-        return false;
-}
-
-static void remove_tree(struct files *files, const char *path)
-{
-        char real[PATH_MAX];
-        struct error err;
-
-        if (!realpath(path, real))
-                return;
-        if (has_mount(files, real))
-                removals_add(files->removals, REMOVAL_LEFT, "MPS folder", path, "something is mounted there");
-        else if (!files->removals->is_dry && sweep_folder(path, FOLDER_MS, &err) < 0)
-                removals_add(files->removals, REMOVAL_LEFT, "MPS folder", path, "%s", err.text);
-        else
-                removals_add(files->removals, REMOVAL_DONE, "MPS folder", path, "%s", "");
-}
-
-static void read_mounts(struct files *files)
-{
-        struct error err;
-
-        strbuf_clear(&files->mountinfo);
-        if (file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &files->mountinfo, &err) < 0)
-                removals_add(files->removals, REMOVAL_UNSEEN, "mounts", "/proc/self/mountinfo", "%s", err.text);
-}
-
-/* The node's shared memory, or a daemon's. */
-static void remove_shm(struct files *files, const char *folder)
-{
-        _free_ char *path = xasprintf("%s/shm", folder);
-        char real[PATH_MAX];
-        const bool is_mounted = realpath(path, real) && has_mount(files, real);
-        struct error err;
-        pid_t user;
-        int rc;
-
-        if (access(path, F_OK) < 0)
-                return;
-        rc = files->removals->is_dry ? 0 : mps_shm_unmount(path, &user, &err);
-        if (rc > 0 && user > 0)
-                removals_add(
-                        files->removals, REMOVAL_LEFT, "shared memory", path, "process %d has it as /dev/shm", user);
-        else if (rc > 0)
-                removals_add(files->removals, REMOVAL_LEFT, "shared memory", path, "it is in use");
-        else if (rc < 0)
-                removals_add(files->removals, REMOVAL_LEFT, "shared memory", path, "%s", err.text);
-        else if (is_mounted)
-                removals_add(files->removals, REMOVAL_DONE, "shared memory", path, "unmounted");
-        if (is_mounted && !files->removals->is_dry)
-                read_mounts(files);
-}
-
-static bool is_folder(const char *path)
+static bool is_folder(int above, const char *name)
 {
         struct stat status;
 
-        return lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
+        return fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* The files that mps/supervisor/folder.h creates for a daemon. */
-static bool is_daemon(const char *path)
+/* The node's shared memory, or a daemon's. False: it stays. */
+static bool remove_shm(const struct place *place)
 {
-        _free_ char *pipe = xasprintf("%s/pipe", path);
-        _free_ char *log = xasprintf("%s/log", path);
+        _free_ char *path = xasprintf("%s/" MPS_SHM_NAME, place->path);
+        const bool is_mounted = mps_shm_is_mounted(place->fd);
+        struct error err;
+        pid_t user = 0;
+        const int rc = place->removals->is_dry ? 0 : mps_shm_unmount(place->fd, place->path, &user, &err);
 
-        return is_folder(pipe) && is_folder(log);
+        if (rc > 0 && user > 0)
+                removals_add(
+                        place->removals, REMOVAL_LEFT, "shared memory", path, "process %d has it as /dev/shm", user);
+        else if (rc > 0)
+                removals_add(place->removals, REMOVAL_LEFT, "shared memory", path, "it is in use");
+        else if (rc < 0)
+                removals_add(place->removals, REMOVAL_LEFT, "shared memory", path, "%s", err.text);
+        else if (is_mounted)
+                removals_add(place->removals, REMOVAL_DONE, "shared memory", path, "unmounted");
+        return rc == 0;
 }
+
+/* What mps/supervisor/folder.h makes for a daemon: by them its folder is known, so they go last, and empty. */
+static const char *const daemon_folders[] = {"pipe", "log"};
+
+static bool is_daemon(int folder)
+{
+        bool has_all = true;
+
+        for (size_t i = 0; i < ARRAY_SIZE(daemon_folders); i++)
+                has_all = has_all && is_folder(folder, daemon_folders[i]);
+        return has_all;
+}
+
+static int remove_tree(const struct place *daemon, int above, const char *name, struct error *err)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(daemon_folders); i++) {
+                _free_ char *path = xasprintf("%s/%s", daemon->path, daemon_folders[i]);
+
+                if (sweep_content(daemon->fd, daemon_folders[i], path, FOLDER_MS, err) < 0)
+                        return -1;
+        }
+        return sweep_folder(above, name, daemon->path, FOLDER_MS, err);
+}
+
+static void remove_daemon(const struct place *daemon, int above, const char *name)
+{
+        struct error err;
+
+        if (!remove_shm(daemon))
+                removals_add(daemon->removals, REMOVAL_LEFT, "MPS folder", daemon->path, "its shared memory stays");
+        else if (!daemon->removals->is_dry && remove_tree(daemon, above, name, &err) < 0)
+                removals_add(daemon->removals, REMOVAL_LEFT, "MPS folder", daemon->path, "%s", err.text);
+        else
+                removals_add(daemon->removals, REMOVAL_DONE, "MPS folder", daemon->path, "%s", "");
+}
+
+static DIR *list(const struct place *place)
+{
+        const int fd = file_open_below(place->fd, ".", O_RDONLY | O_DIRECTORY);
+        DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+
+        if (!entries && fd >= 0)
+                close(fd);
+        return entries;
+}
+
+static void remove_daemons(const struct place *place, unsigned int levels);
 
 /* A daemon's folder is below the root, or one level deeper: "nvidia.com/gpu". */
-static void remove_daemons(struct files *files, const char *folder, unsigned int levels)
+static void remove_what_is_of_daemons(const struct place *place, const char *name, unsigned int levels)
 {
-        DIR *entries = opendir(folder);
-        const struct dirent *entry;
+        _close_ int fd = file_open_below(place->fd, name, O_RDONLY | O_DIRECTORY);
+        _free_ char *path = xasprintf("%s/%s", place->path, name);
+        const struct place inner = {place->removals, fd, path};
 
-        if (!entries)
+        if (fd < 0 && errno == EXDEV)
+                removals_add(place->removals, REMOVAL_LEFT, "MPS folder", path, "something is mounted there");
+        if (fd < 0)
                 return;
-        while ((entry = readdir(entries))) {
-                _free_ char *path = xasprintf("%s/%s", folder, entry->d_name);
-
-                if (entry->d_name[0] == '.' || strcmp(entry->d_name, "shm") == 0 || !is_folder(path))
-                        continue;
-                if (is_daemon(path)) {
-                        remove_shm(files, path);
-                        remove_tree(files, path);
-                } else if (levels > 1) {
-                        remove_daemons(files, path, levels - 1);
-                        if (!files->removals->is_dry)
-                                rmdir(path); /* if it is empty now */
-                }
+        if (is_daemon(fd)) {
+                remove_daemon(&inner, place->fd, name);
+        } else if (levels > 1) {
+                remove_daemons(&inner, levels - 1);
+                if (!place->removals->is_dry)
+                        unlinkat(place->fd, name, AT_REMOVEDIR); /* if it is empty now */
         }
-        closedir(entries);
 }
 
-static void remove_file(struct files *files, const char *root, const char *name)
+static void remove_daemons(const struct place *place, unsigned int levels)
 {
-        _free_ char *path = xasprintf("%s/%s", root, name);
-        int rc = files->removals->is_dry ? access(path, F_OK) : unlink(path);
+        DIR *entries = list(place);
+        const struct dirent *entry;
+
+        while (entries && (entry = readdir(entries)))
+                if (entry->d_name[0] != '.' && strcmp(entry->d_name, MPS_SHM_NAME) != 0)
+                        remove_what_is_of_daemons(place, entry->d_name, levels);
+        if (entries)
+                closedir(entries);
+}
+
+static void remove_file(const struct place *root, const char *name)
+{
+        _free_ char *path = xasprintf("%s/%s", root->path, name);
+        struct stat status;
+        const int rc = root->removals->is_dry ? fstatat(root->fd, name, &status, AT_SYMLINK_NOFOLLOW)
+                                              : unlinkat(root->fd, name, 0);
 
         if (rc == 0)
-                removals_add(files->removals, REMOVAL_DONE, "MPS file", path, "%s", "");
+                removals_add(root->removals, REMOVAL_DONE, "MPS file", path, "%s", "");
         else if (errno != ENOENT)
-                removals_add(files->removals, REMOVAL_LEFT, "MPS file", path, "%s", strerror(errno));
+                removals_add(root->removals, REMOVAL_LEFT, "MPS file", path, "%s", strerror(errno));
 }
 
 /* The agent's ledger files: "allocations-<resource>.json", and "grants-<resource>.json" of older versions. */
-static void remove_allocation_records(struct files *files, const char *root)
+static void remove_allocation_records(const struct place *root)
 {
-        DIR *entries = opendir(root);
+        DIR *entries = list(root);
         const struct dirent *entry;
 
-        if (!entries)
-                return;
-        while ((entry = readdir(entries)))
+        while (entries && (entry = readdir(entries)))
                 if ((text_starts_with(entry->d_name, "allocations-") || text_starts_with(entry->d_name, "grants-")) &&
                         strstr(entry->d_name, ".json"))
-                        remove_file(files, root, entry->d_name);
-        closedir(entries);
+                        remove_file(root, entry->d_name);
+        if (entries)
+                closedir(entries);
 }
 
-static void remove_files(struct removals *removals, const char *root)
+static void remove_files(const struct place *root)
 {
         static const char *const names[] = {
                 ".ready", MPS_SOCKET, MPS_RECORD_FILE, SHARING_POLICY_FILE, CONFIG_RECORD_NAME};
-        struct files files = {.removals = removals, .mountinfo = STRBUF_INIT};
 
-        read_mounts(&files);
-        remove_daemons(&files, root, 2);
+        remove_daemons(root, 2);
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                remove_file(&files, root, names[i]);
-        remove_allocation_records(&files, root);
-        remove_shm(&files, root);
-        strbuf_done(&files.mountinfo);
+                remove_file(root, names[i]);
+        remove_allocation_records(root);
+        (void)remove_shm(root);
 }
 
 int mps_removal_run(struct removals *removals, const struct mps_removal_options *options, struct error *err)
@@ -371,7 +372,7 @@ int mps_removal_run(struct removals *removals, const struct mps_removal_options 
                 return rc == LOCK_BUSY ? MPS_REMOVAL_BUSY : -1;
         rc = end_daemons(removals, options, err);
         if (rc == 0)
-                remove_files(removals, options->root);
+                remove_files(&(struct place){removals, lock.fd, options->root});
         lock_release(&lock);
         return rc;
 }

@@ -31,7 +31,7 @@ int run_prepare_shm(struct mps_run *run, bool is_new, struct error *err)
                         LOG_STR("name", run->name));
         if (!context->enter_shm || (!is_new && access(run->folder.shm, F_OK) < 0))
                 return 0;
-        if (mps_shm_mount(run->folder.shm, context->shm_kib(run, context->data), &is_mounted, err) < 0) {
+        if (mps_shm_mount(run->folder.path, context->shm_kib(run, context->data), &is_mounted, err) < 0) {
                 if (!is_new)
                         return -1;
                 log_warn("an MPS daemon has no shared memory of its own and uses the node's: a tenant who fills that "

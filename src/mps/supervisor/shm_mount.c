@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <sched.h>
@@ -11,10 +12,12 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/macro.h"
 #include "base/mountinfo.h"
 #include "base/strbuf.h"
 #include "io/worker.h"
@@ -28,31 +31,47 @@
 
 enum there { NOTHING, A_FOLDER, OUR_TMPFS, SOMETHING_ELSE };
 
-static int shm_mount_poll(const char *path, enum there *ret, dev_t *ret_device, struct error *err)
+static int open_it(int folder)
 {
-        _free_ char *folder = xasprintf("%s/..", path);
-        struct stat above;
-        struct stat status;
+        return openat(folder, MPS_SHM_NAME, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool is_tmpfs(int folder)
+{
+        _close_ int fd = open_it(folder);
         struct statfs system;
 
-        if (stat(path, &status) < 0) {
-                if (errno != ENOENT)
-                        return error_errno(err, errno, "inspect '%s'", path);
+        return fd >= 0 && fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
+}
+
+/* What stands in |folder|. A link is something else, wherever it leads. -1 with errno. */
+static int shm_mount_poll(int folder, enum there *ret, dev_t *ret_device)
+{
+        struct stat above;
+        struct stat status;
+
+        if (fstatat(folder, MPS_SHM_NAME, &status, AT_SYMLINK_NOFOLLOW) < 0) {
                 *ret = NOTHING;
-                return 0;
+                return errno == ENOENT ? 0 : -1;
         }
-        if (!S_ISDIR(status.st_mode)) {
-                *ret = SOMETHING_ELSE;
-                return 0;
-        }
-        if (stat(folder, &above) < 0)
-                return error_errno(err, errno, "inspect '%s'", folder);
+        if (fstat(folder, &above) < 0)
+                return -1;
         *ret_device = status.st_dev;
-        if (status.st_dev == above.st_dev)
+        if (!S_ISDIR(status.st_mode))
+                *ret = SOMETHING_ELSE;
+        else if (status.st_dev == above.st_dev)
                 *ret = A_FOLDER;
         else
-                *ret = statfs(path, &system) == 0 && system.f_type == TMPFS_MAGIC ? OUR_TMPFS : SOMETHING_ELSE;
+                *ret = is_tmpfs(folder) ? OUR_TMPFS : SOMETHING_ELSE;
         return 0;
+}
+
+bool mps_shm_is_mounted(int folder)
+{
+        enum there there;
+        dev_t device;
+
+        return shm_mount_poll(folder, &there, &device) == 0 && there == OUR_TMPFS;
 }
 
 /* ---- mounting ---- */
@@ -77,42 +96,63 @@ uint64_t mps_shm_machine_kib(void)
         return mps_shm_size_kib(text.data);
 }
 
-static int set_size(const char *path, const char *options, struct error *err)
+#define MOUNT_FLAGS (MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RELATIME)
+
+static int set_size(const char *at, const char *options, const char *folder, struct error *err)
 {
-        if (mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RELATIME, options) == 0)
+        if (mount(NULL, at, NULL, MS_REMOUNT | MOUNT_FLAGS, options) == 0)
                 return 0;
         /* It already holds more than that, or this process may not change it: the size stays. */
-        return errno == EINVAL || errno == EPERM ? 0 : error_errno(err, errno, "set the size of '%s'", path);
+        return errno == EINVAL || errno == EPERM
+                       ? 0
+                       : error_errno(err, errno, "set the size of '%s/" MPS_SHM_NAME "'", folder);
 }
 
-int mps_shm_mount(const char *path, uint64_t kib, bool *ret_mounted, struct error *err)
+static int mount_at(const char *at, const char *options, const char *folder, struct error *err)
+{
+        if (mount("shm", at, "tmpfs", MOUNT_FLAGS, options) == 0)
+                return 0;
+        if (errno == EPERM)
+                return error_set(err, ERROR_DENIED,
+                        "mount a tmpfs at '%s/" MPS_SHM_NAME "': not permitted; the container has to be privileged "
+                        "(CAP_SYS_ADMIN), and its mount of the MPS root has to be Bidirectional, so that others see "
+                        "the tmpfs",
+                        folder);
+        return error_errno(err, errno, "mount a tmpfs at '%s/" MPS_SHM_NAME "'", folder);
+}
+
+/* By a descriptor, so that it is at the folder that was looked at. */
+static int mount_or_set_size(int above, enum there there, uint64_t kib, const char *folder, struct error *err)
 {
         _free_ char *options = xasprintf("size=%" PRIu64 "k,nr_inodes=%u", kib, FILES);
+        _close_ int fd = open_it(above);
+        _free_ char *at = xasprintf("/proc/self/fd/%d", fd);
+
+        if (fd < 0)
+                return error_errno(err, errno, "open '%s/" MPS_SHM_NAME "'", folder);
+        return there == OUR_TMPFS ? set_size(at, options, folder, err) : mount_at(at, options, folder, err);
+}
+
+int mps_shm_mount(const char *folder, uint64_t kib, bool *ret_mounted, struct error *err)
+{
+        _close_ int above = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         enum there there;
         dev_t device;
-        int failure;
 
-        if (shm_mount_poll(path, &there, &device, err) < 0)
-                return -1;
+        if (above < 0 || shm_mount_poll(above, &there, &device) < 0)
+                return error_errno(err, errno, "inspect '%s/" MPS_SHM_NAME "'", folder);
         if (there == SOMETHING_ELSE)
-                return error_set(
-                        err, ERROR_INVALID, "'%s' is neither a folder nor a tmpfs; unmount or remove it", path);
+                return error_set(err, ERROR_INVALID,
+                        "'%s/" MPS_SHM_NAME "' is neither a folder nor a tmpfs; unmount or remove it", folder);
+        if (there == NOTHING && mkdirat(above, MPS_SHM_NAME, 0755) < 0)
+                return error_errno(err, errno, "make '%s/" MPS_SHM_NAME "'", folder);
+        if (mount_or_set_size(above, there, kib, folder, err) < 0) {
+                if (there == NOTHING)
+                        unlinkat(above, MPS_SHM_NAME, AT_REMOVEDIR);
+                return -1;
+        }
         *ret_mounted = there != OUR_TMPFS;
-        if (there == OUR_TMPFS)
-                return set_size(path, options, err);
-        if (there == NOTHING && mkdir(path, 0755) < 0)
-                return error_errno(err, errno, "make '%s'", path);
-        if (mount("shm", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RELATIME, options) == 0)
-                return 0;
-        failure = errno;
-        if (there == NOTHING)
-                rmdir(path);
-        if (failure == EPERM)
-                return error_set(err, ERROR_DENIED,
-                        "mount a tmpfs at '%s': not permitted; the container has to be privileged (CAP_SYS_ADMIN), and "
-                        "its mount of the MPS root has to be Bidirectional, so that others see the tmpfs",
-                        path);
-        return error_errno(err, failure, "mount a tmpfs at '%s'", path);
+        return 0;
 }
 
 /* ---- propagation and users ---- */
@@ -135,6 +175,24 @@ bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root, bool is_
         return is_seen;
 }
 
+/*
+ * Mounts |source| at |point|, and lets no link in it be followed. A kernel before 5.10 does not know how, and the mount
+ * stays without. What else the source's mount refuses, the new one does.
+ */
+static int mount_without_links(const char *source, const char *point, struct error *err)
+{
+        struct statvfs refuses;
+        unsigned long flags;
+
+        if (mount(source, point, NULL, MS_BIND, NULL) < 0 || statvfs(point, &refuses) < 0)
+                return error_errno(err, errno, "mount '%s' at '%s'", source, point);
+        flags = refuses.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC); /* the values are those of mount() */
+        if (mount(NULL, point, NULL, MS_REMOUNT | MS_BIND | MS_NOSYMFOLLOW | flags, NULL) < 0 && errno != EINVAL &&
+                errno != EPERM)
+                return error_errno(err, errno, "let no link in '%s' be followed", point);
+        return 0;
+}
+
 int mps_shm_enter(const char *path, const char *pipe, struct error *err)
 {
         if (unshare(CLONE_NEWNS) < 0)
@@ -142,14 +200,9 @@ int mps_shm_enter(const char *path, const char *pipe, struct error *err)
         /* Later mounts of the host still arrive, for example files of a driver; mounts made here stay here. */
         if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
                 return error_errno(err, errno, "keep the mounts of a daemon to itself");
-        if (mount(path, "/dev/shm", NULL, MS_BIND, NULL) < 0)
-                return error_errno(err, errno, "mount '%s' at /dev/shm", path);
-        if (mount(pipe, pipe, NULL, MS_BIND, NULL) < 0)
-                return error_errno(err, errno, "mount '%s' on itself", pipe);
-        if (mount(NULL, pipe, NULL, MS_REMOUNT | MS_BIND | MS_NOSYMFOLLOW, NULL) < 0 && errno != EINVAL &&
-                errno != EPERM)
-                return error_errno(err, errno, "let no link in '%s' be followed", pipe);
-        return 0;
+        if (mount_without_links(path, "/dev/shm", err) < 0)
+                return -1;
+        return mount_without_links(pipe, pipe, err);
 }
 
 bool mps_shm_is_of(pid_t pid, const char *path)
@@ -268,26 +321,27 @@ static bool find_user_in_time(dev_t device, pid_t *ret)
         return is_known;
 }
 
-int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err)
+int mps_shm_unmount(int folder, const char *path, pid_t *ret_user, struct error *err)
 {
+        _free_ char *at = xasprintf("/proc/self/fd/%d/" MPS_SHM_NAME, folder);
         enum there there;
         dev_t device = 0;
 
         *ret_user = 0;
-        if (shm_mount_poll(path, &there, &device, err) < 0)
-                return -1;
+        if (shm_mount_poll(folder, &there, &device) < 0)
+                return error_errno(err, errno, "inspect '%s/" MPS_SHM_NAME "'", path);
         if (there == NOTHING || there == SOMETHING_ELSE)
                 return 0;
         if (there == OUR_TMPFS) {
                 if (!find_user_in_time(device, ret_user) || *ret_user)
                         return 1;
-                if (umount2(path, UMOUNT_NOFOLLOW) < 0) {
+                if (umount2(at, UMOUNT_NOFOLLOW) < 0) {
                         if (errno == EBUSY)
                                 return 1;
-                        return error_errno(err, errno, "unmount '%s'", path);
+                        return error_errno(err, errno, "unmount '%s/" MPS_SHM_NAME "'", path);
                 }
         }
-        if (rmdir(path) < 0 && errno != ENOENT)
-                return error_errno(err, errno, "remove '%s'", path);
+        if (unlinkat(folder, MPS_SHM_NAME, AT_REMOVEDIR) < 0 && errno != ENOENT)
+                return error_errno(err, errno, "remove '%s/" MPS_SHM_NAME "'", path);
         return 0;
 }

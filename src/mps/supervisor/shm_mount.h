@@ -23,19 +23,26 @@
 uint64_t mps_shm_size_kib(const char *meminfo);
 uint64_t mps_shm_machine_kib(void); /* the same of this machine */
 
-/*
- * Mounts it at |path| with |kib|, unless it is mounted already; then it gets that size, unless more is used.
- * |*ret_mounted|: it was mounted now. The parent folder must exist. Errors: ERROR_DENIED without the right to mount,
- * ERROR_INVALID if something else is mounted there.
- */
-int mps_shm_mount(const char *path, uint64_t kib, bool *ret_mounted, struct error *err) MUST_USE;
+/* Its name in the folder of the node, or of a daemon. */
+#define MPS_SHM_NAME "shm"
 
 /*
- * For commands: waits up to half a minute. Unmounts it if no visible process of another mount namespace has it as
- * /dev/shm and the kernel allows it. 0: it is
- * gone, or never existed; 1: it is in use, |*ret_user| is the PID of one user, 0: unknown.
+ * Mounts it in |folder|, which exists, with |kib|, unless it is mounted already; then it gets that size, unless more is
+ * used. |*ret_mounted|: it was mounted now. Errors: ERROR_DENIED without the right to mount, ERROR_INVALID if something
+ * else is mounted or stands there, a link for example.
  */
-int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err) MUST_USE;
+int mps_shm_mount(const char *folder, uint64_t kib, bool *ret_mounted, struct error *err) MUST_USE;
+
+/* It is mounted in the open |folder|. */
+bool mps_shm_is_mounted(int folder);
+
+/*
+ * For commands: waits up to half a minute. Unmounts it in the open |folder|, which messages call |path|, and removes
+ * its mount point, if no visible process of another mount namespace has it as /dev/shm and the kernel allows it. What
+ * else stands there, a link for example, is not touched. 0: it is gone, or never existed; 1: it is in use, |*ret_user|
+ * is the PID of one user, 0: unknown.
+ */
+int mps_shm_unmount(int folder, const char *path, pid_t *ret_user, struct error *err) MUST_USE;
 
 /*
  * True if container runtimes see what this process mounts below |root|, according to |mountinfo|
@@ -46,8 +53,9 @@ int mps_shm_unmount(const char *path, pid_t *ret_user, struct error *err) MUST_U
 bool mps_shm_is_seen_by_others(const char *mountinfo, const char *root, bool is_in_first_namespace);
 
 /*
- * Gives the calling process a mount namespace of its own, in which |path| is /dev/shm and no symbolic link in |pipe| is
- * followed (from Linux 5.10 on): tenants may be able to create some while a control daemon starts.
+ * Gives the calling process a mount namespace of its own, in which |path| is /dev/shm, and no symbolic link in that and
+ * in |pipe| is followed (from Linux 5.10 on): tenants write in the one, and may be able to in the other, while a
+ * control daemon and its servers work there.
  */
 int mps_shm_enter(const char *path, const char *pipe, struct error *err) MUST_USE;
 

@@ -6,16 +6,21 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/macro.h"
 #include "base/sweep.h"
 #include "chance.h"
+#include "old_kernel.h"
 
 #define DEPTH 5000U
 #define LONG_MS 600000U
@@ -96,12 +101,21 @@ static size_t count_in(const char *path)
         return count - 2; /* . and .. */
 }
 
+static int sweep_path(const char *path, struct error *err)
+{
+        int above = open_folder(root);
+        int rc = sweep_folder(above, file_base_name(path), path, LONG_MS, err);
+
+        close(above);
+        return rc;
+}
+
 static void remove_all(void)
 {
         struct error err;
 
-        assert_ok(sweep_folder(inside, LONG_MS, &err), &err);
-        assert_ok(sweep_folder(outside, LONG_MS, &err), &err);
+        assert_ok(sweep_path(inside, &err), &err);
+        assert_ok(sweep_path(outside, &err), &err);
 }
 
 static void test_a_folder_goes_with_all_that_is_in_it(void **state UNUSED)
@@ -118,10 +132,10 @@ static void test_a_folder_goes_with_all_that_is_in_it(void **state UNUSED)
         assert_int_equal(mkdirat(fd, "unreadable", 0), 0);
         nest(fd, 3);
         put(outside, "kept");
-        assert_ok(sweep_folder(inside, LONG_MS, &err), &err);
+        assert_ok(sweep_path(inside, &err), &err);
         assert_int_equal(access(inside, F_OK), -1);
         assert_int_equal(count_in(outside), 1);
-        assert_fails(sweep_folder(inside, LONG_MS, &err), &err, ERROR_NOT_FOUND, text);
+        assert_fails(sweep_path(inside, &err), &err, ERROR_NOT_FOUND, text);
         mkdir(inside, 0700);
         remove_all();
 }
@@ -135,7 +149,7 @@ static void test_a_link_in_its_place_is_not_followed(void **state UNUSED)
         put(outside, "kept");
         rmdir(inside);
         assert_int_equal(symlink(outside, inside), 0);
-        assert_fails(sweep_folder(inside, LONG_MS, &err), &err, ERROR_INVALID, text);
+        assert_fails(sweep_path(inside, &err), &err, ERROR_INVALID, text);
         assert_int_equal(count_in(outside), 1);
         assert_int_equal(unlink(inside), 0);
         mkdir(inside, 0700);
@@ -172,6 +186,56 @@ static void test_a_wide_tree_of_deep_folders_goes_at_once(void **state UNUSED)
         }
         remove_all();
         assert_int_equal(access(inside, F_OK), -1);
+}
+
+/* ---- mounts ---- */
+
+/* 0: what is mounted stays as it was, and is named; 77: this process may not mount; else: it does not stay. */
+static int sweep_over_a_mount(bool is_old_kernel)
+{
+        _free_ char *point = xasprintf("%s/d", inside);
+        _free_ char *expected = xasprintf(
+                "something is mounted in '%s': unmount it, and run this again; the rest of it is removed", inside);
+        struct error err;
+
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+                mount(outside, point, NULL, MS_BIND, NULL) < 0)
+                return 77;
+        if (is_old_kernel)
+                old_kernel_without_openat2();
+        if (sweep_path(inside, &err) == 0)
+                return 1;
+        return strcmp(err.text, expected) == 0 && count_in(inside) == 1 && count_in(outside) == 1 ? 0 : 2;
+}
+
+static void expect_that_a_mount_stays(bool is_old_kernel)
+{
+        pid_t child;
+        int status;
+
+        make_folders();
+        nest(open_folder(inside), 2);
+        put(inside, "file");
+        put(outside, "kept");
+        child = fork();
+        if (child == 0)
+                _exit(sweep_over_a_mount(is_old_kernel));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        remove_all();
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77)
+                skip();
+        assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_a_mount_of_the_same_file_system_is_not_entered(void **state UNUSED)
+{
+        expect_that_a_mount_stays(false);
+}
+
+static void test_nor_is_it_where_the_kernel_cannot_be_told(void **state UNUSED)
+{
+        expect_that_a_mount_stays(true);
 }
 
 static bool keeps_files(const struct stat *status, void *data)
@@ -281,6 +345,8 @@ int main(void)
                 cmocka_unit_test(test_a_link_in_its_place_is_not_followed),
                 cmocka_unit_test(test_no_depth_is_too_much_and_few_files_are_open_for_it),
                 cmocka_unit_test(test_a_wide_tree_of_deep_folders_goes_at_once),
+                cmocka_unit_test(test_a_mount_of_the_same_file_system_is_not_entered),
+                cmocka_unit_test(test_nor_is_it_where_the_kernel_cannot_be_told),
                 cmocka_unit_test(test_what_is_to_stay_stays_with_the_folders_above_it),
                 cmocka_unit_test(test_whatever_is_moved_meanwhile_nothing_else_is_removed),
         };

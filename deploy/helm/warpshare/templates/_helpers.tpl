@@ -197,6 +197,22 @@ true
 {{- end -}}
 {{- end }}
 
+{{/* "true" where containers may get their GPUs by a variable alone, by the same rules. */}}
+{{- define "warpshare.mayUseVariable" -}}
+{{- if .Values.deviceListStrategy -}}
+{{- $words := kindIs "string" .Values.deviceListStrategy | ternary (splitList "," (toString .Values.deviceListStrategy)) .Values.deviceListStrategy -}}
+{{- and (has "envvar" $words) (not (contains "cdi-" (toJson $words))) -}}
+{{- else if or .Values.config.name (empty .Values.config.map) -}}
+true
+{{- else -}}
+{{- range .Values.config.map -}}
+{{- $config := kindIs "string" . | ternary (fromYaml (toString .)) . -}}
+{{- $words := toJson (((($config.flags | default dict).plugin | default dict).deviceListStrategy) | default "envvar") -}}
+{{- if and (contains "envvar" $words) (not (contains "cdi-" $words)) }}true{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* "true" where the agent reads the pods whose containers declare their shares: by value, or by a configuration of ours. */}}
 {{- define "warpshare.readsPods" -}}
 {{- if ne (toString .Values.rbac.readPods) "auto" -}}

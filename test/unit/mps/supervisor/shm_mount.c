@@ -50,15 +50,30 @@ static void test_without_a_figure_the_size_is_64_mib(void **state UNUSED)
         assert_int_equal(mps_shm_size_kib("MemTotal: 1 kB\n"), 65536);
 }
 
-static void test_a_folder_without_a_mount_is_removed(void **state UNUSED)
+static int open_folder(void)
 {
+        int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        assert_true(fd >= 0);
+        return fd;
+}
+
+static void unmount(void)
+{
+        _close_ int fd = open_folder();
         struct error err;
         pid_t user;
 
+        assert_int_equal(mps_shm_unmount(fd, folder, &user, &err), 0);
+        assert_false(mps_shm_is_mounted(fd));
+}
+
+static void test_a_folder_without_a_mount_is_removed(void **state UNUSED)
+{
         assert_int_equal(mkdir(path, 0755), 0);
-        assert_int_equal(mps_shm_unmount(path, &user, &err), 0);
+        unmount();
         assert_int_equal(access(path, F_OK), -1);
-        assert_int_equal(mps_shm_unmount(path, &user, &err), 0); /* again */
+        unmount(); /* again */
 }
 
 static void test_a_file_in_its_place_is_an_error(void **state UNUSED)
@@ -71,8 +86,25 @@ static void test_a_file_in_its_place_is_an_error(void **state UNUSED)
         assert_non_null(file);
         fclose(file);
         snprintf(text, sizeof(text), "'%s' is neither a folder nor a tmpfs; unmount or remove it", path);
-        assert_fails(mps_shm_mount(path, 1024, &mounted, &err), &err, ERROR_INVALID, text);
+        assert_fails(mps_shm_mount(folder, 1024, &mounted, &err), &err, ERROR_INVALID, text);
         unlink(path);
+}
+
+static void test_a_link_in_its_place_is_an_error_and_not_followed(void **state UNUSED)
+{
+        _free_ char *other = xasprintf("%s/other", folder);
+        _free_ char *text = xasprintf("'%s' is neither a folder nor a tmpfs; unmount or remove it", path);
+        struct error err;
+        struct stat status;
+        bool mounted;
+
+        assert_int_equal(mkdir(other, 0755), 0);
+        assert_int_equal(symlink("other", path), 0);
+        assert_fails(mps_shm_mount(folder, 1024, &mounted, &err), &err, ERROR_INVALID, text);
+        unmount();
+        assert_int_equal(lstat(path, &status), 0);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(rmdir(other), 0);
 }
 
 static void test_a_root_that_is_not_there_is_named(void **state UNUSED)
@@ -80,8 +112,8 @@ static void test_a_root_that_is_not_there_is_named(void **state UNUSED)
         struct error err;
         bool mounted;
 
-        assert_fails(mps_shm_mount("/nonexistent/shm", 1024, &mounted, &err), &err, ERROR_NOT_FOUND,
-                "make '/nonexistent/shm': No such file or directory");
+        assert_fails(mps_shm_mount("/nonexistent", 1024, &mounted, &err), &err, ERROR_NOT_FOUND,
+                "inspect '/nonexistent/shm': No such file or directory");
 }
 
 #define LINE(point, optional) "36 27 0:52 / " point " rw,nosuid" optional " - tmpfs shm rw,size=4k\n"
@@ -179,18 +211,10 @@ static void mount_or_skip(void)
         struct error err;
         bool mounted;
 
-        if (geteuid() != 0 || mps_shm_mount(path, 4096, &mounted, &err) < 0 || stat("/proc/self/ns/pid", &status) < 0 ||
-                status.st_ino != 0xEFFFFFFC)
+        if (geteuid() != 0 || mps_shm_mount(folder, 4096, &mounted, &err) < 0 ||
+                stat("/proc/self/ns/pid", &status) < 0 || status.st_ino != 0xEFFFFFFC)
                 skip();
         assert_true(mounted);
-}
-
-static void unmount(void)
-{
-        struct error err;
-        pid_t user;
-
-        assert_int_equal(mps_shm_unmount(path, &user, &err), 0);
 }
 
 /* In slices, as short as they can be. Returns how many files and folders are gone. */
@@ -308,6 +332,7 @@ int main(void)
                 cmocka_unit_test(test_without_a_figure_the_size_is_64_mib),
                 cmocka_unit_test(test_a_folder_without_a_mount_is_removed),
                 cmocka_unit_test(test_a_file_in_its_place_is_an_error),
+                cmocka_unit_test(test_a_link_in_its_place_is_an_error_and_not_followed),
                 cmocka_unit_test(test_a_root_that_is_not_there_is_named),
                 cmocka_unit_test(test_a_mount_below_a_private_volume_is_invisible_elsewhere),
                 cmocka_unit_test(test_files_are_removed_when_no_container_has_them_any_more),

@@ -1,0 +1,122 @@
+/* doctor's check of NVIDIA's container toolkit: whether a pod can have GPUs by naming them itself. */
+#include <string.h>
+
+#include "base/file.h"
+#include "cmd/doctor/doctor.h"
+#include "cmd/doctor/toolkit_config.h"
+
+#define BELOW "/nvidia-container-runtime/config.toml"
+#define CONFIG_MAX ((size_t)64 * 1024)
+
+/* ---- where it is ---- */
+
+/* 1: read, with its path; 0: not there, -1: there, and it cannot be read. */
+static int read_one(struct strbuf *text, char **ret_path, char *path, struct error *err)
+{
+        _free_ char *taken = path;
+
+        strbuf_clear(text);
+        if (file_read(path, CONFIG_MAX, text, err) < 0)
+                return err->kind == ERROR_NOT_FOUND ? 0 : -1;
+        if (memchr(text->data ? text->data : "", '\0', text->size))
+                return error_set(err, ERROR_INVALID, "'%s' is no text", path);
+        *ret_path = TAKE_PTR(taken);
+        return 1;
+}
+
+/*
+ * A toolkit that the GPU Operator installs has its configuration below its own folder, and does not read that in /etc.
+ * Its hook for CDI stands in that folder.
+ */
+static int read_below(struct strbuf *text, char **ret_path, const char *root, const char *hook, struct error *err)
+{
+        _free_ char *folder = file_folder(hook);
+        int rc = read_one(text, ret_path, xasprintf("%s%s/.config" BELOW, root, folder), err);
+
+        if (rc == 0)
+                rc = read_one(text, ret_path, xasprintf("%s/usr/local/nvidia/toolkit/.config" BELOW, root), err);
+        return rc ? rc : read_one(text, ret_path, xasprintf("%s/etc" BELOW, root), err);
+}
+
+/* Below the root of the host, wherever that is mounted here: with dra.enabled of the chart, or by the GPU Operator. */
+static int read_config(struct strbuf *text, char **ret_path, const struct config *config, struct error *err)
+{
+        _free_ char *of_operator = xasprintf("%s/host", config->system_root);
+        const bool is_driver_on_host = strcmp(config->driver_root, "/") == 0;
+        int rc = read_below(text, ret_path, config->system_root, config->cdi_hook_path, err);
+
+        if (rc == 0 && is_driver_on_host)
+                rc = read_below(text, ret_path, config->driver_root_ctr, config->cdi_hook_path, err);
+        return rc ? rc : read_below(text, ret_path, of_operator, config->cdi_hook_path, err);
+}
+
+/* ---- what it means ---- */
+
+static bool has_cdi(const struct config *config)
+{
+        return (config->device_lists & DEVICE_LIST_CDI) || config_adds_cdi(config);
+}
+
+static bool has_mounts(const struct config *config)
+{
+        return config->device_lists & DEVICE_LIST_VOLUME_MOUNTS;
+}
+
+#define SAFE "deviceListStrategy cdi-cri or cdi-annotations, or volume-mounts together with " TOOLKIT_MOUNTS " = true"
+#define AGENT "; an agent that has its GPUs from NVIDIA's runtime needs the capability SYS_ADMIN then"
+
+static const char *how_to_refuse(const struct config *config, const struct toolkit_config *toolkit)
+{
+        if (has_cdi(config) || (has_mounts(config) && toolkit->takes_mounts))
+                return "set it to false" AGENT;
+        if (has_mounts(config))
+                return "set it to false, and " TOOLKIT_MOUNTS " to true" AGENT;
+        return "choose another way to hand out GPUs first: " SAFE "; then set it to false" AGENT;
+}
+
+static void judge(struct doctor *doctor, const char *path, const struct toolkit_config *toolkit)
+{
+        const struct config *config = doctor->config;
+
+        if (toolkit->takes_envvar)
+                doctor_report(doctor, DOCTOR_NOTE,
+                        "a container that NVIDIA's runtime starts gets the GPUs that NVIDIA_VISIBLE_DEVICES in its "
+                        "pod's spec or its image names, past every share and limit",
+                        how_to_refuse(config, toolkit), "'%s': " TOOLKIT_ENVVAR " is %s", path,
+                        toolkit->says_envvar ? "true" : "not set, and so true");
+        else if (has_cdi(config) || (has_mounts(config) && toolkit->takes_mounts) || !config->device_lists)
+                doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+                        "'%s': only a container with SYS_ADMIN gets the GPUs that its NVIDIA_VISIBLE_DEVICES names",
+                        path);
+        else
+                doctor_report(doctor, DOCTOR_WRONG,
+                        "containers get no GPU: those without SYS_ADMIN may not name any, and nothing else tells "
+                        "NVIDIA's runtime which are theirs",
+                        SAFE, "'%s': " TOOLKIT_ENVVAR " is false, and " TOOLKIT_MOUNTS " is %s", path,
+                        toolkit->takes_mounts ? "true" : "false");
+}
+
+void doctor_check_toolkit(struct doctor *doctor)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        _free_ char *path = NULL;
+        struct toolkit_config toolkit;
+        struct error err;
+        int rc;
+
+        if (doctor_is_at_supervisor(doctor)) {
+                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the agent hands out GPUs, and its doctor says how");
+                return;
+        }
+        rc = read_config(&text, &path, doctor->config, &err);
+        if (rc > 0 && toolkit_config_read(&toolkit, text.data ? text.data : "", &err) < 0)
+                rc = error_prefix(&err, "'%s'", path);
+        if (rc > 0)
+                judge(doctor, path, &toolkit);
+        else
+                doctor_report(doctor, DOCTOR_SKIPPED,
+                        "it is not known whether NVIDIA_VISIBLE_DEVICES in a pod's spec or image goes around shares",
+                        "look on the node: grep accept-nvidia /etc" BELOW,
+                        "the configuration of NVIDIA's container toolkit: %s",
+                        rc < 0 ? err.text : "none is to be seen from here");
+}
