@@ -450,6 +450,10 @@ def test_uninstall_unmounts_what_daemons_had(mps):
     assert os.path.ismount(folder)
     in_use.kill()
     in_use.wait()
+    told = json.loads(mps.run('uninstall', '--dry-run', '--output=json', '--kubelet-socket', os.path.join(mps.folder, 'kubelet.sock'),
+                              '--cdi-root', mps.folder, '--mig-state-directory', mps.path('mig')).stdout)
+    assert {thing['where']: thing['outcome'] for thing in told['things']}.items() >= {folder: 'removed', mps.path(UUIDS[0]): 'removed'}.items()
+    assert os.path.ismount(folder)
     done = mps.run('mps', 'uninstall')
     assert done.returncode == 0, done
     assert not os.path.exists(mps.path(UUIDS[0]))
