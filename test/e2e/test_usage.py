@@ -162,6 +162,7 @@ def test_chosen_labels_of_pods_are_repeated(node, cluster):  # noqa: F811
     node.wait(lambda: chosen() == [{'label_team': 'vision', 'label_app_kubernetes_io_name': 'resnet'}], 'the labels are repeated')
     asked, = cluster.api.asked('list', 'pods')
     assert asked.query['fieldSelector'] == 'spec.nodeName=' + NAME
+    assert (asked.form, cluster.api.asked('watch', 'pods')[0].form) == ('PartialObjectMetadataList', 'PartialObjectMetadata')
     cluster.api.patch('/api/v1/namespaces/team-a/pods', 'train', {'metadata': {'labels': {'team': 'speech', 'app.kubernetes.io/name': None}}})
     node.wait(lambda: chosen() == [{'label_team': 'speech'}], 'a label that changes')
     cluster.api.delete('/api/v1/namespaces/team-a/pods', 'train')
