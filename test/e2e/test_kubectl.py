@@ -260,6 +260,24 @@ def test_without_a_name_all_that_wait_or_were_refused_are_explained(api, two_nod
     assert [told['pod'] for told in json.loads(kubectl('why', '-A', '-o', 'json'))] == ['big', 'small']
 
 
+def test_of_a_namespace_in_which_many_wait_so_many_are_explained_and_the_rest_is_counted(api, two_nodes, kubectl):
+    for number in range(203):
+        api.put(PODS, pod(f'w{number:03}', count=1, scheduled=INSUFFICIENT))
+    api.put(OTHER_PODS, pod('small', count=1, scheduled=INSUFFICIENT))
+    lines = kubectl('why', '-A', says="3 more pods of the namespace 'team-a' are left out: --namespace shows up to 5000 of one").splitlines()
+    assert (len(lines), lines[-1].split(':')[0]) == (201, 'team-b/small waits')
+    assert len(kubectl('why', '-n', 'team-a').splitlines()) == 203
+
+
+def test_a_pod_that_is_too_large_is_named_and_the_others_are_explained(api, two_nodes, kubectl):
+    bomb = pod('bomb', count=1, scheduled=INSUFFICIENT)
+    bomb['spec']['containers'][0]['args'] = [''] * 200001
+    api.put(PODS, bomb)
+    api.put(OTHER_PODS, pod('small', count=1, scheduled=INSUFFICIENT))
+    text = kubectl('why', '-A', says='left out, for more than 4194304 bytes or 200000 values: team-a/bomb')
+    assert text.startswith('team-b/small waits')
+
+
 def test_a_tenant_with_rights_in_one_namespace_only_still_gets_an_answer(api, two_nodes, kubectl):
     api.put(PODS, pod('big', count=12, scheduled=INSUFFICIENT))
     api.allow([{'apiGroups': [''], 'resources': ['pods', 'events'], 'verbs': ['get', 'list', 'watch'], 'namespace': 'team-a'}])
