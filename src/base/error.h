@@ -27,7 +27,8 @@ enum error_kind {
 
 struct error {
         enum error_kind kind;
-        char text[508]; /* always terminated; a longer text is cut */
+        char text
+                [508]; /* always terminated, and clean (base/text.h): it may repeat what others say. A longer one is cut */
 };
 
 void error_raise(struct error *err, enum error_kind kind, const char *format, ...) PRINTF_LIKE(3, 4);

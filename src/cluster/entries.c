@@ -75,10 +75,8 @@ static void set_state(struct cluster_entry *entry, enum cluster_agent_state stat
 {
         char *copy = reason ? xstrdup(reason) : NULL;
 
-        if (copy) {
-                text_make_utf8(copy);
-                text_replace_controls(copy, ' ');
-        }
+        if (copy)
+                text_clean(copy);
         if (entry->view.state != state || !entry->view.since)
                 entry->view.since = (int64_t)time(NULL);
         entry->view.state = state;

@@ -197,6 +197,7 @@ static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
                         xasprintf("%s may not list nodes: bind the ClusterRole for viewers of the dashboard to it",
                                 verdict->user);
 
+                text_clean(text);
                 visit_refuse(visit, 403, text);
         } else if (verdict->allowed[1]) {
                 visit->scope.sees_all = true;

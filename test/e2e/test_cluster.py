@@ -158,7 +158,7 @@ TOO_LONG = b'{"version": 1, "node": "n1", "x": "' + b'x' * (5 << 20) + b'"}'
 @pytest.mark.parametrize('answer, state, reason', [
     ((404, '404 page not found\n'), 'too-old', 'it serves no page /node (404): its version is too old'),
     ((401, 'no'), 'silent', 'it refuses what comes through the API server (401), which passes no token on: --metrics-authorization'),
-    ((500, 'broken \033[2J'), 'silent', 'it answers with status 500: broken  [2J'),
+    ((500, 'broken \033[2J'), 'silent', 'it answers with status 500: broken ?[2J'),
     ('{"version": 1', 'silent', None), ('[]', 'silent', None), (b'\xff\x00', 'silent', None),
     ({'version': 1, 'node': 'n1', 'time': 'now'}, 'silent', None),
     (TOO_LONG, 'silent', None),

@@ -1,4 +1,5 @@
 """The dashboard as a program: what it answers, to whom. The page in a browser is browser/page's."""
+import json
 import os
 import re
 import socket
@@ -273,6 +274,23 @@ def test_many_connections_that_say_nothing_keep_nobody_out(open_):
     finally:
         for connection in silent:
             connection.close()
+
+
+def test_what_others_say_reaches_a_page_as_it_looks(api, start, fleet):
+    """Of a pod that waits, a GPU, a share, an event and an agent that does not answer."""
+    hostile = 'a\x1b[2J\u202eb\u200b\ufeff\u2066\U000e0041\x9bz'
+    fleet.pages['n1'] = page('n1', gpu('0', [share('team-a', hostile)], model=hostile), events=[
+        {'time': 1, 'kind': 'Warning', 'reason': 'Fault', 'text': hostile}])
+    fleet.add_node('n2')
+    fleet.pages['n2'] = (500, hostile)
+    api.put('/api/v1/namespaces/team-a/pods', pod('waits', scheduled=('Unschedulable', hostile)))
+    dashboard = start('--authorization', 'proxy')
+    dashboard.until('/api/v1/overview', lambda answer: {node['state'] for node in answer['nodes']} == {'answers', 'silent'})
+    dashboard.until('/api/v1/events', lambda answer: answer['waiting'])
+    for path in ('overview', 'events', 'search?q=a', 'nodes/n1', API[4], 'pods/team-a/waits'):
+        text = json.dumps(dashboard.ask(f'/api/v1/{path}').json(), ensure_ascii=False)
+        assert 'a?[2J?b?????z' in text, path
+        assert not set(hostile) - set('a?[2Jbz') & set(text), path
 
 
 # ---- large objects, and many of them ----

@@ -3,6 +3,7 @@ import csv
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -288,6 +289,34 @@ def test_a_tenant_with_rights_in_one_namespace_only_still_gets_an_answer(api, tw
 
 def test_a_pod_that_is_not_there_is_said(two_nodes, kubectl):
     assert kubectl('why', 'nobody', '-n', 'team-a', status=1, says="there is no pod 'nobody' in the namespace 'team-a'") == ''
+
+
+# ---- what is not seen ----
+
+HOSTILE = 'a\x1b[2J\u202eb\u200b\ufeff\u2066\U000e0041\x9b\u061cz'  # what a terminal obeys, turns round or does not show
+CLEAN = 'a?[2J?b??????z'
+HIDDEN = re.compile('[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]')
+
+
+def test_what_others_say_reaches_a_terminal_as_it_looks(api, fleet, two_nodes, kubectl):
+    """Of pods, events, nodes, agents and the programs in containers; with each command, also on standard error, and as JSON and CSV."""
+    bad = {'type': 'Bad', 'status': 'True', 'reason': HOSTILE, 'message': HOSTILE}
+    fleet.add_node('node-c', {'nvidia.com/gpu.shared': '10'}, labels={'nvidia.com/gpu.product': HOSTILE}, conditions=[bad])
+    fleet.pages['node-c'] = page('node-c', gpu('0', [share('team-a', HOSTILE, 3, container=HOSTILE)], model=HOSTILE), driver=HOSTILE)
+    fleet.others['node-c', '/healthz'] = (503, HOSTILE)
+    fleet.add_node('node-d')
+    fleet.pages['node-d'] = (500, HOSTILE)
+    api.put(PODS, pod('waits', count=12, scheduled=('Unschedulable', HOSTILE)))
+    api.put(PODS, pod('starts', node='node-c'))
+    api.put('/api/v1/namespaces/team-a/events', {'metadata': {'name': 'e'}, 'type': 'Warning', 'reason': 'Failed', 'message': HOSTILE,
+                                                 'involvedObject': {'kind': 'Pod', 'name': 'starts'}, 'lastTimestamp': '2026-11-22T13:00:00Z'})
+    said = [kubectl(*words, says='node-d') for words in (
+        ['nodes', '-o', 'wide'], ['nodes', '-o', 'json'], ['top'], ['shares', '-A'], ['shares', '-A', '-o', 'json'], ['shares', '-A', '-o', 'csv'])]
+    said += [kubectl('why', pod_, '-n', 'team-a', says='node-d') for pod_ in ('waits', 'starts')]
+    said += [kubectl('doctor', 'node-c', status=1)]
+    assert all(CLEAN in text for text in said), [text for text in said if CLEAN not in text]
+    assert not [text for text in said if HIDDEN.search(text)]
+    assert kubectl('nodes', says=f'it answers with status 500: {CLEAN}')
 
 
 # ---- the page ----

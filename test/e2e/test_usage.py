@@ -185,6 +185,22 @@ def test_no_reading_is_made_where_it_is_off(node):
     assert 'warpshare_gpu_' not in get(node.agent, '/metrics')[1]
 
 
+def test_names_of_programs_are_told_as_they_look(node):
+    """A program chooses its name: it must not turn round what stands behind it, nor look like another."""
+    hostile = 'a\u202eb\u200b\x1b[2J'
+    machine = Machine(node)
+    kubelet = start(node, sharing('timeSlicing', 4), machine)
+    kubelet.admit('train', GPU, 1, namespace='team-a')
+    machine.put(4711, '/kubepods/burstable/pod%s/%064d' % (kubelet.pods['train'].uid, 1))
+    with open(os.path.join(machine.root, 'proc/4711/comm'), 'w', encoding='utf-8') as file:
+        file.write(hostile + '\n')
+    gpus = v100s(1)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    node.wait(lambda: only_share(node, '?processes=1').get('processes'), 'the process is told')
+    assert only_share(node, '?processes=1')['processes'][0]['name'] == 'a?b??[2J'
+
+
 def top(*arguments, **environment):
     done = subprocess.run([WARPSHARE, 'top', *arguments], env={**os.environ, **environment}, capture_output=True, text=True,
                           check=False)
