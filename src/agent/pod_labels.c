@@ -109,6 +109,7 @@ struct agent_pod_labels *agent_pod_labels_new(
         _free_ char *selector = xasprintf("spec.nodeName=%s", node);
         const struct kube_watch_options options = {.path = "/api/v1/pods",
                 .field_selector = selector,
+                .is_metadata = true,
                 .on_object = on_pod,
                 .on_trouble = on_pods_trouble,
                 .objects = AGENT_POD_LABELS_PODS,

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static enum error_kind kind_of_errno(int errnum)
 {
         switch (errnum) {
@@ -43,6 +45,7 @@ void error_raise(struct error *err, enum error_kind kind, const char *format, ..
         va_start(args, format);
         vsnprintf(err->text, sizeof(err->text), format, args);
         va_end(args);
+        text_clean(err->text);
 }
 
 void error_raise_errno(struct error *err, int errnum, const char *format, ...)

@@ -27,7 +27,8 @@ enum error_kind {
 
 struct error {
         enum error_kind kind;
-        char text[508]; /* always terminated; a longer text is cut */
+        /* Always terminated; a longer text is cut. It is clean (base/text.h), since it may repeat what others say. */
+        char text[508];
 };
 
 void error_raise(struct error *err, enum error_kind kind, const char *format, ...) PRINTF_LIKE(3, 4);

@@ -71,25 +71,26 @@ static void report_cut(struct cursor *cursor)
 }
 
 /*
- * Puts the character at |text|; a byte that is no valid UTF-8 and a control character (also those from U+0080 to
- * U+009F) are put as escapes. So a line is always UTF-8. Returns how many bytes of |text| were used.
+ * Puts the character at |text|; a byte that is no valid UTF-8 and a hidden character (base/text.h) are put as escapes,
+ * beyond U+FFFF as JSON does, by two halves. So a line is always UTF-8. Returns how many bytes of |text| were used.
  */
 static size_t put_escaped(struct cursor *cursor, const char *text)
 {
-        const unsigned char *bytes = (const unsigned char *)text;
         size_t length = text_utf8_length(text);
+        uint32_t code = 0;
         char escape[16];
 
         if (length == 0)
-                snprintf(escape, sizeof(escape), cursor->is_json ? "\\\\x%02x" : "\\x%02x", bytes[0]);
-        else if (bytes[0] == '\n')
+                snprintf(escape, sizeof(escape), cursor->is_json ? "\\\\x%02x" : "\\x%02x", (unsigned char)*text);
+        else if (*text == '\n')
                 strcpy(escape, "\\n");
-        else if (bytes[0] < 0x20 || bytes[0] == 0x7f)
-                snprintf(escape, sizeof(escape), "\\u%04x", bytes[0]);
-        else if (bytes[0] == 0xc2 && bytes[1] < 0xa0)
-                snprintf(escape, sizeof(escape), "\\u%04x", bytes[1]);
-        else
+        else if (!text_hidden_length(text, &code))
                 snprintf(escape, sizeof(escape), "%.*s", (int)length, text);
+        else if (code > 0xffff)
+                snprintf(escape, sizeof(escape), "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10),
+                        0xdc00 + (code & 0x3ff));
+        else
+                snprintf(escape, sizeof(escape), "\\u%04x", code);
         put_text(cursor, escape);
         return MAX(length, (size_t)1);
 }
@@ -123,11 +124,9 @@ static bool is_plain(const char *text)
         if (!*text)
                 return false;
         while (*text) {
-                const unsigned char *bytes = (const unsigned char *)text;
                 size_t length = text_utf8_length(text);
 
-                if (length == 0 || bytes[0] <= ' ' || strchr("\"=\\\x7f", *text) ||
-                        (bytes[0] == 0xc2 && bytes[1] < 0xa0))
+                if (length == 0 || strchr(" \"=\\", *text) || text_hidden_length(text, NULL))
                         return false;
                 text += length;
         }

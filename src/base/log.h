@@ -10,9 +10,10 @@
  * indented lines, " >". klog has no level below info, so debug lines have an I as well.
  *
  * The level says who must act: error: the operator; warn: maybe the operator; info: a state changed; debug: developers.
- * Values from outside are quoted if necessary, and control characters are always escaped, so that a hostile name cannot
- * forge a line. Bytes that are not UTF-8 are written as "\xNN", so every line is UTF-8, and every JSON line is valid
- * JSON. Functions below cmd/ and below the top of a callback return errors and do not log (HACKING.md).
+ * Values from outside are quoted if necessary, and control characters and others that are not seen (base/text.h) are
+ * always escaped ("\u202e"), so that a hostile name cannot forge a line, nor look like another. Bytes that are not
+ * UTF-8 are written as "\xNN", so every line is UTF-8, and every JSON line is valid JSON. Functions below cmd/ and
+ * below the top of a callback return errors and do not log (HACKING.md).
  *
  * Events that NVIDIA's plugin logs as well have its texts, because people and tools search for these: "Registered
  * device plugin for '<resource>' with Kubelet". Such a line has no fields if its text ends with a name, so that nothing

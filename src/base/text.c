@@ -111,45 +111,99 @@ size_t text_utf8_length(const char *text)
         return length;
 }
 
-void text_make_utf8(char *text)
+/* In their order; text.h says which. */
+static const struct {
+        uint32_t first;
+        uint32_t last;
+} hidden[] = {
+        {0x0001, 0x001f},   /* control characters (Cc); 0 ends the text */
+        {0x007f, 0x009f},   /* Cc */
+        {0x00ad, 0x00ad},   /* soft hyphen */
+        {0x034f, 0x034f},   /* combining grapheme joiner */
+        {0x061c, 0x061c},   /* Arabic letter mark */
+        {0x115f, 0x1160},   /* Hangul fillers */
+        {0x17b4, 0x17b5},   /* Khmer inherent vowels */
+        {0x180b, 0x180f},   /* Mongolian selectors and vowel separator */
+        {0x200b, 0x200f},   /* zero width, and marks of direction */
+        {0x2028, 0x202e},   /* ends of line and paragraph (Zl, Zp), embedding and override of direction */
+        {0x2060, 0x206f},   /* word joiner, invisible operators, isolation of direction, old controls */
+        {0x3164, 0x3164},   /* Hangul filler */
+        {0xfe00, 0xfe0f},   /* variation selectors */
+        {0xfeff, 0xfeff},   /* byte order mark */
+        {0xffa0, 0xffa0},   /* half-width Hangul filler */
+        {0xfff0, 0xfff8},   /* reserved */
+        {0x1bca0, 0x1bca3}, /* shorthand controls */
+        {0x1d173, 0x1d17a}, /* musical controls */
+        {0xe0000, 0xe0fff}, /* tags, and more variation selectors */
+};
+
+/* The character of a valid sequence of |length| bytes. */
+static uint32_t decode(const char *text, size_t length)
 {
-        unsigned char *at = (unsigned char *)text;
+        static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+        uint32_t code = (unsigned char)text[0] & masks[length];
 
-        while (*at) {
-                size_t length = text_utf8_length((const char *)at);
+        for (size_t i = 1; i < length; i++)
+                code = code << 6 | ((unsigned char)text[i] & 0x3fU);
+        return code;
+}
 
-                if (length == 0)
-                        *at = '?';
-                at += MAX(length, (size_t)1);
+size_t text_hidden_length(const char *text, uint32_t *ret_code)
+{
+        const unsigned char first = (unsigned char)*text;
+        size_t length;
+        uint32_t code;
+
+        if (first >= ' ' && first < 0x7f) /* nearly always */
+                return 0;
+        length = text_utf8_length(text);
+        code = length ? decode(text, length) : 0;
+        for (size_t i = 0; i < ARRAY_SIZE(hidden) && hidden[i].first <= code; i++)
+                if (code <= hidden[i].last) {
+                        if (ret_code)
+                                *ret_code = code;
+                        return length;
+                }
+        return 0;
+}
+
+static bool is_blank(uint32_t code)
+{
+        return (code >= '\t' && code <= '\r') || code == 0x85 || code == 0x2028 || code == 0x2029;
+}
+
+void text_clean(char *text)
+{
+        char *to = text;
+
+        for (const char *from = text; *from;) {
+                size_t length = text_utf8_length(from);
+                uint32_t code = 0;
+
+                if (length == 0) {
+                        *to++ = '?';
+                        from++;
+                } else if (text_hidden_length(from, &code)) {
+                        *to++ = is_blank(code) ? ' ' : '?';
+                        from += length;
+                } else {
+                        for (; length > 0; length--)
+                                *to++ = *from++;
+                }
         }
+        *to = '\0';
 }
 
-/* How many bytes the control character at |text| has; 0: none is there. */
-static size_t control_length(const char *text)
-{
-        const unsigned char first = (unsigned char)text[0];
-        const unsigned char second = first ? (unsigned char)text[1] : 0;
-
-        if (first < ' ' || first == 0x7f)
-                return first ? 1 : 0;
-        return first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : 0;
-}
-
-bool text_has_controls(const char *text)
-{
-        while (*text && control_length(text) == 0)
-                text++;
-        return *text;
-}
-
-void text_replace_controls(char *text, char with)
+bool text_is_clean(const char *text)
 {
         while (*text) {
-                const size_t length = control_length(text);
+                const size_t length = text_utf8_length(text);
 
-                memset(text, with, length);
-                text += MAX(length, (size_t)1);
+                if (length == 0 || text_hidden_length(text, NULL))
+                        return false;
+                text += length;
         }
+        return true;
 }
 
 bool text_starts_with(const char *text, const char *prefix)

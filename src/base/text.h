@@ -24,16 +24,22 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
 size_t text_utf8_length(const char *text);
 
 /*
- * Replaces every byte sequence that is not valid UTF-8 by '?', in place: kubelet refuses a message with such a string.
+ * Characters that are not seen but change what is: a terminal takes control characters for commands, others turn the
+ * direction of what follows or make two names look like one. These are the general categories Cc, Zl and Zp, and the
+ * property Default_Ignorable_Code_Point, of which Bidi_Control is a part. A new line and a tab are among them.
+ * https://www.unicode.org/Public/16.0.0/ucd/DerivedCoreProperties.txt
+ *
+ * How many bytes the one at |text| has, and which it is (|ret_code| may be NULL); 0: none is there.
  */
-void text_make_utf8(char *text);
+size_t text_hidden_length(const char *text, uint32_t *ret_code);
 
 /*
- * Control characters, which a terminal would take for commands: those of ASCII, and in valid UTF-8 also U+0080 to
- * U+009F. The second puts |with| in the place of each of their bytes.
+ * What comes from outside becomes what can be shown on one line, in place, before it reaches a terminal, a page, an
+ * event, a condition or a metric: white space and ends of lines become a blank, each other hidden character '?', and so
+ * each byte that is not valid UTF-8. The text gets no longer. Logs escape instead (base/log.h).
  */
-bool text_has_controls(const char *text);
-void text_replace_controls(char *text, char with);
+void text_clean(char *text);
+bool text_is_clean(const char *text); /* it would stay as it is */
 
 bool text_starts_with(const char *text, const char *prefix);
 

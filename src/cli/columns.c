@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 #define GAP "  "
 #define IDLE (-1)
@@ -34,6 +35,7 @@ void columns_add(struct columns *columns, const char *format, ...)
         va_start(args, format);
         strbuf_vprintf(&text, format, args);
         va_end(args);
+        text_clean(text.data);
         columns->cells[columns->n_cells++] = strbuf_take(&text);
 }
 

@@ -25,7 +25,7 @@ struct columns {
 void columns_init(struct columns *columns, const struct column *list, size_t n_columns);
 void columns_done(struct columns *columns);
 
-/* The next cell, from left to right and line by line. */
+/* The next cell, from left to right and line by line. It is cleaned (base/text.h): names of files may be anybody's. */
 void columns_add(struct columns *columns, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Heads and rows, each behind |indent|; a line has no blanks at its end. |has_colours|: the heads are dim. */

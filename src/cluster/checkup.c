@@ -34,8 +34,7 @@ static void report(
         va_start(args, format);
         strbuf_vprintf(&found, format, args);
         va_end(args);
-        text_make_utf8(found.data);
-        text_replace_controls(found.data, ' '); /* it is for a terminal, and health comes as it is */
+        text_clean(found.data); /* health comes as it is */
         json_array_append_new(
                 checkup->findings, json_pack("{s:s, s:s, s:s, s:s*, s:s*}", "verdict", verdict, "check", check, "found",
                                            found.data, "means", advice.means, "todo", advice.todo));

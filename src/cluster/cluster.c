@@ -46,7 +46,15 @@ static void on_synced(void *data)
         struct cluster_watch *watch = data;
 
         watch->is_settled = true;
-        watch->trouble.kind = ERROR_NONE;
+        watch->trouble.kind = watch->too_large.kind = ERROR_NONE;
+        cluster_changed(watch->cluster);
+}
+
+static void on_left_out(const struct error *error, void *data)
+{
+        struct cluster_watch *watch = data;
+
+        watch->too_large = error ? *error : (struct error){.kind = ERROR_NONE};
         cluster_changed(watch->cluster);
 }
 
@@ -70,6 +78,7 @@ static void start_watch(struct cluster *cluster, size_t which, struct kube_watch
         struct cluster_watch *watch = &cluster->watches[which];
 
         options.on_synced = on_synced;
+        options.on_left_out = on_left_out;
         options.on_trouble = on_trouble;
         options.data = watch;
         watch->watch = kube_watch_new(cluster->options.client, &options);
@@ -136,7 +145,12 @@ const struct cluster_view *cluster_view(struct cluster *cluster)
         view->n_nodes = cluster->nodes.count;
         view->pods = cluster->pod_views;
         view->n_pods = cluster->pods.count;
-        view->is_cut = cluster->pods.count == CLUSTER_PODS;
+        view->more = cluster_count_more(cluster, &view->n_more);
+        view->n_too_large = 0;
+        for (size_t i = 0; i < N_CLUSTER_WATCHES; i++)
+                if (cluster->watches[i].too_large.kind != ERROR_NONE)
+                        cluster->too_large[view->n_too_large++] = &cluster->watches[i].too_large;
+        view->too_large = cluster->too_large;
         view->is_complete = is_complete(cluster);
         view->nodes_trouble = trouble_of(cluster, CLUSTER_WATCH_NODES);
         view->agents_trouble =
@@ -229,6 +243,7 @@ static void cluster_free(struct cluster *cluster)
                 return;
         free(cluster->node_views);
         free(cluster->pod_views);
+        arena_done(&cluster->more_arena);
         free((void *)(uintptr_t)cluster->options.agent_namespace);
         free((void *)(uintptr_t)cluster->options.agent_selector);
         free((void *)(uintptr_t)cluster->options.pod_namespace);
@@ -253,15 +268,19 @@ struct cluster *cluster_close(struct cluster *cluster)
                 return NULL;
         for (size_t i = 0; i < N_CLUSTER_WATCHES; i++)
                 cluster->watches[i].watch = kube_watch_close(cluster->watches[i].watch);
+        cluster_stop_refill(cluster);
         poll_close(&cluster->poll, on_poll_closed);
         for (size_t i = 0; i < cluster->agents.count; i++)
                 cluster_agent_pod_free(cluster->agents.items[i]);
         for (size_t i = 0; i < cluster->pods.count; i++)
                 cluster_pod_entry_free(cluster->pods.items[i]);
+        for (size_t i = 0; i < cluster->more.count; i++)
+                cluster_pod_entry_free(cluster->more.items[i]);
         for (size_t i = 0; i < cluster->nodes.count; i++)
                 cluster_entry_free(cluster->nodes.items[i]);
         sorted_done(&cluster->agents);
         sorted_done(&cluster->pods);
+        sorted_done(&cluster->more);
         sorted_done(&cluster->nodes);
         uv_close((uv_handle_t *)&cluster->tell, on_tell_closed);
         return NULL;

@@ -12,6 +12,10 @@
  * Labels are free: who may make pods anywhere could let one speak for a node. Where pods of several namespaces have the
  * labels of agents, none is asked until |agent_namespace| says which is right; |agents_trouble| says so.
  *
+ * One namespace hides no other: of each, CLUSTER_PODS_OF_NAMESPACE pods are kept, with what is shown of them and no
+ * more, and the others are counted. When one of those goes, the next one is asked for. An object that is too large is
+ * named, and the others are there.
+ *
  * At most CLUSTER_PARALLEL questions are on their way; each has a deadline and a cap on its answer. An agent that does
  * not answer keeps its last page, with its age, and is asked again after a wait that grows to CLUSTER_WAIT_LIMIT_MS.
  *
@@ -49,10 +53,17 @@
 #define CLUSTER_DEADLINE_MS UINT64_C(10000) /* of one question to an agent */
 #define CLUSTER_WAIT_MS UINT64_C(2000)      /* after the first failure of an agent */
 #define CLUSTER_WAIT_LIMIT_MS UINT64_C(60000)
-#define CLUSTER_NODES ((size_t)5000) /* with more there are none, and |nodes_trouble| says so */
-#define CLUSTER_PODS ((size_t)5000)  /* more are left out */
+#define CLUSTER_NODES ((size_t)5000)            /* with more there are none, and |nodes_trouble| says so */
+#define CLUSTER_PODS ((size_t)5000)             /* that wait or were refused; more are left out, and counted */
+#define CLUSTER_PODS_OF_NAMESPACE ((size_t)200) /* the same of each, where those of all namespaces are wanted */
 
 struct cluster;
+
+/* Pods of a namespace that wait or were refused and are not in the view, since it has too many. */
+struct cluster_more {
+        const char *namespace;
+        size_t count;
+};
 
 struct cluster_view {
         uint64_t version;                        /* grows with each change */
@@ -60,11 +71,15 @@ struct cluster_view {
         size_t n_nodes;
         const struct cluster_pod *const *pods; /* by namespace and name: those that wait or were refused (pod.h) */
         size_t n_pods;
-        bool is_cut;      /* there are CLUSTER_PODS of them, and perhaps more */
+        const struct cluster_more *more; /* by namespace: whose other pods are left out (CLUSTER_PODS…) */
+        size_t n_more;
         bool is_complete; /* all lists have come (or failed), and each agent has answered or failed once */
         const struct error *nodes_trouble; /* NULL: the list is whole. Otherwise why it is missing or not up to date */
         const struct error *agents_trouble;
         const struct error *pods_trouble;
+        const struct error *const *too_large; /* which objects are too large to be read (kube/list.h); they are left
+                                               * out, or stand as they were before they grew */
+        size_t n_too_large;
 };
 
 struct cluster_options {

@@ -1,5 +1,5 @@
 /*
- * Nodes, agents and pods, as they come and go. A node stays as long as it has a Node object or an agent's pod. Each
+ * Nodes and agents, as they come and go. A node stays as long as it has a Node object or an agent's pod. Each
  * thing has an arena of its own, which goes when the thing changes.
  */
 #include <stdlib.h>
@@ -75,10 +75,8 @@ static void set_state(struct cluster_entry *entry, enum cluster_agent_state stat
 {
         char *copy = reason ? xstrdup(reason) : NULL;
 
-        if (copy) {
-                text_make_utf8(copy);
-                text_replace_controls(copy, ' ');
-        }
+        if (copy)
+                text_clean(copy);
         if (entry->view.state != state || !entry->view.since)
                 entry->view.since = (int64_t)time(NULL);
         entry->view.state = state;
@@ -166,12 +164,12 @@ void cluster_agent_pod_free(struct cluster_agent_pod *pod)
         free(pod);
 }
 
-static char *pod_key(const json_t *object)
+char *cluster_pod_key(const json_t *object)
 {
         const char *name = object_text(object, "metadata", "name", NULL);
         const char *namespace = object_text(object, "metadata", "namespace", NULL);
 
-        return name ? xasprintf("%s/%s", namespace ? namespace : "", name) : NULL;
+        return name && namespace ? xasprintf("%s/%s", namespace, name) : NULL;
 }
 
 static void remove_agent(struct cluster *cluster, const char *key)
@@ -244,7 +242,7 @@ static void look_for_strangers(struct cluster *cluster)
 void cluster_on_agent(enum kube_change change, json_t *object, struct cluster *cluster)
 {
         struct cluster_agent_pod *pod;
-        char *key = pod_key(object);
+        char *key = cluster_pod_key(object);
 
         if (!key)
                 return;
@@ -319,45 +317,4 @@ bool cluster_on_answer(struct poll_turn *turn, const struct kube_answer *answer,
         entry->view.page_time = (int64_t)time(NULL);
         set_state(entry, CLUSTER_AGENT_ANSWERS, NULL);
         return true;
-}
-
-/* ---- pods that wait, or were refused ---- */
-
-void cluster_pod_entry_free(struct cluster_pod_entry *entry)
-{
-        arena_done(&entry->arena);
-        free(entry->key);
-        free(entry);
-}
-
-static void remove_pod(struct cluster *cluster, const char *key)
-{
-        struct cluster_pod_entry *entry = sorted_remove(&cluster->pods, key);
-
-        if (!entry)
-                return;
-        cluster_pod_entry_free(entry);
-        cluster_changed(cluster);
-}
-
-void cluster_on_pod(enum kube_change change, json_t *object, struct cluster *cluster)
-{
-        struct cluster_pod_entry *entry;
-        char *key = pod_key(object);
-        size_t at;
-
-        if (!key)
-                return;
-        entry = xcalloc(1, sizeof(*entry));
-        entry->key = key;
-        if (change == KUBE_PRESENT)
-                entry->pod = cluster_pod_read(object, &entry->arena);
-        remove_pod(cluster, key);
-        if (!entry->pod || !cluster_pod_has_trouble(entry->pod) || cluster->pods.count >= CLUSTER_PODS) {
-                cluster_pod_entry_free(entry);
-        } else {
-                sorted_find(&cluster->pods, key, &at);
-                sorted_insert(&cluster->pods, at, entry);
-                cluster_changed(cluster);
-        }
 }

@@ -5,6 +5,7 @@
 #include "cluster/cluster.h"
 #include "cluster/poll.h"
 #include "cluster/sorted.h"
+#include "kube/list.h"
 #include "kube/watch.h"
 
 enum { CLUSTER_WATCH_NODES, CLUSTER_WATCH_AGENTS, CLUSTER_WATCH_PODS, N_CLUSTER_WATCHES };
@@ -14,6 +15,7 @@ struct cluster_watch {
         struct kube_watch *watch; /* NULL: not wanted */
         bool is_settled;          /* synced, or in trouble, at least once */
         struct error trouble;     /* kind ERROR_NONE: none */
+        struct error too_large;   /* objects that were left out; the same */
 };
 
 struct cluster {
@@ -23,12 +25,17 @@ struct cluster {
         struct sorted agents;
         struct error strangers; /* the agents' pods are in several namespaces; kind ERROR_NONE: they are not */
         struct sorted pods;
+        struct sorted more;       /* struct cluster_pod_entry without its pod: those that are left out */
+        struct kube_list *refill; /* reads the one that is called |refill_key|; NULL: none */
+        char *refill_key;
         struct poll poll;
         uv_timer_t tell; /* on_change is due */
         unsigned int n_open;
         struct cluster_view view;
         const struct cluster_node **node_views; /* for |view|, as the next */
         const struct cluster_pod **pod_views;
+        const struct error *too_large[N_CLUSTER_WATCHES];
+        struct arena more_arena; /* of the view's |more| */
 };
 
 /* What stands in the arrays begins with its key. */
@@ -59,6 +66,8 @@ struct cluster_pod_entry {
         const struct cluster_pod *pod;
 };
 
+char *cluster_pod_key(const json_t *object); /* for the caller to free; NULL: it has no name */
+
 /* Something was changed: the new version of the view. */
 uint64_t cluster_changed(struct cluster *cluster);
 
@@ -66,6 +75,10 @@ uint64_t cluster_changed(struct cluster *cluster);
 void cluster_on_node(enum kube_change change, json_t *object, struct cluster *cluster);
 void cluster_on_agent(enum kube_change change, json_t *object, struct cluster *cluster);
 void cluster_on_pod(enum kube_change change, json_t *object, struct cluster *cluster);
+
+/* Whose pods are left out, for the view. */
+const struct cluster_more *cluster_count_more(struct cluster *cluster, size_t *ret_count);
+void cluster_stop_refill(struct cluster *cluster);
 
 /* For struct poll_options. */
 char *cluster_question(struct poll_turn *turn, void *data);

@@ -22,7 +22,7 @@ const char *read_cut(struct arena *arena, const char *text)
                 length += MAX(step, (size_t)1);
         }
         copy = arena_strndup(arena, text, length);
-        text_replace_controls(copy, ' ');
+        text_clean(copy);
         return copy;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Values of API objects as they are kept: in an arena, cut to a bound, without control characters, since they are shown
- * in terminals.
+ * Values of API objects as they are kept: in an arena, cut to a bound, and clean (base/text.h), since they are shown in
+ * terminals.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 
-/* NULL stays NULL. Control characters become blanks; at most CLUSTER_TEXT bytes, cut between characters. */
+/* NULL stays NULL. Cleaned; at most CLUSTER_TEXT bytes, cut between characters. */
 const char *read_cut(struct arena *arena, const char *text);
 
 /* The member's text, cut; NULL or "" where it is no text, or |object| none. */

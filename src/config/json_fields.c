@@ -23,14 +23,13 @@ static void store_pointer(char *at, const void *pointer)
 
 /* ---- writing ---- */
 
-/* What is cut in the middle of a character is no UTF-8 there, so the repair comes after the cut. */
+/* What is cut in the middle of a character is no UTF-8 there, so it is cleaned after the cut. */
 static json_t *repaired(const char *text, size_t most)
 {
         _free_ char *copy = strndup(text, most);
 
         assert(copy);
-        text_make_utf8(copy);
-        text_replace_controls(copy, '?');
+        text_clean(copy);
         return json_string(copy);
 }
 
@@ -194,11 +193,16 @@ json_t *json_fields_load(struct json_in *in, const char *text, size_t length)
 static const char *take_text(struct json_in *in, const struct json_text *how, const json_t *value)
 {
         const char *text = json_string_value(value);
+        char *copy;
 
-        if (text && json_string_length(value) <= how->most && how->is(text))
-                return arena_strdup(in->arena, text);
-        json_fields_bad(in, "must be %s%zu bytes", how->must, how->most);
-        return NULL;
+        if (!text || json_string_length(value) > how->most || !how->is(text)) {
+                json_fields_bad(in, "must be %s%zu bytes", how->must, how->most);
+                return NULL;
+        }
+        copy = arena_strdup(in->arena, text);
+        if (how->is_repaired)
+                text_clean(copy);
+        return copy;
 }
 
 static uint64_t take_number(struct json_in *in, const struct json_field *field, const json_t *value)

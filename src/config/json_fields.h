@@ -23,7 +23,10 @@ struct json_text {
         bool (*is)(const char *text);
         size_t most;      /* bytes */
         const char *must; /* what stands between "must be " and "<most> bytes" */
-        /* before it is written: cut to |most|, made UTF-8, no control characters. Else what is no UTF-8 becomes null */
+        /*
+         * It is cleaned (base/text.h) when it is read, since who wrote it may be older or another, and when it is
+         * written, where it is also cut to |most|. Else what is no UTF-8 becomes null.
+         */
         bool is_repaired;
 };
 

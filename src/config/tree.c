@@ -120,7 +120,7 @@ const char *tree_print(const struct tree_node *node, char text[static TREE_VALUE
                 strcpy(text + room, "...");
         else
                 text[length] = '\0';
-        text_make_utf8(text);
+        text_clean(text);
         return text;
 }
 

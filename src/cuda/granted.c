@@ -73,7 +73,7 @@ static int read_memory(
 static void copy_word(char *to, size_t size, const char *value)
 {
         snprintf(to, size, "%s", value ? value : "");
-        text_make_utf8(to);
+        text_clean(to);
 }
 
 int granted_read(struct granted *ret, granted_env_fn *env, void *data, int ordinal, const char *uuid, struct error *err)

@@ -82,7 +82,7 @@ int measure_init(struct measure *measure, struct cuda *cuda, int ordinal, struct
                 CHECK(cuda->device_total_mem(&total, measure->device), "cuDeviceTotalMem") < 0)
                 return -1;
         facts.name[sizeof(facts.name) - 1] = '\0';
-        text_make_utf8(facts.name);
+        text_clean(facts.name);
         read_uuid(cuda, measure->device, facts.uuid);
         facts.memory = total;
         facts.mps = attribute(measure, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, -1);

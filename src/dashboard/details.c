@@ -435,17 +435,73 @@ static json_t *write_happened(const struct cluster_view *view, bool *ret_is_cut)
         return list;
 }
 
+/* ---- who waits ---- */
+
+/* The pods of one namespace, which stand together: |count| from |first| on. */
+static size_t count_neighbours(const struct cluster_view *view, size_t first)
+{
+        size_t count = 1;
+
+        while (first + count < view->n_pods &&
+                strcmp(view->pods[first + count]->namespace, view->pods[first]->namespace) == 0)
+                count++;
+        return count;
+}
+
+/* How many of each namespace are written: all of them, or an equal part of DASHBOARD_WAITING_MAX. */
+static size_t share_of_namespace(const struct cluster_view *view, const struct dashboard_scope *scope)
+{
+        size_t namespaces = 0;
+        size_t pods = 0;
+
+        for (size_t i = 0, count; i < view->n_pods; i += count) {
+                count = count_neighbours(view, i);
+                if (dashboard_scope_sees(scope, view->pods[i]->namespace)) {
+                        namespaces++;
+                        pods += count;
+                }
+        }
+        return pods <= DASHBOARD_WAITING_MAX ? pods : MAX(DASHBOARD_WAITING_MAX / namespaces, (size_t)1);
+}
+
+static void write_all_waiting(json_t *ret, const struct cluster_view *view, const struct dashboard_scope *scope)
+{
+        const size_t share = share_of_namespace(view, scope);
+        json_t *waiting = json_array();
+        json_t *left_out = json_object();
+
+        for (size_t i = 0, count; i < view->n_pods; i += count) {
+                const char *namespace = view->pods[i]->namespace;
+                const size_t room = DASHBOARD_WAITING_MAX - json_array_size(waiting);
+                size_t shown;
+
+                count = count_neighbours(view, i);
+                if (!dashboard_scope_sees(scope, namespace))
+                        continue;
+                shown = MIN(MIN(count, share), room);
+                for (size_t j = 0; j < shown; j++)
+                        json_array_append_new(waiting, write_waiting(view->pods[i + j]));
+                if (shown < count)
+                        dashboard_put_count(left_out, namespace, (double)(count - shown));
+        }
+        for (size_t i = 0; i < view->n_more; i++) {
+                const char *namespace = view->more[i].namespace;
+                const json_int_t cut = json_integer_value(json_object_get(left_out, namespace));
+
+                if (dashboard_scope_sees(scope, namespace))
+                        dashboard_put_count(left_out, namespace, (double)cut + (double)view->more[i].count);
+        }
+        json_object_set_new(ret, "waiting", waiting);
+        json_object_set_new(ret, "leftOut", left_out);
+}
+
 json_t *dashboard_events(const struct cluster_view *view, const struct dashboard_scope *scope)
 {
         json_t *ret = json_object();
-        json_t *waiting = json_array();
         bool is_cut = false;
 
         json_object_set_new(ret, "events", scope->sees_all ? write_happened(view, &is_cut) : json_array());
-        for (size_t i = 0; i < view->n_pods && json_array_size(waiting) < DASHBOARD_WAITING_MAX; i++)
-                if (dashboard_scope_sees(scope, view->pods[i]->namespace))
-                        json_array_append_new(waiting, write_waiting(view->pods[i]));
-        json_object_set_new(ret, "waiting", waiting);
+        write_all_waiting(ret, view, scope);
         json_object_set_new(ret, "isCut", json_boolean(is_cut));
         return ret;
 }

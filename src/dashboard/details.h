@@ -9,7 +9,8 @@
  *     GET /api/v1/gpus/UUID            {"node", "state", "reason", "pageTime", "gpu": GPU, "events": [EVENT]}; also by the UUID of a MIG device
  *     GET /api/v1/pods/NAMESPACE/NAME  {"namespace", "name", "shares": [{"node", "gpu", "model", "unit": UNIT without shares, "share":
  *                                       SHARE}], "waiting": WAITING, "events": [EVENT]}
- *     GET /api/v1/events               {"events": [EVENT], "waiting": [WAITING], "isCut": true}; the newest first
+ *     GET /api/v1/events               {"events": [EVENT], "waiting": [WAITING], "leftOut": {NAMESPACE: pods that
+ *                                       wait and are not in the list}, "isCut": true}; the newest first
  *
  * GPU: "uuid", "index", "model", "memory", "memoryUsed", "utilization", "temperature", "power", "powerLimit", "units":
  * [UNIT] UNIT: "uuid", "index", "profile", "resource", "sharing", "by", "replicas", "granted", "reserved", "memory",
@@ -30,7 +31,7 @@
 #include "dashboard/scope.h"
 
 #define DASHBOARD_EVENTS_MAX ((size_t)500)
-#define DASHBOARD_WAITING_MAX ((size_t)500)
+#define DASHBOARD_WAITING_MAX ((size_t)500) /* of more pods, an equal part of each namespace's is written */
 
 /* Each is a new reference; NULL: there is none, or none that the viewer may know. */
 json_t *dashboard_node(const struct cluster_view *view, const struct dashboard_scope *scope, const char *name);

@@ -264,10 +264,14 @@ static size_t count_waiting(const struct cluster_view *view, const struct dashbo
 
         for (size_t i = 0; i < view->n_pods; i++)
                 count += dashboard_scope_sees(scope, view->pods[i]->namespace);
+        for (size_t i = 0; i < view->n_more; i++)
+                if (dashboard_scope_sees(scope, view->more[i].namespace))
+                        count += view->more[i].count;
         return count;
 }
 
-static json_t *write_troubles(const struct cluster_view *view)
+/* What is too large may be anybody's, and its name is said. */
+static json_t *write_troubles(const struct cluster_view *view, const struct dashboard_scope *scope)
 {
         const struct error *const troubles[] = {view->nodes_trouble, view->agents_trouble, view->pods_trouble};
         json_t *list = json_array();
@@ -275,6 +279,8 @@ static json_t *write_troubles(const struct cluster_view *view)
         for (size_t i = 0; i < ARRAY_SIZE(troubles); i++)
                 if (troubles[i])
                         json_array_append_new(list, json_string(troubles[i]->text));
+        for (size_t i = 0; scope->sees_all && i < view->n_too_large; i++)
+                json_array_append_new(list, json_string(view->too_large[i]->text));
         return list;
 }
 
@@ -290,7 +296,7 @@ static void write_head(struct strbuf *text, const struct dashboard_overview *ove
         dashboard_put_time(head, "time", now);
         json_object_set_new(head, "seesAll", json_boolean(scope->sees_all));
         json_object_set_new(head, "isComplete", json_boolean(view->is_complete));
-        json_object_set_new(head, "troubles", write_troubles(view));
+        json_object_set_new(head, "troubles", write_troubles(view, scope));
         dashboard_put_count(head, "waiting", (double)count_waiting(view, scope));
         for (size_t i = 0; since > 0 && i < MIN(overview->n_gone, GONE_MAX); i++)
                 if (overview->gone[i].version > since)

@@ -206,6 +206,7 @@ static void on_viewer_reviewed(const struct kube_verdict *verdict, void *data)
                                 verdict->user);
 
                 http_request_distrust(visit->request);
+                text_clean(text);
                 visit_refuse(visit, 403, text);
                 return;
         }

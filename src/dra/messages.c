@@ -53,20 +53,20 @@ int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret
         return 0;
 }
 
-static char *to_utf8(struct arena *arena, const char *text)
+static char *clean_copy(struct arena *arena, const char *text)
 {
         char *copy = arena_strdup(arena, text ? text : "");
 
-        text_make_utf8(copy);
+        text_clean(copy);
         return copy;
 }
 
-static char **to_utf8_list(struct arena *arena, const char *const *texts, size_t count)
+static char **clean_copies(struct arena *arena, const char *const *texts, size_t count)
 {
         char **copies = ARENA_ARRAY(arena, char *, count);
 
         for (size_t i = 0; i < count; i++)
-                copies[i] = to_utf8(arena, texts[i]);
+                copies[i] = clean_copy(arena, texts[i]);
         return copies;
 }
 
@@ -76,13 +76,13 @@ static Dra__Device *make_device(struct arena *arena, const struct dra_service_de
 
         dra__device__init(made);
         made->n_request_names = device->n_request_names;
-        made->request_names = to_utf8_list(arena, device->request_names, device->n_request_names);
-        made->pool_name = to_utf8(arena, device->pool_name);
-        made->device_name = to_utf8(arena, device->device_name);
+        made->request_names = clean_copies(arena, device->request_names, device->n_request_names);
+        made->pool_name = clean_copy(arena, device->pool_name);
+        made->device_name = clean_copy(arena, device->device_name);
         made->n_cdi_device_ids = device->n_cdi_device_ids;
-        made->cdi_device_ids = to_utf8_list(arena, device->cdi_device_ids, device->n_cdi_device_ids);
+        made->cdi_device_ids = clean_copies(arena, device->cdi_device_ids, device->n_cdi_device_ids);
         if (has_share_ids)
-                made->share_id = to_utf8(arena, device->share_id);
+                made->share_id = clean_copy(arena, device->share_id);
         return made;
 }
 
@@ -99,9 +99,9 @@ struct rpc_message *dra_messages_prepared(const struct dra_messages_answer *answ
 
                 dra__prepare_entry__init(entry);
                 dra__prepare_result__init(result);
-                entry->key = to_utf8(&arena, answers[i].uid);
+                entry->key = clean_copy(&arena, answers[i].uid);
                 entry->value = result;
-                result->error = to_utf8(&arena, answers[i].error);
+                result->error = clean_copy(&arena, answers[i].error);
                 result->n_devices = answers[i].n_devices;
                 result->devices = ARENA_ARRAY(&arena, Dra__Device *, result->n_devices);
                 for (size_t k = 0; k < result->n_devices; k++)
@@ -123,9 +123,9 @@ struct rpc_message *dra_messages_unprepared(const struct dra_messages_answer *an
 
                 dra__unprepare_entry__init(entry);
                 dra__unprepare_result__init(result);
-                entry->key = to_utf8(&arena, answers[i].uid);
+                entry->key = clean_copy(&arena, answers[i].uid);
                 entry->value = result;
-                result->error = to_utf8(&arena, answers[i].error);
+                result->error = clean_copy(&arena, answers[i].error);
         }
         return protobuf_pack(&response.base);
 }
@@ -133,7 +133,7 @@ struct rpc_message *dra_messages_unprepared(const struct dra_messages_answer *an
 /* Cuts the message where kubelet would, but not inside a character. */
 static char *cut_message(struct arena *arena, const char *text)
 {
-        char *message = to_utf8(arena, text);
+        char *message = clean_copy(arena, text);
         size_t keep = DRA_HEALTH_MESSAGE_MAX - 3;
 
         if (strlen(message) <= DRA_HEALTH_MESSAGE_MAX)
@@ -157,8 +157,8 @@ struct rpc_message *dra_messages_health(const struct dra_health_device *devices,
                 dra__device_health__init(health);
                 health->device = ARENA_NEW(&arena, Dra__DeviceIdentifier);
                 dra__device_identifier__init(health->device);
-                health->device->pool_name = to_utf8(&arena, devices[i].pool_name);
-                health->device->device_name = to_utf8(&arena, devices[i].device_name);
+                health->device->pool_name = clean_copy(&arena, devices[i].pool_name);
+                health->device->device_name = clean_copy(&arena, devices[i].device_name);
                 health->health = (Dra__HealthStatus)devices[i].status;
                 health->last_updated_time = devices[i].updated_unix_s;
                 health->health_check_timeout_seconds = devices[i].timeout_s;

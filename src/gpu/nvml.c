@@ -240,6 +240,6 @@ int nvml_outcome(const struct nvml *nvml, nvmlReturn_t code, const char *call, s
 const char *nvml_text(struct arena *arena, char *text, size_t size)
 {
         text[size - 1] = '\0';
-        text_make_utf8(text);
+        text_clean(text);
         return arena_strdup(arena, text);
 }

@@ -1,5 +1,6 @@
 #include "kube/body.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +103,22 @@ static void print(struct strbuf *to, const json_t *value)
                 print_other(to, value);
                 break;
         }
+}
+
+size_t body_count(const char *text, size_t size)
+{
+        bool is_quoted = false;
+        size_t count = 0;
+
+        for (size_t i = 0; i < size; i++) {
+                if (text[i] == '"')
+                        is_quoted = !is_quoted;
+                else if (is_quoted)
+                        i += text[i] == '\\';
+                else
+                        count += text[i] == ',' || text[i] == '[' || text[i] == '{';
+        }
+        return count;
 }
 
 char *body_print(const json_t *value)

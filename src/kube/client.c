@@ -150,6 +150,7 @@ static void on_client_end(const struct transfer_end *end, void *data)
                 reply_read(&reply, methods[call->method].name, call->path, end);
         answer.object = reply.object;
         answer.reason = reply.reason;
+        answer.is_too_large = reply.is_too_large;
         answer.error = reply.error.kind == ERROR_NONE ? NULL : &reply.error;
         if (call->edit && edit_step(call, &answer, &other)) {
                 send_now(call);
@@ -174,6 +175,7 @@ static void send_now(struct kube_call *call)
                 .query = call->query,
                 .body = call->body,
                 .content_type = methods[call->method].content_type,
+                .as = call->as,
                 .timeout_ms = time_left(call),
                 .limit = KUBE_ANSWER_LIMIT,
                 .on_end = on_client_end,
@@ -245,6 +247,7 @@ struct kube_call *kube_client_send(struct kube_client *client, const struct kube
         char *body = request->body ? body_print(request->body) : NULL;
 
         call->is_text = request->is_text;
+        call->as = request->as;
         call_set(call, request->method, request->path, query, body);
         call_begin(call);
         return call;

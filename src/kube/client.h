@@ -38,7 +38,15 @@
 #define KUBE_RETRY_MS UINT64_C(1000) /* own shortest wait of a request that a busy server refuses */
 #define KUBE_RETRY_LIMIT_MS UINT64_C(16000)
 #define KUBE_ANSWER_LIMIT ((size_t)4 << 20) /* bytes of one answer: etcd's objects end at 1.5 MiB */
+#define KUBE_ANSWER_VALUES ((size_t)200000) /* objects, lists and members of one answer, for the memory they take */
 #define KUBE_EDIT_TRIES 8U                  /* attempts of kube_client_edit() after conflicts */
+
+/*
+ * Forms of an answer, meta.k8s.io/v1, for one object, or each of a watch, and for a list. They have metadata alone,
+ * beside kind and apiVersion of their own.
+ */
+#define KUBE_AS_METADATA "PartialObjectMetadata"
+#define KUBE_AS_METADATA_LIST "PartialObjectMetadataList"
 
 struct kube_client;
 struct kube_call;
@@ -58,17 +66,19 @@ struct kube_answer {
         json_t *object;      /* borrowed; NULL if the answer is not a JSON object. After a failure it is a Status */
         const struct error *error; /* NULL for 2xx. Contains method, path, status and the server's message */
         const char *reason;        /* the server's reason: "NotFound", "AlreadyExists", "Conflict"; "" for none */
-        uint64_t retry_after_ms;   /* what the last answer asked for; 0: none */
-        const char *text;          /* the body as it came, zero-terminated, borrowed; NULL if there was no answer */
+        bool is_too_large;       /* more than KUBE_ANSWER_LIMIT or KUBE_ANSWER_VALUES; a smaller question may succeed */
+        uint64_t retry_after_ms; /* what the last answer asked for; 0: none */
+        const char *text;        /* the body as it came, zero-terminated, borrowed; NULL if there was no answer */
         size_t size;
 };
 typedef void kube_done_fn(const struct kube_answer *answer, void *data);
 
 struct kube_request {
         enum kube_method method;
-        const char *path;          /* "/api/v1/nodes/n1"; parts from outside must be escaped with object_escape() */
-        const char *query;         /* "limit=1&…", escaped; may be NULL */
-        const json_t *body;        /* for all except GET; may be NULL for DELETE */
+        const char *path;   /* "/api/v1/nodes/n1"; parts from outside must be escaped with object_escape() */
+        const char *query;  /* "limit=1&…", escaped; may be NULL */
+        const char *as;     /* KUBE_AS_METADATA or KUBE_AS_METADATA_LIST, not copied: only that is sent; NULL: all */
+        const json_t *body; /* for all except GET; may be NULL for DELETE */
         const char *field_manager; /* the field manager; NULL: the server derives one from the user agent */
         bool force;                /* KUBE_APPLY may take over fields of other managers */
         bool is_text;              /* a 2xx may have any body, of which only |text| is made */

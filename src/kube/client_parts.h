@@ -22,6 +22,7 @@ struct kube_call {
         struct backoff backoff; /* between refusals of a busy server */
         bool is_identity_renewed;
         bool is_text;         /* kube_request's */
+        const char *as;       /* the same */
         struct error failure; /* of a request that could not be sent; kind ERROR_NONE: none */
 
         /* The request, owned. */
@@ -60,6 +61,7 @@ struct reply {
         json_t *object;
         const char *reason;
         struct error error; /* kind ERROR_NONE: a 2xx */
+        bool is_too_large;  /* for KUBE_ANSWER_LIMIT or KUBE_ANSWER_VALUES; |error| says so */
 };
 void reply_read(struct reply *ret, const char *method, const char *path, const struct transfer_end *end);
 /* The same where a 2xx need not be a JSON object; |object| is NULL then. */

@@ -211,6 +211,15 @@ static void add_header(const struct curl *curl, struct curl_slist **headers, con
                 *headers = longer;
 }
 
+/* A server that does not know the form sends the object as it is. */
+static void add_accept(const struct curl *curl, struct curl_slist **headers, const char *as)
+{
+        _free_ char *form = as ? xasprintf("application/json;as=%s;g=meta.k8s.io;v=v1,", as) : xstrdup("");
+        _free_ char *types = xasprintf("%sapplication/json", form);
+
+        add_header(curl, headers, "Accept: ", types);
+}
+
 int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settings *settings,
         const struct transfer_request *request, const struct kube_identity *identity, struct curl_slist **ret_headers,
         struct curl_slist **ret_connect_to, struct error *err)
@@ -220,7 +229,7 @@ int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settin
         set_tls(&setup, settings->credentials, identity);
         set_connection(&setup, settings);
         set_request(&setup, settings, request);
-        add_header(curl, ret_headers, "Accept: application/json", "");
+        add_accept(curl, ret_headers, request->as);
         add_header(curl, ret_headers, "Expect:", ""); /* send the body without waiting for "100 Continue" */
         if (*identity->token)
                 add_header(curl, ret_headers, "Authorization: Bearer ", identity->token);

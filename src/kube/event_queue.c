@@ -106,7 +106,7 @@ static char *fit_message(const char *message)
         char *text = xstrdup(plain(message));
         size_t end = EVENT_MESSAGE_MAX - (sizeof(dots) - 1);
 
-        text_make_utf8(text);
+        text_clean(text);
         if (strlen(text) <= EVENT_MESSAGE_MAX)
                 return text;
         while (end > 0 && ((unsigned char)text[end] & 0xc0U) == 0x80U)

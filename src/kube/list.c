@@ -7,7 +7,10 @@ struct kube_list {
         struct kube_client *client;
         struct kube_list_options options; /* this struct owns its texts */
         struct kube_call *call;
-        unsigned int n_pages;
+        char *from;        /* the server's word for where this page begins; NULL: at the first object */
+        unsigned int size; /* objects that this page may have */
+        size_t n_asked;    /* objects that all pages until now might have had */
+        bool is_naming;    /* the page is one object that is too large, and only its metadata is asked for */
         bool is_telling;
         bool is_cancelled; /* in a callback; the list is freed after it returns */
 };
@@ -18,6 +21,7 @@ static void list_free(struct kube_list *list)
         free((void *)(uintptr_t)list->options.path);
         free((void *)(uintptr_t)list->options.field_selector);
         free((void *)(uintptr_t)list->options.label_selector);
+        free(list->from);
         free(list);
 }
 
@@ -37,19 +41,21 @@ void kube_list_select(struct strbuf *query, const char *field_selector, const ch
 
 static void on_page(const struct kube_answer *answer, void *data);
 
-static void list_ask(struct kube_list *list, const char *more)
+static void list_ask(struct kube_list *list)
 {
         _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
 
-        strbuf_printf(&query, "limit=%u", KUBE_LIST_PAGE);
+        strbuf_printf(&query, "limit=%u", list->size);
         kube_list_select(&query, list->options.field_selector, list->options.label_selector);
-        select_by(&query, "continue", more);
-        list->n_pages++;
-        list->call = kube_client_send(list->client, &(struct kube_request){.method = KUBE_GET,
-                                                            .path = list->options.path,
-                                                            .query = query.data,
-                                                            .done = on_page,
-                                                            .data = list});
+        select_by(&query, "continue", list->from);
+        list->n_asked += list->size;
+        list->call = kube_client_send(
+                list->client, &(struct kube_request){.method = KUBE_GET,
+                                      .path = list->options.path,
+                                      .query = query.data,
+                                      .as = list->options.is_metadata || list->is_naming ? KUBE_AS_METADATA_LIST : NULL,
+                                      .done = on_page,
+                                      .data = list});
 }
 
 static void list_end(struct kube_list *list, const struct kube_answer *answer, const char *resource_version)
@@ -71,17 +77,64 @@ static void list_fail(struct kube_list *list, const struct kube_answer *answer, 
         list_end(list, &failed, NULL);
 }
 
+/* ---- pages ---- */
+
 /* False if a callback has cancelled the list. */
 static bool list_report(struct kube_list *list, json_t *items)
 {
+        void (*tell)(json_t *, void *) = list->is_naming ? list->options.on_left_out : list->options.on_object;
+
         list->is_telling = true;
         for (size_t i = 0; i < json_array_size(items) && !list->is_cancelled; i++)
-                list->options.on_object(json_array_get(items, i), list->options.data);
+                tell(json_array_get(items, i), list->options.data);
         list->is_telling = false;
         if (!list->is_cancelled)
                 return true;
         list_free(list);
         return false;
+}
+
+static void shrink_page(struct kube_list *list, const struct kube_answer *answer)
+{
+        if (list->size > 1) {
+                list->size /= 2;
+        } else if (!list->is_naming && !list->options.is_metadata) {
+                list->is_naming = true;
+        } else {
+                list_end(list, answer, NULL);
+                return;
+        }
+        list_ask(list);
+}
+
+static void refuse_object(struct kube_list *list, const struct kube_answer *answer, const json_t *object)
+{
+        const char *namespace = object_text(object, "metadata", "namespace", NULL);
+        const char *name = object_text(object, "metadata", "name", NULL);
+        _free_ char *text = xasprintf("the object '%.253s%s%.253s' alone has more than %zu bytes or %zu values",
+                namespace ? namespace : "", namespace ? "/" : "", name ? name : "", KUBE_ANSWER_LIMIT,
+                KUBE_ANSWER_VALUES);
+
+        list_fail(list, answer, text);
+}
+
+/* If twice as much would have come, would it have fitted? */
+static void grow_page(struct kube_list *list, size_t bytes)
+{
+        list->is_naming = false;
+        if (bytes <= KUBE_ANSWER_LIMIT / 2)
+                list->size = MIN(2 * list->size, KUBE_LIST_PAGE);
+}
+
+static void go_on(struct kube_list *list, const struct kube_answer *answer, const char *from)
+{
+        free(list->from);
+        list->from = xstrdup(from);
+        grow_page(list, answer->size);
+        if (list->n_asked >= KUBE_LIST_OBJECTS)
+                list_fail(list, answer, "too many pages; a selector is missing");
+        else
+                list_ask(list);
 }
 
 static void on_page(const struct kube_answer *answer, void *data)
@@ -92,6 +145,10 @@ static void on_page(const struct kube_answer *answer, void *data)
         struct kube_list *list = data;
 
         list->call = NULL;
+        if (answer->is_too_large) {
+                shrink_page(list, answer);
+                return;
+        }
         if (answer->error) {
                 list_end(list, answer, NULL);
                 return;
@@ -101,15 +158,19 @@ static void on_page(const struct kube_answer *answer, void *data)
                 list_fail(list, answer, "the answer is no list with a resourceVersion");
                 return;
         }
+        if (list->is_naming && json_array_size(items) > 0 && !list->options.on_left_out) {
+                refuse_object(list, answer, json_array_get(items, 0));
+                return;
+        }
         if (!list_report(list, items))
                 return;
-        if (!more || !*more)
-                list_end(list, answer, version);
-        else if (list->n_pages >= KUBE_LIST_PAGES)
-                list_fail(list, answer, "too many pages; a selector is missing");
+        if (more && *more)
+                go_on(list, answer, more);
         else
-                list_ask(list, more);
+                list_end(list, answer, version);
 }
+
+/* ---- start and end ---- */
 
 static char *list_copy(const char *text)
 {
@@ -125,7 +186,8 @@ struct kube_list *kube_list_new(struct kube_client *client, const struct kube_li
         list->options.path = xstrdup(options->path);
         list->options.field_selector = list_copy(options->field_selector);
         list->options.label_selector = list_copy(options->label_selector);
-        list_ask(list, NULL);
+        list->size = KUBE_LIST_PAGE;
+        list_ask(list);
         return list;
 }
 

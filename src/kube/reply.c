@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "kube/body.h"
 #include "kube/client_parts.h"
 #include "kube/object.h"
 
@@ -42,9 +43,13 @@ void reply_read(struct reply *ret, const char *method, const char *path, const s
         const char *reason;
         json_error_t problem;
 
-        *ret = (struct reply){.reason = ""};
+        *ret = (struct reply){.reason = "", .is_too_large = end->is_too_large};
         if (end->error) {
                 ret->error = *end->error;
+        } else if (body_count(end->body, end->size) > KUBE_ANSWER_VALUES) {
+                ret->is_too_large = true;
+                error_raise(&ret->error, ERROR_INVALID, "status %u with more than %zu values", end->status,
+                        KUBE_ANSWER_VALUES);
         } else {
                 ret->object = json_loadb(end->body, end->size, JSON_ALLOW_NUL, &problem);
                 if (!json_is_object(ret->object)) {

@@ -138,7 +138,10 @@ static void report_end(struct transfer *transfer)
 {
         const struct transfer_request request = transfer->request;
         struct strbuf body = transfer->body;
-        struct transfer_end end = {.status = status_of(transfer), .body = body.data, .size = body.size};
+        struct transfer_end end = {.status = status_of(transfer),
+                .body = body.data,
+                .size = body.size,
+                .is_too_large = transfer->is_too_large};
         struct error err;
 
         transfer->body = (struct strbuf)STRBUF_INIT;

@@ -33,6 +33,7 @@ struct transfer_end {
         size_t size;
         uint64_t retry_after_ms; /* 0: not given */
         bool is_identity_old;    /* a 401, and token or certificate were replaced since */
+        bool is_too_large;       /* the answer was cut at |limit|; |error| says so */
 };
 
 struct transfer_request {
@@ -41,6 +42,7 @@ struct transfer_request {
         const char *query; /* may be NULL or empty */
         const char *body;  /* NULL: none */
         const char *content_type;
+        const char *as; /* what the server is to turn its answer into (kube/client.h); NULL: nothing */
         uint64_t timeout_ms;
         size_t limit; /* bytes of the answer; with |on_body|, of one piece of it */
         /*

@@ -78,8 +78,8 @@ static void set_groups(struct kube_credentials *credentials, const char *groups)
 /* A header's value. */
 static int check_word(const char *flag, const char *text, struct error *err)
 {
-        if (text && text_has_controls(text))
-                return error_set(err, ERROR_INVALID, "--%s: has a control character", flag);
+        if (text && !text_is_clean(text))
+                return error_set(err, ERROR_INVALID, "--%s: has a control character or another that is not seen", flag);
         return 0;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "kube/watch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -30,6 +31,7 @@ struct kube_watch {
         uint64_t asked_ms; /* how long it was to be */
         char *version;     /* where to continue; NULL: list first */
         json_t *known;     /* → [resourceVersion, round] */
+        json_t *left_out;  /* keys of objects that are too large → true */
         json_int_t round;
         struct error trouble; /* the last one that was reported; kind ERROR_NONE: none */
         bool is_identity_renewed;
@@ -49,12 +51,43 @@ static bool watch_report(struct kube_watch *watch, enum kube_change change, json
         return !watch->is_closed;
 }
 
+/* Which objects are left out; only the first by name is named. The same for "none is any more". */
+static bool report_left_out(struct kube_watch *watch)
+{
+        const size_t count = json_object_size(watch->left_out);
+        const char *first = NULL;
+        char more[40] = "";
+        struct error err;
+        const char *key;
+        json_t *value;
+
+        json_object_foreach(watch->left_out, key, value)
+        {
+                if (!first || strcmp(key, first) < 0)
+                        first = key;
+        }
+        if (count > 1)
+                snprintf(more, sizeof(more), " and %zu more", count - 1);
+        if (count > 0)
+                error_raise(&err, ERROR_INVALID,
+                        "list %.100s: left out, for more than %zu bytes or %zu values: %.300s%s", watch->options.path,
+                        KUBE_ANSWER_LIMIT, KUBE_ANSWER_VALUES, *first == '/' ? first + 1 : first, more);
+        watch->options.on_left_out(count > 0 ? &err : NULL, watch->options.data);
+        return !watch->is_closed;
+}
+
+/* An object that was too large is so no more, or is gone. */
+static bool readmit(struct kube_watch *watch, const char *key)
+{
+        return json_object_del(watch->left_out, key) < 0 || report_left_out(watch);
+}
+
 static bool report_synced(struct kube_watch *watch)
 {
         watch->trouble = (struct error){.kind = ERROR_NONE};
         if (watch->options.on_synced)
                 watch->options.on_synced(watch->options.data);
-        return !watch->is_closed;
+        return !watch->is_closed && (json_object_size(watch->left_out) == 0 || report_left_out(watch));
 }
 
 /* Ignores numbers: "after 3 ms" and "after 4 ms" are the same trouble. */
@@ -154,7 +187,11 @@ static bool watch_forget(struct kube_watch *watch, json_t *object)
 {
         _free_ char *key = key_of(object);
 
-        if (!key || json_object_del(watch->known, key) < 0)
+        if (!key)
+                return true;
+        if (!readmit(watch, key))
+                return false;
+        if (json_object_del(watch->known, key) < 0)
                 return true;
         return watch_report(watch, KUBE_GONE, object);
 }
@@ -220,7 +257,7 @@ static bool see(struct kube_watch *watch, json_t *object)
                 return false;
         }
         json_object_set_new(watch->known, key, json_pack("[s, I]", version ? version : "", watch->round));
-        return is_same || watch_report(watch, KUBE_PRESENT, object);
+        return readmit(watch, key) && (is_same || watch_report(watch, KUBE_PRESENT, object));
 }
 
 /* ---- listing ---- */
@@ -228,6 +265,19 @@ static bool see(struct kube_watch *watch, json_t *object)
 static void on_listed_object(json_t *object, void *data)
 {
         see(data, object);
+}
+
+/* If it is known, then as it was: it counts as seen. */
+static void on_listed_left_out(json_t *object, void *data)
+{
+        struct kube_watch *watch = data;
+        _free_ char *key = key_of(object);
+        json_t *entry = key ? json_object_get(watch->known, key) : NULL;
+
+        if (entry)
+                json_array_set_new(entry, 1, json_integer(watch->round));
+        if (key && strlen(key) <= KEY_LIMIT && json_object_size(watch->left_out) < watch->options.objects)
+                json_object_set_new(watch->left_out, key, json_true());
 }
 
 static void on_watch_listed(const struct kube_answer *answer, const char *version, void *data)
@@ -248,14 +298,18 @@ static void on_watch_listed(const struct kube_answer *answer, const char *versio
 static void begin_list(struct kube_watch *watch)
 {
         watch->round++;
-        watch->list = kube_list_new(watch->client, &(struct kube_list_options){
-                                                           .path = watch->options.path,
-                                                           .field_selector = watch->options.field_selector,
-                                                           .label_selector = watch->options.label_selector,
-                                                           .on_object = on_listed_object,
-                                                           .on_end = on_watch_listed,
-                                                           .data = watch,
-                                                   });
+        json_object_clear(watch->left_out);
+        watch->list = kube_list_new(
+                watch->client, &(struct kube_list_options){
+                                       .path = watch->options.path,
+                                       .field_selector = watch->options.field_selector,
+                                       .label_selector = watch->options.label_selector,
+                                       .is_metadata = watch->options.is_metadata,
+                                       .on_object = on_listed_object,
+                                       .on_left_out = watch->options.on_left_out ? on_listed_left_out : NULL,
+                                       .on_end = on_watch_listed,
+                                       .data = watch,
+                               });
 }
 
 /* ---- watching ---- */
@@ -395,6 +449,7 @@ static void begin_watch(struct kube_watch *watch)
         struct transfer_request request = {
                 .method = "GET",
                 .path = watch->options.path,
+                .as = watch->options.is_metadata ? KUBE_AS_METADATA : NULL,
                 .timeout_ms = seconds * UINT64_C(1000) + watch->options.margin_ms,
                 .limit = KUBE_WATCH_LINE_LIMIT,
                 .on_head = on_head,
@@ -451,6 +506,7 @@ struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_
         watch->backoff.least_ms = options->wait_ms ? options->wait_ms : KUBE_WATCH_WAIT_MS;
         watch->backoff.most_ms = KUBE_WATCH_WAIT_LIMIT_MS;
         watch->known = json_object();
+        watch->left_out = json_object();
         watch_lines_init(&watch->lines, KUBE_WATCH_LINE_LIMIT);
         uv_timer_init(kube_client_loop(client), &watch->timer);
         kube_watch_begin(watch);
@@ -462,6 +518,7 @@ static void on_watch_closed(uv_handle_t *handle)
         struct kube_watch *watch = container_of(handle, struct kube_watch, timer);
 
         json_decref(watch->known);
+        json_decref(watch->left_out);
         free(watch->version);
         free((void *)(uintptr_t)watch->options.path);
         free((void *)(uintptr_t)watch->options.field_selector);

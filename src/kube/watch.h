@@ -11,6 +11,8 @@
  * reported as gone, and an unchanged object is not reported again. The wait grows from KUBE_WATCH_WAIT_MS to
  * KUBE_WATCH_WAIT_LIMIT_MS, with jitter, and is at least what Retry-After says.
  *
+ * An event that is too large ends the watch, and what follows is a list (kube/list.h), which can say whose it was.
+ *
  * A watch that stood and ends before its time is one of many: an API server that restarts ends those of all nodes at
  * one moment. Each waits for a time of its own, up to KUBE_WATCH_SPREAD times the shortest wait, before it goes on.
  *
@@ -45,6 +47,7 @@ struct kube_watch_options {
         const char *path;           /* of the collection: "/api/v1/nodes", "/api/v1/namespaces/gpu/configmaps" */
         const char *field_selector; /* "metadata.name=n1"; may be NULL. Not escaped */
         const char *label_selector;
+        bool is_metadata; /* of each object only the metadata is needed: only that comes */
         /*
          * |object| is borrowed; take a reference to keep it. All callbacks come from the loop and may close the watch.
          */
@@ -59,6 +62,12 @@ struct kube_watch_options {
          * server was restarted, and the server may be of another release now. May be NULL.
          */
         void (*on_resumed)(void *data);
+        /*
+         * Objects are too large (KUBE_ANSWER_LIMIT, KUBE_ANSWER_VALUES) and are left out: |error| says which, after each
+         * on_synced, and when that changes; NULL: none is any more. What was reported of such an object before it grew stands. NULL: a list
+         * with such an object is trouble, and the state before it stands.
+         */
+        void (*on_left_out)(const struct error *error, void *data);
         /*
          * Listing or watching fails; it is tried again. Called once for the same trouble, and again after on_synced. A
          * denial (401, 403) is ERROR_DENIED, a missing kind (404) ERROR_NOT_FOUND. May be NULL.

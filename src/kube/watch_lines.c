@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "kube/body.h"
+#include "kube/client.h"
+
 static const char *const types[] = {
         [WATCH_ADDED] = "ADDED",
         [WATCH_MODIFIED] = "MODIFIED",
@@ -30,11 +33,15 @@ void watch_lines_add(struct watch_lines *lines, const void *bytes, size_t size)
 
 static int read_event(const char *line, size_t length, struct watch_event *ret, struct error *err)
 {
+        json_t *json, *object;
         json_error_t problem;
-        json_t *json = json_loadb(line, length, JSON_ALLOW_NUL, &problem);
-        json_t *object = json_object_get(json, "object");
-        const char *type = json_string_value(json_object_get(json, "type"));
+        const char *type;
 
+        if (body_count(line, length) > KUBE_ANSWER_VALUES)
+                return error_set(err, ERROR_INVALID, "an event of more than %zu values", KUBE_ANSWER_VALUES);
+        json = json_loadb(line, length, JSON_ALLOW_NUL, &problem);
+        object = json_object_get(json, "object");
+        type = json_string_value(json_object_get(json, "type"));
         if (!json)
                 return error_set(err, ERROR_INVALID, "an event that is no JSON: %s", problem.text);
         for (size_t i = 0; type && json_is_object(object) && i < ARRAY_SIZE(types); i++)

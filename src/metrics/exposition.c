@@ -19,12 +19,12 @@ static bool is_plain(const char *value)
 {
         const char *c = value;
 
-        while (*c && (unsigned char)*c < 0x80 && *c != '\\' && *c != '"' && *c != '\n')
+        while (*c >= ' ' && *c < 0x7f && *c != '\\' && *c != '"')
                 c++;
         return !*c && (size_t)(c - value) <= EXPOSITION_LABEL_MAX;
 }
 
-/* Backslash, quote and newline are all that the format escapes. */
+/* Backslash, quote and newline are all that the format escapes, and the last is not in a clean text. */
 static void put_value(struct strbuf *text, const char *value)
 {
         char kept[EXPOSITION_LABEL_MAX + 1];
@@ -35,14 +35,11 @@ static void put_value(struct strbuf *text, const char *value)
         }
         /* Cut first: a character that loses its end is no UTF-8 any more. */
         snprintf(kept, sizeof(kept), "%s", value);
-        text_make_utf8(kept);
+        text_clean(kept);
         for (const char *c = kept; *c; c++) {
                 if (*c == '\\' || *c == '"')
                         strbuf_putc(text, '\\');
-                if (*c == '\n')
-                        strbuf_puts(text, "\\n");
-                else
-                        strbuf_putc(text, *c);
+                strbuf_putc(text, *c);
         }
 }
 

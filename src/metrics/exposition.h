@@ -3,9 +3,10 @@
  * numbers mean, their owner knows; docs/metrics.md lists them all.
  *
  * One family after the other: its head, then its samples, since the format wants them together. Labels come from
- * outside and may be anything: it is cut at EXPOSITION_LABEL_MAX bytes, and what is not UTF-8 becomes '?', because one
- * bad byte costs the reader the whole page. A page has at most EXPOSITION_MAX bytes: samples beyond are left out, and
- * their number is in the text's last family, warpshare_exposition_dropped_samples, which is there only then.
+ * outside and may be anything: it is cut at EXPOSITION_LABEL_MAX bytes and cleaned (base/text.h), because one byte
+ * that is not UTF-8 costs the reader the whole page, and dashboards show what it says. A page has at most
+ * EXPOSITION_MAX bytes: samples beyond are left out, and their number is in the text's last family,
+ * warpshare_exposition_dropped_samples, which is there only then.
  */
 #pragma once
 

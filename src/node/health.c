@@ -265,5 +265,5 @@ void node_health_judge(const struct node_health *health, struct node_verdict *re
                 judge_plan(health, ret);
         else
                 judge_without_plan(health, ret);
-        text_make_utf8(ret->message);
+        text_clean(ret->message);
 }

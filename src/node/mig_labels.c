@@ -143,7 +143,7 @@ void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char 
         if (*reason) {
                 _free_ char *text = xstrdup(reason);
 
-                text_make_utf8(text);
+                text_clean(text);
                 json_object_set_new(
                         object_make(object, "metadata", "annotations", NULL), MIG_REASON_ANNOTATION, json_string(text));
         }

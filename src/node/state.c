@@ -238,7 +238,7 @@ static json_t *make_wanted(const struct node_state *state, struct node_verdict v
 {
         if (!has_condition_or_taint(state))
                 return json_object();
-        text_make_utf8(verdict.message);
+        text_clean(verdict.message);
         return json_pack("{s:s, s:s, s:s}", "status", verdict.status == NODE_READY ? "True" : "False", "reason",
                 verdict.reason, "message", verdict.message);
 }

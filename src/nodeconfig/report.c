@@ -10,7 +10,7 @@
 
 static void report_put(json_t *annotations, const char *key, char *value)
 {
-        text_make_utf8(value);
+        text_clean(value);
         json_object_set_new(annotations, key, json_string(value));
         free(value);
 }

@@ -5,8 +5,9 @@
  *
  * What is not known is absent on the page: NaN, NULL or a list without items here. Reading is strict about types and
  * bounds, and ignores members that it does not know, so that agents and commands of different versions understand each
- * other. Words (sharing, by, kind) are texts for the same reason. Texts have at most REPORT_TEXT_MAX bytes and no
- * control characters: longer ones are cut when they are written.
+ * other. Words (sharing, by, kind) are texts for the same reason. Texts have at most REPORT_TEXT_MAX bytes:
+ * longer ones are cut when they are written. They are cleaned (base/text.h) when they are written and when they are
+ * read.
  */
 #pragma once
 

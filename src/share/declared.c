@@ -115,7 +115,7 @@ static const char *say_fault(
 {
         char *text = arena_printf(arena, "%s %.200s: '%.64s' is not %s, so it is ignored", kind, key, value, expected);
 
-        text_make_utf8(text);
+        text_clean(text);
         return text;
 }
 

@@ -31,10 +31,10 @@ def server(tmp_path):
         yield server
 
 
-def ask(server, method, path, body=None, type_='application/json'):
+def ask(server, method, path, body=None, type_='application/json', accept=None):
     """(status, object) of an answer of the stand-in."""
     request = urllib.request.Request(server.url + path, method=method, data=json.dumps(body).encode() if body else None, headers={
-        'Authorization': f'Bearer {server.token_file.read_text().strip()}', 'Content-Type': type_})
+        'Authorization': f'Bearer {server.token_file.read_text().strip()}', 'Content-Type': type_, 'Accept': accept or 'application/json'})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(
         context=ssl._create_unverified_context()))
     try:
@@ -237,3 +237,47 @@ def test_only_accounts_with_the_drivers_right_may_write_devices_of_a_status(serv
     server.allow([status, driver])
     code, answer = ask(server, 'PATCH', path, patch, APPLY)
     assert code == 200 and answer['status']['devices'] == patch['status']['devices']
+
+
+# ---- forms of an answer, and pages of a list ----
+
+METADATA = 'application/json;as={};g=meta.k8s.io;v=v1,application/json'
+
+
+@pytest.fixture(name='pods')
+def make_pods(server):
+    for name in 'abc':
+        server.put('/api/v1/namespaces/default/pods', {'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': name}, 'spec': {'nodeName': 'n1'}})
+    return server
+
+
+def test_a_list_of_metadata_has_nothing_else_of_its_objects(pods):
+    status, answer = ask(pods, 'GET', '/api/v1/pods?limit=2', accept=METADATA.format('PartialObjectMetadataList'))
+    assert (status, answer['kind'], answer['apiVersion']) == (200, 'PartialObjectMetadataList', 'meta.k8s.io/v1')
+    assert [(i['kind'], i['metadata']['name'], i.get('spec')) for i in answer['items']] == [
+        ('PartialObjectMetadata', 'a', None), ('PartialObjectMetadata', 'b', None)]
+    assert (answer['metadata']['remainingItemCount'], bool(answer['metadata']['continue'])) == (1, True)
+
+
+@pytest.mark.parametrize('form, path, status, kind', [
+    ('PartialObjectMetadata', '/api/v1/namespaces/default/pods/a', 200, 'PartialObjectMetadata'),
+    ('PartialObjectMetadata', '/api/v1/pods', 406, 'Status'),
+    ('PartialObjectMetadataList', '/api/v1/namespaces/default/pods/a', 406, 'Status'),
+    ('Unknown', '/api/v1/namespaces/default/pods/a', 200, 'Pod')])
+def test_a_form_that_does_not_fit_is_refused_and_one_that_is_not_known_is_passed_over(pods, form, path, status, kind):
+    found, answer = ask(pods, 'GET', path, accept=METADATA.format(form))
+    assert (found, answer['kind']) == (status, kind)
+
+
+def test_a_page_goes_on_where_the_one_before_ended_whatever_its_size_and_form(pods):
+    _, first = ask(pods, 'GET', '/api/v1/pods?limit=1')
+    token = first['metadata']['continue']
+    for limit, accept in ((1, None), (2, None), (1, METADATA.format('PartialObjectMetadataList'))):
+        _, answer = ask(pods, 'GET', f'/api/v1/pods?limit={limit}&continue={token}', accept=accept)
+        assert [i['metadata']['name'] for i in answer['items']] == ['b', 'c'][:limit]
+        assert answer['metadata']['resourceVersion'] == first['metadata']['resourceVersion']
+    assert ask(pods, 'GET', '/api/v1/pods?limit=1&continue=nonsense')[0] == 400
+
+
+def test_how_many_more_fit_a_selector_is_not_said(pods):
+    assert 'remainingItemCount' not in ask(pods, 'GET', '/api/v1/pods?limit=1&fieldSelector=spec.nodeName=n1')[1]['metadata']

@@ -39,6 +39,7 @@ import reviews
 from apistore import Refused, Store, merge, now
 
 CLIENT = 'system:node:client'  # the user of the client certificate
+METADATA_FORMS = ('PartialObjectMetadata', 'PartialObjectMetadataList')
 PATIENCE = 60  # seconds that a condition may take on a loaded machine
 
 
@@ -115,6 +116,7 @@ class Request:
     namespace: str = ''
     name: str = ''
     beyond: str = ''  # of a proxy: what is asked there
+    form: str = ''  # what the client wants the answer turned into
     status: int = 0
     content_type: str = ''
     at: float = 0.0  # time.monotonic()
@@ -189,8 +191,40 @@ def is_part_of(collection, whole):
     return collection == whole or fnmatch.fnmatch(collection, f'{group}/namespaces/*/{kinds}')
 
 
+def accepted(header):
+    """The media types that a client takes, the most wanted first as it lists them: (type, parameters)."""
+    for clause in (header or '*/*').split(','):
+        type_, *parameters = clause.strip().split(';')
+        yield type_.strip(), dict(part.strip().split('=', 1) for part in parameters if '=' in part)
+
+
+def negotiate(request):
+    """
+    What the answer is turned into: '' for the object as it is, or 'PartialObjectMetadata', or that of a list. A form that is not known
+    is passed over, like a type that is not; a form that does not fit what is asked for is refused.
+    """
+    for type_, wanted in accepted(request.headers.get('Accept')):
+        if type_ not in ('application/json', 'application/*', '*/*'):
+            continue
+        form = wanted.get('as', '')
+        if not form:
+            return ''
+        if form in METADATA_FORMS and wanted.get('g') == 'meta.k8s.io' and wanted.get('v') in ('v1', 'v1beta1'):
+            if (form == 'PartialObjectMetadataList') != (request.verb == 'list'):
+                what = 'a list' if request.verb == 'list' else 'not a list'
+                raise Refused(406, 'NotAcceptable', f'you requested {form}, but the requested object is {what}')
+            return form
+    raise Refused(406, 'NotAcceptable', 'only the following media types are accepted: application/json')
+
+
+def only_metadata(object_):
+    return {'kind': 'PartialObjectMetadata', 'apiVersion': 'meta.k8s.io/v1', 'metadata': object_['metadata']}
+
+
 def told(object_, request):
-    """As the version that is asked for has it."""
+    """As the version that is asked for has it, or only its metadata."""
+    if request.form:
+        return only_metadata(object_)
     return resourceclaims.convert(object_, request.version) if request.resource in resourceclaims.CONVERTED else object_
 
 
@@ -295,11 +329,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if request.query.get('sendInitialEvents') == 'true':  # as before 1.34; client-go then lists
             raise Refused(422, 'Invalid', 'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch '
                           'unless the WatchList feature gate is enabled')
-        if request.verb == 'watch':
-            self.watch(request)
-            return
         if request.subresource == 'proxy':
             self.pass_on(request)
+            return
+        request.form = negotiate(request)
+        if request.verb == 'watch':
+            self.watch(request)
             return
         with self.api.store.lock:
             code, answer = self.api.carry_out(request)
@@ -703,7 +738,10 @@ class ApiServer:
         everything = sorted((object_ for collection, objects in self.store.collections.items()
                              if is_part_of(collection, request.collection) for object_ in objects.values()), key=key)
         if 'continue' in request.query:
-            version, after = json.loads(base64.b64decode(request.query['continue']))
+            try:
+                version, after = json.loads(base64.b64decode(request.query['continue']))
+            except ValueError as error:
+                raise Refused(400, 'BadRequest', f'continue key is not valid: {error}') from error
             if version < self.store.oldest:
                 raise Refused(410, 'Expired', 'The provided continue parameter is too old')
         else:
@@ -713,7 +751,11 @@ class ApiServer:
         metadata = {'resourceVersion': str(version)}
         if len(found) > limit:
             token = json.dumps([version, key(found[limit - 1])]).encode()
-            metadata.update({'continue': base64.b64encode(token).decode(), 'remainingItemCount': len(found) - limit})
+            metadata['continue'] = base64.b64encode(token).decode()
+            if not request.query.get('fieldSelector') and not request.query.get('labelSelector'):  # how many fit a selector is not known
+                metadata['remainingItemCount'] = len(found) - limit
+        if request.form:  # unlike those of other lists, these say what they are
+            return {'kind': request.form, 'apiVersion': 'meta.k8s.io/v1', 'metadata': metadata, 'items': [told(o, request) for o in found[:limit]]}
         items = [{k: v for k, v in told(o, request).items() if k not in ('kind', 'apiVersion')} for o in found[:limit]]
         first = found[0] if found else {}
         kind, version = first.get('kind') or '', first.get('apiVersion') or 'v1'  # of objects that were put with them: client-go looks at it

@@ -54,15 +54,22 @@ static void on_driver_change(void *data)
         const struct cluster_view *view = cluster_view(driver->cluster);
         json_t *nodes = json_array();
         json_t *pods = json_array();
+        json_t *more = json_object();
+        json_t *too_large = json_array();
         json_t *json;
 
         for (size_t i = 0; i < view->n_nodes; i++)
                 json_array_append_new(nodes, node_json(view->nodes[i]));
         for (size_t i = 0; i < view->n_pods; i++)
                 json_array_append_new(pods, json_sprintf("%s/%s", view->pods[i]->namespace, view->pods[i]->name));
-        json = json_pack("{s:I, s:b, s:o, s:o, s:o, s:o, s:o}", "version", (json_int_t)view->version, "complete",
-                view->is_complete, "nodes", nodes, "pods", pods, "nodes_trouble", trouble_json(view->nodes_trouble),
-                "agents_trouble", trouble_json(view->agents_trouble), "pods_trouble", trouble_json(view->pods_trouble));
+        for (size_t i = 0; i < view->n_more; i++)
+                json_object_set_new(more, view->more[i].namespace, json_integer((json_int_t)view->more[i].count));
+        for (size_t i = 0; i < view->n_too_large; i++)
+                json_array_append_new(too_large, trouble_json(view->too_large[i]));
+        json = json_pack("{s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version", (json_int_t)view->version,
+                "complete", view->is_complete, "nodes", nodes, "pods", pods, "nodes_trouble",
+                trouble_json(view->nodes_trouble), "agents_trouble", trouble_json(view->agents_trouble), "pods_trouble",
+                trouble_json(view->pods_trouble), "more", more, "too_large", too_large);
         json_dumpf(json, stdout, JSON_COMPACT);
         json_decref(json);
         putchar('\n');

@@ -100,6 +100,14 @@ static void on_present(json_t *object, void *data)
         say(event);
 }
 
+static void on_left_out_of_list(json_t *object, void *data)
+{
+        json_t *event = event_of(data, "left out");
+
+        json_object_set(event, "object", object);
+        say(event);
+}
+
 static void on_listed(const struct kube_answer *answer, const char *version, void *data)
 {
         struct job *job = data;
@@ -133,6 +141,14 @@ static void on_synced(void *data)
 static void on_resumed(void *data)
 {
         say(event_of(data, "resumed"));
+}
+
+static void on_left_out(const struct error *err, void *data)
+{
+        json_t *event = event_of(data, "left out");
+
+        add_error(event, err);
+        say(event);
 }
 
 static void on_trouble(const struct error *err, void *data)
@@ -224,32 +240,38 @@ static void do_edit(struct job *job)
 
 static void do_list(struct job *job)
 {
-        job->list = kube_list_new(job->driver->client, &(struct kube_list_options){
-                                                               .path = text_of(job, "path"),
-                                                               .field_selector = text_of(job, "field"),
-                                                               .label_selector = text_of(job, "label"),
-                                                               .on_object = on_present,
-                                                               .on_end = on_listed,
-                                                               .data = job,
-                                                       });
+        job->list = kube_list_new(
+                job->driver->client, &(struct kube_list_options){
+                                             .path = text_of(job, "path"),
+                                             .field_selector = text_of(job, "field"),
+                                             .label_selector = text_of(job, "label"),
+                                             .is_metadata = is_true(job, "metadata"),
+                                             .on_object = on_present,
+                                             .on_left_out = is_true(job, "leave") ? on_left_out_of_list : NULL,
+                                             .on_end = on_listed,
+                                             .data = job,
+                                     });
 }
 
 static void do_watch(struct job *job)
 {
-        job->watch = kube_watch_new(job->driver->client, &(struct kube_watch_options){
-                                                                 .path = text_of(job, "path"),
-                                                                 .field_selector = text_of(job, "field"),
-                                                                 .label_selector = text_of(job, "label"),
-                                                                 .on_object = on_change,
-                                                                 .on_synced = on_synced,
-                                                                 .on_resumed = on_resumed,
-                                                                 .on_trouble = on_trouble,
-                                                                 .data = job,
-                                                                 .objects = number_of(job, "objects"),
-                                                                 .seconds = (unsigned int)number_of(job, "seconds"),
-                                                                 .margin_ms = number_of(job, "margin_ms"),
-                                                                 .wait_ms = number_of(job, "wait_ms"),
-                                                         });
+        job->watch =
+                kube_watch_new(job->driver->client, &(struct kube_watch_options){
+                                                            .path = text_of(job, "path"),
+                                                            .field_selector = text_of(job, "field"),
+                                                            .label_selector = text_of(job, "label"),
+                                                            .is_metadata = is_true(job, "metadata"),
+                                                            .on_object = on_change,
+                                                            .on_left_out = is_true(job, "leave") ? on_left_out : NULL,
+                                                            .on_synced = on_synced,
+                                                            .on_resumed = on_resumed,
+                                                            .on_trouble = on_trouble,
+                                                            .data = job,
+                                                            .objects = number_of(job, "objects"),
+                                                            .seconds = (unsigned int)number_of(job, "seconds"),
+                                                            .margin_ms = number_of(job, "margin_ms"),
+                                                            .wait_ms = number_of(job, "wait_ms"),
+                                                    });
 }
 
 static void on_given_up(const struct event *event, const struct error *err, void *data UNUSED)

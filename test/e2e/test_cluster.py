@@ -159,7 +159,7 @@ TOO_LONG = b'{"version": 1, "node": "n1", "x": "' + b'x' * (5 << 20) + b'"}'
     ((404, '404 page not found\n'), 'too-old', 'it serves no page /node (404): its version is too old'),
     ((401, 'no'), 'silent', 'it asks for a token (401), and the API server passes none on: --metrics-authorization'),
     ((403, 'no'), 'silent', 'its page is for clients on the node itself (403): metrics.nodePage: open in the chart, or --metrics-node-page=open, opens it'),
-    ((500, 'broken \033[2J'), 'silent', 'it answers with status 500: broken  [2J'),
+    ((500, 'broken \033[2J'), 'silent', 'it answers with status 500: broken ?[2J'),
     ('{"version": 1', 'silent', None), ('[]', 'silent', None), (b'\xff\x00', 'silent', None),
     ({'version': 1, 'node': 'n1', 'time': 'now'}, 'silent', None),
     (TOO_LONG, 'silent', None),
@@ -247,6 +247,81 @@ def test_pods_that_wait_or_were_refused_are_known_until_they_run(api, fleet, dri
     driver.until(lambda view: view['pods'] == ['team-a/refused'])
     api.delete(PODS, 'refused')
     driver.until(lambda view: view['pods'] == [])
+
+
+# ---- large objects, and many of them ----
+
+def waiting(name, **metadata):
+    one = pod(name, scheduled=('Unschedulable', '0/1 nodes are available'))
+    one['metadata'].update(metadata)
+    return one
+
+
+def test_annotations_as_large_as_kubernetes_takes_them_hide_no_pod(api, drive):
+    """256 KiB for each of them, so that a few fill what an answer may have."""
+    for number in range(20):
+        api.put('/api/v1/namespaces/mallory/pods', waiting(f'bomb-{number:02}', annotations={'a': 'x' * 250000}))
+    api.put(PODS, waiting('train'))
+    view = drive().until(complete)
+    assert view['pods_trouble'] is None and view['too_large'] == []
+    assert view['pods'] == [f'mallory/bomb-{number:02}' for number in range(20)] + ['team-a/train']
+
+
+def test_nodes_as_large_as_they_are_with_node_feature_discovery_are_all_there(api, fleet, drive):
+    """Fifty images, 250 labels and who manages them: 48 KB each."""
+    features = [f'feature.node.kubernetes.io/cpu-cpuid.{number}' for number in range(250)]
+    for number in range(100):
+        api.put(NODES, {'apiVersion': 'v1', 'kind': 'Node', 'metadata': {
+            'name': f'n{number:03}', 'labels': {feature: 'true' for feature in features},
+            'annotations': {'nfd.node.kubernetes.io/feature-labels': ','.join(features)}}, 'status': {'images': [
+                {'names': [f'registry.example.com/image-{image}@sha256:{image:064}', f'registry.example.com/image-{image}:v1'], 'sizeBytes': 1}
+                for image in range(50)]}})
+    assert len(json.dumps(api.all(NODES))) > 4 << 20
+    view = drive().until(complete)
+    assert view['nodes_trouble'] is None and len(view['nodes']) == 100
+
+
+@pytest.mark.parametrize('env', [{'name': 'A', 'value': '\x01' * (800 << 10)}, {'args': [''] * 200001}], ids=['as-json', 'many-values'])
+def test_a_pod_that_is_too_large_alone_is_named_and_hides_no_other(api, drive, env):
+    """etcd bounds what the server keeps, not what that is as JSON, nor what it takes in memory."""
+    bomb = waiting('bomb')
+    bomb['spec']['containers'][0].update({'args': env['args']} if 'args' in env else {'env': [env]})
+    api.put('/api/v1/namespaces/mallory/pods', bomb)
+    api.put(PODS, waiting('train'))
+    driver = drive()
+    view = driver.until(lambda view: complete(view) and view['too_large'])
+    assert (view['pods'], view['pods_trouble']) == (['team-a/train'], None)
+    assert view['too_large'] == ['list /api/v1/pods: left out, for more than 4194304 bytes or 200000 values: mallory/bomb']
+    api.delete('/api/v1/namespaces/mallory/pods', 'bomb')
+    driver.until(lambda view: not view['too_large'])
+
+
+def test_of_one_namespace_so_many_pods_are_kept_and_the_others_are_counted_and_come_in_when_there_is_room(api, drive):
+    many = '/api/v1/namespaces/many/pods'
+    for number in range(203):
+        api.put(many, waiting(f'w{number:03}'))
+    api.put(PODS, waiting('train'))
+    driver = drive()
+    view = driver.until(complete)
+    assert view['pods'] == [f'many/w{number:03}' for number in range(200)] + ['team-a/train']
+    assert view['more'] == {'many': 3}
+    api.patch(many, 'w007', {'status': {'phase': 'Running'}}, subresource='status')
+    view = driver.until(lambda view: view['more'] == {'many': 2})
+    assert 'many/w200' in view['pods'] and 'many/w007' not in view['pods'] and len(view['pods']) == 201
+    api.delete(many, 'w202')
+    view = driver.until(lambda view: view['more'] == {'many': 1})
+    assert len(view['pods']) == 201
+    for number in range(100):
+        api.delete(many, f'w{number:03}') if number != 7 else None
+    view = driver.until(lambda view: view['more'] == {} and len(view['pods']) == 103)
+    assert 'many/w201' in view['pods']
+
+
+def test_all_pods_are_kept_where_those_of_one_namespace_are_wanted(api, drive):
+    for number in range(203):
+        api.put(PODS, waiting(f'w{number:03}'))
+    view = drive(pod_namespace='team-a').until(complete)
+    assert (len(view['pods']), view['more']) == (203, {})
 
 
 RULES = [{'apiGroups': [''], 'resources': ['nodes', 'pods'], 'verbs': ['list', 'watch']},

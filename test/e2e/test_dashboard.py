@@ -1,5 +1,7 @@
 """The dashboard as a program: what it answers, to whom. The page in a browser is browser/page's."""
+import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -9,7 +11,7 @@ import pytest
 from apiserver import PATIENCE, ApiServer
 from dashboard import Dashboard
 from fleet import Fleet, gpu, page, pod, share
-from node import GPU, sharing, v100s
+from node import GPU, SANITIZED, sharing, v100s
 
 API = ['overview', 'events', 'search?q=train', 'nodes/n1', 'gpus/GPU-00000000-0000-0000-0000-000000000000', 'pods/team-a/train']
 
@@ -297,6 +299,79 @@ def test_many_connections_that_say_nothing_keep_nobody_out(open_):
     finally:
         for connection in silent:
             connection.close()
+
+
+def test_what_others_say_reaches_a_page_as_it_looks(api, start, fleet):
+    """Of a pod that waits, a GPU, a share, an event and an agent that does not answer."""
+    hostile = 'a\x1b[2J\u202eb\u200b\ufeff\u2066\U000e0041\x9bz'
+    fleet.pages['n1'] = page('n1', gpu('0', [share('team-a', hostile)], model=hostile), events=[
+        {'time': 1, 'kind': 'Warning', 'reason': 'Fault', 'text': hostile}])
+    fleet.add_node('n2')
+    fleet.pages['n2'] = (500, hostile)
+    api.put('/api/v1/namespaces/team-a/pods', pod('waits', scheduled=('Unschedulable', hostile)))
+    dashboard = start('--authorization', 'proxy')
+    dashboard.until('/api/v1/overview', lambda answer: {node['state'] for node in answer['nodes']} == {'answers', 'silent'})
+    dashboard.until('/api/v1/events', lambda answer: answer['waiting'])
+    for path in ('overview', 'events', 'search?q=a', 'nodes/n1', API[4], 'pods/team-a/waits'):
+        text = json.dumps(dashboard.ask(f'/api/v1/{path}').json(), ensure_ascii=False)
+        assert 'a?[2J?b?????z' in text, path
+        assert not set(hostile) - set('a?[2Jbz') & set(text), path
+
+
+# ---- large objects, and many of them ----
+
+def bombs(api):
+    """What one tenant may make: pods that fill an answer, one that is more than an answer, and more pods than are kept."""
+    mallory = '/api/v1/namespaces/mallory/pods'
+    for number in range(220):
+        api.put(mallory, pod(f'w{number:03}', scheduled=('Unschedulable', 'no')))
+    for number in range(17):
+        one = pod(f'a{number:02}', scheduled=('Unschedulable', 'no'))
+        one['metadata']['annotations'] = {'a': 'x' * 250000}
+        api.put(mallory, one)
+    one = pod('bomb', scheduled=('Unschedulable', 'no'))
+    one['spec']['containers'][0]['args'] = [''] * 200001
+    api.put(mallory, one)
+
+
+def test_pods_of_one_namespace_hide_nobody_elses(api, start, fleet):  # pylint: disable=unused-argument
+    bombs(api)
+    api.put('/api/v1/namespaces/team-a/pods', pod('train', scheduled=('Unschedulable', '0/1 nodes are available')))
+    dashboard = start('--authorization', 'proxy')
+    overview = dashboard.until('/api/v1/overview', lambda answer: answer['waiting'] == 238)
+    assert overview['troubles'] == ['list /api/v1/pods: left out, for more than 4194304 bytes or 200000 values: mallory/bomb']
+    assert dashboard.ask('/healthz').status == 200
+    dashboard.wait_log('the cluster is not known as a whole.*mallory/bomb')
+    events = dashboard.ask('/api/v1/events').json()
+    assert events['leftOut'] == {'mallory': 37}
+    assert [one['name'] for one in events['waiting'] if one['namespace'] == 'team-a'] == ['train']
+    assert {len(one.get('message', '')) for one in events['waiting']} == {len('no'), len('0/1 nodes are available')}
+
+
+def test_pods_that_cost_much_memory_for_their_bytes_cost_little(api, start):
+    """Two bytes are a value, and each value costs memory while it is read."""
+    for number in range(8):
+        for key, value in ('args', ['']), ('ports', [{}]):
+            one = pod(f'{key}{number}', scheduled=('Unschedulable', 'no'))
+            one['spec']['containers'][0][key] = value * 99000
+            api.put('/api/v1/namespaces/mallory/pods', one)
+    dashboard = start('--authorization', 'proxy')
+    dashboard.until('/api/v1/overview', lambda answer: answer['waiting'] == 16)
+    with open(f'/proc/{dashboard.process.pid}/status', encoding='ascii') as file:
+        peak = int(re.search(r'VmHWM:\s+(\d+) kB', file.read())[1])
+    assert peak < (64 << 10) or SANITIZED
+
+
+def test_who_sees_one_namespace_hears_nothing_of_what_is_too_large_or_left_out_in_another(api, start, fleet):  # pylint: disable=unused-argument
+    bombs(api)
+    api.put('/api/v1/namespaces/team-a/pods', pod('train', scheduled=('Unschedulable', 'no')))
+    dashboard = start()
+    token = api.reviews.add('tom', ('list', 'nodes'), ('list', 'pods', 'team-a'))
+    dashboard.until_complete(token)
+    for path in ('overview', 'events'):
+        answer = dashboard.ask(f'/api/v1/{path}', token)
+        assert answer.status == 200 and b'mallory' not in answer.body
+    assert answer.json()['leftOut'] == {} and len(answer.json()['waiting']) == 1
 
 
 # ---- the other side is the real one ----

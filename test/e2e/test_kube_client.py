@@ -203,6 +203,63 @@ def test_a_list_of_many_pages_is_read_completely(api, driver):
     assert len(driver.until(job, 'done')) == 126
 
 
+def large(name, kib, **more):
+    return {'metadata': {'name': name}, 'data': {'text': 'x' * (kib << 10), **more}}
+
+
+def names_of(events):
+    return [e['object']['metadata']['name'] for e in events]
+
+
+def test_a_page_that_is_too_large_is_halved_until_it_fits(api, driver):
+    for i in range(60):
+        api.put(MAPS, large(f'm{i:03}', 150))
+    *objects, end = driver.until(driver.do('list', path=MAPS), 'done')
+    assert (names_of(objects), 'error' in end) == ([f'm{i:03}' for i in range(60)], False)
+    assert [r.query['limit'] for r in api.asked('list')] == ['100', '50', '25', '25', '25']
+    assert all(e['object']['data']['text'] for e in objects)
+
+
+def test_pages_grow_again_behind_the_large_objects(api, driver):
+    for i in range(20):
+        api.put(MAPS, large(f'a{i:03}', 800))
+    for i in range(300):
+        api.put(MAPS, large(f'b{i:03}', 0))
+    *objects, end = driver.until(driver.do('list', path=MAPS), 'done')
+    assert (len(set(names_of(objects))), len(objects), 'error' in end) == (320, 320, False)
+    assert len(api.asked('list')) < 30
+    assert '100' in [r.query['limit'] for r in api.asked('list')][-3:]
+
+
+@pytest.mark.parametrize('at, kib, more', [('a', 5000, {}), ('m5', 5000, {}), ('z', 5000, {}), ('m5', 0, {'list': [''] * 200001})],
+                         ids=['first', 'within', 'last', 'many-values'])
+def test_one_object_that_is_too_large_fails_the_list_by_its_name_or_is_left_out(api, driver, at, kib, more):
+    for i in range(20):
+        api.put(MAPS, large(f'm{i}', 1))
+    api.put(MAPS, large(f'{at}-huge', kib, **more))
+    *_, end = driver.until(driver.do('list', path=MAPS), 'done')
+    assert (end['kind'], end['error']) == (
+        'invalid', f"list {MAPS}: the object 'default/{at}-huge' alone has more than 4194304 bytes or 200000 values")
+    *objects, end = driver.until(driver.do('list', path=MAPS, leave=True), 'done')
+    assert 'error' not in end
+    assert names_of(e for e in objects if e['event'] == 'left out') == [f'{at}-huge']
+    assert sorted(names_of(e for e in objects if e['event'] == 'present')) == sorted(f'm{i}' for i in range(20))
+
+
+def test_metadata_alone_is_asked_for_where_nothing_else_is_read(api, driver):
+    for i in range(3):
+        api.put(MAPS, large(f'm{i}', 3000))
+    *objects, _ = driver.until(driver.do('list', path=MAPS, metadata=True), 'done')
+    assert [(e['object']['metadata']['name'], 'data' in e['object']) for e in objects] == [(f'm{i}', False) for i in range(3)]
+    watch = driver.do('watch', path=MAPS, metadata=True)
+    driver.until(watch, 'synced')
+    api.wait_for(lambda: api.watches)
+    api.put(MAPS, large('later', 3000))
+    event = driver.next(watch)
+    assert (event['object']['metadata']['name'], 'data' in event['object']) == ('later', False)
+    assert len(api.asked('list')) == 2
+
+
 # ---- being told to wait ----
 
 @pytest.mark.parametrize('code', [429, 503])
@@ -647,6 +704,30 @@ def test_an_endless_line_is_cut_off(api, driver):
     trouble = driver.next(watch)
     assert (trouble['event'], trouble['kind']) == ('trouble', 'invalid')
     assert driver.next(watch)['event'] == 'synced'
+
+
+def test_an_object_that_grows_too_large_stays_as_it_was_and_is_named_until_it_is_small_again(api, driver):
+    api.put(MAPS, large('small', 1))
+    api.put(MAPS, large('grows', 1))
+    watch = driver.do('watch', path=MAPS, leave=True, **QUICK)
+    driver.until(watch, 'synced')
+    api.wait_for(lambda: api.watches)
+    api.put(MAPS, large('grows', 5000))
+    api.put(MAPS, large('new', 5000))
+    events = driver.until(watch, 'left out')
+    while 'more' not in events[-1]['error']:  # the one may have been listed before the other was there
+        events += driver.until(watch, 'left out')
+    assert events[-1]['error'] == (
+        f'list {MAPS}: left out, for more than 4194304 bytes or 200000 values: default/grows and 1 more')
+    assert not [e for e in events if e['event'] in ('gone', 'present')]
+    api.wait_for(lambda: api.watches)
+    api.put(MAPS, large('small', 2))
+    assert names_of(driver.until(watch, 'present')[-1:]) == ['small']
+    api.delete(MAPS, 'new')
+    api.put(MAPS, large('grows', 2))
+    events = driver.until(watch, 'present')
+    assert names_of(events[-1:]) == ['grows']
+    assert 'gone' not in [e['event'] for e in events]
 
 
 @pytest.mark.parametrize('verb', ['list', 'watch'])

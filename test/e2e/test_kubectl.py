@@ -3,6 +3,7 @@ import csv
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -260,6 +261,24 @@ def test_without_a_name_all_that_wait_or_were_refused_are_explained(api, two_nod
     assert [told['pod'] for told in json.loads(kubectl('why', '-A', '-o', 'json'))] == ['big', 'small']
 
 
+def test_of_a_namespace_in_which_many_wait_so_many_are_explained_and_the_rest_is_counted(api, two_nodes, kubectl):
+    for number in range(203):
+        api.put(PODS, pod(f'w{number:03}', count=1, scheduled=INSUFFICIENT))
+    api.put(OTHER_PODS, pod('small', count=1, scheduled=INSUFFICIENT))
+    lines = kubectl('why', '-A', says="3 more pods of the namespace 'team-a' are left out: --namespace shows up to 5000 of one").splitlines()
+    assert (len(lines), lines[-1].split(':')[0]) == (201, 'team-b/small waits')
+    assert len(kubectl('why', '-n', 'team-a').splitlines()) == 203
+
+
+def test_a_pod_that_is_too_large_is_named_and_the_others_are_explained(api, two_nodes, kubectl):
+    bomb = pod('bomb', count=1, scheduled=INSUFFICIENT)
+    bomb['spec']['containers'][0]['args'] = [''] * 200001
+    api.put(PODS, bomb)
+    api.put(OTHER_PODS, pod('small', count=1, scheduled=INSUFFICIENT))
+    text = kubectl('why', '-A', says='left out, for more than 4194304 bytes or 200000 values: team-a/bomb')
+    assert text.startswith('team-b/small waits')
+
+
 def test_a_tenant_with_rights_in_one_namespace_only_still_gets_an_answer(api, two_nodes, kubectl):
     api.put(PODS, pod('big', count=12, scheduled=INSUFFICIENT))
     api.allow([{'apiGroups': [''], 'resources': ['pods', 'events'], 'verbs': ['get', 'list', 'watch'], 'namespace': 'team-a'}])
@@ -270,6 +289,34 @@ def test_a_tenant_with_rights_in_one_namespace_only_still_gets_an_answer(api, tw
 
 def test_a_pod_that_is_not_there_is_said(two_nodes, kubectl):
     assert kubectl('why', 'nobody', '-n', 'team-a', status=1, says="there is no pod 'nobody' in the namespace 'team-a'") == ''
+
+
+# ---- what is not seen ----
+
+HOSTILE = 'a\x1b[2J\u202eb\u200b\ufeff\u2066\U000e0041\x9b\u061cz'  # what a terminal obeys, turns round or does not show
+CLEAN = 'a?[2J?b??????z'
+HIDDEN = re.compile('[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]')
+
+
+def test_what_others_say_reaches_a_terminal_as_it_looks(api, fleet, two_nodes, kubectl):
+    """Of pods, events, nodes, agents and the programs in containers; with each command, also on standard error, and as JSON and CSV."""
+    bad = {'type': 'Bad', 'status': 'True', 'reason': HOSTILE, 'message': HOSTILE}
+    fleet.add_node('node-c', {'nvidia.com/gpu.shared': '10'}, labels={'nvidia.com/gpu.product': HOSTILE}, conditions=[bad])
+    fleet.pages['node-c'] = page('node-c', gpu('0', [share('team-a', HOSTILE, 3, container=HOSTILE)], model=HOSTILE), driver=HOSTILE)
+    fleet.others['node-c', '/healthz'] = (503, HOSTILE)
+    fleet.add_node('node-d')
+    fleet.pages['node-d'] = (500, HOSTILE)
+    api.put(PODS, pod('waits', count=12, scheduled=('Unschedulable', HOSTILE)))
+    api.put(PODS, pod('starts', node='node-c'))
+    api.put('/api/v1/namespaces/team-a/events', {'metadata': {'name': 'e'}, 'type': 'Warning', 'reason': 'Failed', 'message': HOSTILE,
+                                                 'involvedObject': {'kind': 'Pod', 'name': 'starts'}, 'lastTimestamp': '2026-11-22T13:00:00Z'})
+    said = [kubectl(*words, says='node-d') for words in (
+        ['nodes', '-o', 'wide'], ['nodes', '-o', 'json'], ['top'], ['shares', '-A'], ['shares', '-A', '-o', 'json'], ['shares', '-A', '-o', 'csv'])]
+    said += [kubectl('why', pod_, '-n', 'team-a', says='node-d') for pod_ in ('waits', 'starts')]
+    said += [kubectl('doctor', 'node-c', status=1)]
+    assert all(CLEAN in text for text in said), [text for text in said if CLEAN not in text]
+    assert not [text for text in said if HIDDEN.search(text)]
+    assert kubectl('nodes', says=f'it answers with status 500: {CLEAN}')
 
 
 # ---- the page ----

@@ -194,6 +194,7 @@ def test_slices_and_sockets_of_the_driver_go_and_what_is_prepared_stays(cluster,
     assert (outcome, where) == ('left', units) and 'DRA claims are prepared' in note
     assert status == 1 and slices(cluster, version) == {'of-another-driver', 'of-another-node'}
     assert sorted(things['ResourceSlice']) == [('removed', 'ours-0', ''), ('removed', 'ours-1', '')]
+    assert {one.form for one in cluster.api.asked('list', 'resourceslices')} == {'PartialObjectMetadataList'}
     assert sorted(row[:2] for row in things['DRA socket']) == sorted(('removed', path) for path in ours)
     (outcome, where, note), = things['CDI specification of a claim']
     assert (outcome, where) == ('left', claims[0]) and 'end its pods' in note

@@ -162,6 +162,7 @@ def test_chosen_labels_of_pods_are_repeated(node, cluster):  # noqa: F811
     node.wait(lambda: chosen() == [{'label_team': 'vision', 'label_app_kubernetes_io_name': 'resnet'}], 'the labels are repeated')
     asked, = cluster.api.asked('list', 'pods')
     assert asked.query['fieldSelector'] == 'spec.nodeName=' + NAME
+    assert (asked.form, cluster.api.asked('watch', 'pods')[0].form) == ('PartialObjectMetadataList', 'PartialObjectMetadata')
     cluster.api.patch('/api/v1/namespaces/team-a/pods', 'train', {'metadata': {'labels': {'team': 'speech', 'app.kubernetes.io/name': None}}})
     node.wait(lambda: chosen() == [{'label_team': 'speech'}], 'a label that changes')
     cluster.api.delete('/api/v1/namespaces/team-a/pods', 'train')
@@ -182,6 +183,22 @@ def test_without_the_right_to_read_pods_metrics_have_no_labels(node, cluster):  
 def test_no_reading_is_made_where_it_is_off(node):
     node.start_all(sharing('timeSlicing', 4), '--metrics-address=127.0.0.1:0', '--usage-interval=off')
     assert 'warpshare_gpu_' not in get(node.agent, '/metrics')[1]
+
+
+def test_names_of_programs_are_told_as_they_look(node):
+    """A program chooses its name: it must not turn round what stands behind it, nor look like another."""
+    hostile = 'a\u202eb\u200b\x1b[2J'
+    machine = Machine(node)
+    kubelet = start(node, sharing('timeSlicing', 4), machine)
+    kubelet.admit('train', GPU, 1, namespace='team-a')
+    machine.put(4711, '/kubepods/burstable/pod%s/%064d' % (kubelet.pods['train'].uid, 1))
+    with open(os.path.join(machine.root, 'proc/4711/comm'), 'w', encoding='utf-8') as file:
+        file.write(hostile + '\n')
+    gpus = v100s(1)
+    gpus[0]['processes'] = [{'pid': 4711, 'memory': '3GiB', 'utilization': 40}]
+    node.scenario(gpus)
+    node.wait(lambda: only_share(node, '?processes=1').get('processes'), 'the process is told')
+    assert only_share(node, '?processes=1')['processes'][0]['name'] == 'a?b??[2J'
 
 
 def top(*arguments, **environment):

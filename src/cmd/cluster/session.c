@@ -104,6 +104,18 @@ static void say_trouble(const struct command_line *line, const char *what, const
                 fprintf(stderr, "%s: %s: %s\n", line->program, what, trouble->text);
 }
 
+static void say_left_out(const struct command_line *line, const struct cluster_view *view)
+{
+        for (size_t i = 0; i < view->n_too_large; i++)
+                fprintf(stderr, "%s: %s\n", line->program, view->too_large[i]->text);
+        for (size_t i = 0; i < MIN(view->n_more, (size_t)MOST_SILENT); i++)
+                fprintf(stderr,
+                        "%s: %zu more pods of the namespace '%s' are left out: --namespace shows up to %zu of one\n",
+                        line->program, view->more[i].count, view->more[i].namespace, CLUSTER_PODS);
+        if (view->n_more > MOST_SILENT)
+                fprintf(stderr, "%s: and of %zu more namespaces\n", line->program, view->n_more - MOST_SILENT);
+}
+
 static void say_silent(const struct command_line *line, const struct cluster_view *view)
 {
         size_t count = 0;
@@ -139,6 +151,7 @@ const struct cluster_view *session_look(struct session *session, const struct co
         say_trouble(line, "nodes", view->nodes_trouble);
         say_trouble(line, "agents", view->agents_trouble);
         say_trouble(line, "pods", view->pods_trouble);
+        say_left_out(line, view);
         if (session->is_late && !view->is_complete)
                 fprintf(stderr, "%s: not everything has come within --request-timeout\n", line->program);
         say_silent(line, view);

@@ -114,7 +114,9 @@ static void on_cluster_change(void *data)
         const struct cluster_view *view = cluster_view(process->cluster);
         const struct error *trouble = view->nodes_trouble    ? view->nodes_trouble
                                       : view->agents_trouble ? view->agents_trouble
-                                                             : view->pods_trouble;
+                                      : view->pods_trouble   ? view->pods_trouble
+                                      : view->n_too_large    ? view->too_large[0]
+                                                             : NULL;
 
         if (!trouble == !process->has_trouble)
                 return;

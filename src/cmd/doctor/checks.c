@@ -57,7 +57,7 @@ static void set_text(json_t *json, const char *name, const char *text)
         if (!text)
                 return;
         copy = xstrdup(text);
-        text_make_utf8(copy);
+        text_clean(copy);
         json_object_set_new(json, name, json_string(copy));
 }
 

@@ -169,6 +169,7 @@ static void on_group_read(const struct kube_answer *answer, void *data)
                 removal->collection = dra_api_slices(api);
                 kube_list_new(removal->client, &(struct kube_list_options){.path = removal->collection,
                                                        .field_selector = selector,
+                                                       .is_metadata = true,
                                                        .on_object = on_slice,
                                                        .on_end = on_slices_listed,
                                                        .data = removal});

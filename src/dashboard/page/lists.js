@@ -39,6 +39,7 @@ export async function eventsPage() {
       el('a', {href: link('pods', pod.namespace, pod.name)}, `${pod.namespace}/${pod.name}`), pod.phase ?? '',
       [...pod.requests.map((request) => `${request.count} ${request.resource}`), ...pod.claims.map((claim) => `claim ${claim}`)].join(', '),
       el('span', {class: 'long'}, [pod.reason, pod.message].filter(Boolean).join(': ')), pod.created ? when(pod.created) : '–'])),
+    ...Object.entries(answer.leftOut).map(([namespace, number]) => el('p', {class: 'quiet'}, `${plural(number, 'more pod')} of the namespace ${namespace}: left out.`)),
     eventList(events, found.query ? `Nothing about “${found.query}”.` : 'Nothing that the agents still know.'), answer.isCut && el('p', {class: 'quiet'}, 'Older ones are left out.')]};
 }
 

@@ -14,9 +14,9 @@
 #define MESSAGE_SERVERS_MAX ((size_t)4096)
 
 /*
- * Texts: any has no control characters, and is repaired where it is written, since some comes from tenants; a path is
- * relative, of letters, digits, '.', '-', '_', without "." and ".." in it; a uuid, of letters, digits, '-' and '/',
- * goes into commands and variables as one word; an allocation is [a-z0-9_]{1,64}.
+ * Texts: any has no control characters of ASCII, and is cleaned where it is written and read (base/text.h), since some
+ * comes from tenants; a path is relative, of letters, digits, '.', '-', '_', without "." and ".." in it; a uuid, of
+ * letters, digits, '-' and '/', goes into commands and variables as one word; an allocation is [a-z0-9_]{1,64}.
  */
 extern const struct json_text message_any, message_path, message_uuid, message_allocation;
 

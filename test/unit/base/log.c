@@ -102,6 +102,22 @@ static void test_a_hostile_value_cannot_forge_a_line(void **state UNUSED)
                 "2026-11-20T10:06:03.123Z info  m v=\"\" w=-\n");
 }
 
+/* They turn the direction of what follows, or make a name look like another. */
+static void test_characters_that_are_not_seen_are_seen_in_a_line(void **state UNUSED)
+{
+        const struct log_field fields[] = {
+                LOG_STR("pod", "team-a/\xe2\x80\xaeniart"), LOG_STR("image", "a\xe2\x80\x8b\xf3\xa0\x81\xa1"), {NULL}};
+
+        assert_string_equal(format_one(LOG_TEXT, "m\xef\xbb\xbf", fields),
+                "2026-11-20T10:06:03.123Z info  m\\ufeff pod=\"team-a/\\u202eniart\" image=\"a\\u200b\\udb40\\udc61\"\n");
+        assert_string_equal(format_one(LOG_KLOG, "m\xef\xbb\xbf", fields),
+                "I1120 10:06:03.123456      42 agent.c:98] \"m\\ufeff\" pod=\"team-a/\\u202eniart\" "
+                "image=\"a\\u200b\\udb40\\udc61\"\n");
+        assert_string_equal(format_one(LOG_JSON, "m\xef\xbb\xbf", fields),
+                "{\"time\":\"2026-11-20T10:06:03.123Z\",\"level\":\"info\",\"msg\":\"m\\ufeff\",\"pod\":\"team-a/"
+                "\\u202eniart\",\"image\":\"a\\u200b\\udb40\\udc61\"}\n");
+}
+
 static void test_what_is_no_utf8_is_written_byte_by_byte(void **state UNUSED)
 {
         const struct log_field fields[] = {
@@ -269,6 +285,7 @@ int main(void)
                 cmocka_unit_test(test_a_klog_value_of_many_lines_is_an_indented_block),
                 cmocka_unit_test(test_a_hostile_message_cannot_forge_a_line),
                 cmocka_unit_test(test_a_hostile_value_cannot_forge_a_line),
+                cmocka_unit_test(test_characters_that_are_not_seen_are_seen_in_a_line),
                 cmocka_unit_test(test_what_is_no_utf8_is_written_byte_by_byte),
                 cmocka_unit_test(test_a_long_line_is_cut_and_still_ends),
                 cmocka_unit_test(test_a_json_line_is_json_wherever_it_is_cut),

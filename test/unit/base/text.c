@@ -43,14 +43,15 @@ static void test_the_nearest_word_is_suggested_if_near(void **state UNUSED)
         assert_null(text_nearest("", words, 3));
 }
 
-static void test_broken_utf8_becomes_question_marks(void **state UNUSED)
+static void test_what_is_not_seen_or_no_text_is_replaced_where_it_can_be_seen(void **state UNUSED)
 {
         static const struct {
                 const char *before;
                 const char *after;
         } table[] = {
+                {"", ""},
                 {"Tesla V100", "Tesla V100"},
-                {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+                {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80 \xc2\xa0", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80 \xc2\xa0"},
                 {"a\xff"
                  "b",
                         "a?b"},
@@ -59,13 +60,60 @@ static void test_broken_utf8_becomes_question_marks(void **state UNUSED)
                 {"\xed\xa0\x80", "???"},      /* surrogate */
                 {"\xf4\x90\x80\x80", "????"}, /* beyond U+10FFFF */
                 {"\xe2\x82", "??"},
+                {"a\tb\n\v\f\rc", "a b    c"},
+                {"\033[31m", "?[31m"},
+                {"\177\001", "??"},
+                {"\xc2\x80 \xc2\x9f\xc2\x85", "? ? "},
+                {"a\xe2\x80\xa8\xe2\x80\xa9z", "a  z"},
+                {"team-a/\xe2\x80\xaeniart", "team-a/?niart"},
+                {"\xef\xbb\xbftrain\xe2\x80\x8b", "?train?"},
+                {"\xf3\xa0\x81\xa1!", "?!"},
         };
-        char text[32];
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                char text[64];
+
                 strcpy(text, table[i].before);
-                text_make_utf8(text);
+                assert_int_equal(text_is_clean(text), strcmp(table[i].before, table[i].after) == 0);
+                text_clean(text);
                 assert_string_equal(text, table[i].after);
+                assert_true(text_is_clean(text));
+        }
+}
+
+/* As the Unicode Character Database has them: categories Cc, Zl and Zp, and Default_Ignorable_Code_Point. */
+static const uint32_t hidden[][2] = {{0x1, 0x1f}, {0x7f, 0x9f}, {0xad, 0xad}, {0x34f, 0x34f}, {0x61c, 0x61c},
+        {0x115f, 0x1160}, {0x17b4, 0x17b5}, {0x180b, 0x180f}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
+        {0x3164, 0x3164}, {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff0, 0xfff8}, {0x1bca0, 0x1bca3},
+        {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+
+static size_t encode(uint32_t code, char text[static 5])
+{
+        const size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+        static const unsigned char heads[] = {0, 0, 0xc0, 0xe0, 0xf0};
+
+        for (size_t i = length; i-- > 1; code >>= 6)
+                text[i] = (char)(0x80 | (code & 0x3f));
+        text[0] = (char)(heads[length] | code);
+        text[length] = '\0';
+        return length;
+}
+
+static void test_each_character_of_unicode_is_hidden_or_not(void **state UNUSED)
+{
+        for (uint32_t code = 1; code <= 0x10ffff; code++) {
+                bool is_hidden = false;
+                uint32_t found = 0;
+                char text[5];
+                size_t length;
+
+                if (code >= 0xd800 && code <= 0xdfff)
+                        continue;
+                for (size_t i = 0; i < ARRAY_SIZE(hidden); i++)
+                        is_hidden |= code >= hidden[i][0] && code <= hidden[i][1];
+                length = encode(code, text);
+                if (text_hidden_length(text, &found) != (is_hidden ? length : 0) || (is_hidden && found != code))
+                        fail_msg("U+%04X", code);
         }
 }
 
@@ -92,36 +140,15 @@ static void test_texts_are_sorted_by_their_bytes(void **state UNUSED)
         assert_string_equal(texts[4], "\xc3\xa4");
 }
 
-static void test_control_characters_are_found_and_replaced(void **state UNUSED)
-{
-        static const struct {
-                const char *text;
-                const char *replaced;
-        } cases[] = {
-                {"", ""}, {"plain, \xc3\xa9 and \xc2\xa0", "plain, \xc3\xa9 and \xc2\xa0"}, {"a\tb\n", "a?b?"},
-                {"\033[31m", "?[31m"}, {"\177", "?"}, {"\xc2\x80 \xc2\x9f", "?? ??"},
-                {"\xc2", "\xc2"}, /* cut in the middle of a character */
-        };
-
-        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-                char text[32];
-
-                strcpy(text, cases[i].text);
-                assert_int_equal(text_has_controls(text), strcmp(cases[i].text, cases[i].replaced) != 0);
-                text_replace_controls(text, '?');
-                assert_string_equal(text, cases[i].replaced);
-        }
-}
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_numbers_are_whole_strings_within_bounds),
                 cmocka_unit_test(test_bools_are_spelled_as_in_go),
                 cmocka_unit_test(test_the_nearest_word_is_suggested_if_near),
-                cmocka_unit_test(test_broken_utf8_becomes_question_marks),
+                cmocka_unit_test(test_what_is_not_seen_or_no_text_is_replaced_where_it_can_be_seen),
+                cmocka_unit_test(test_each_character_of_unicode_is_hidden_or_not),
                 cmocka_unit_test(test_a_text_that_is_missing_is_the_same_as_none_only),
-                cmocka_unit_test(test_control_characters_are_found_and_replaced),
                 cmocka_unit_test(test_texts_are_sorted_by_their_bytes),
         };
 

@@ -144,7 +144,7 @@ static void test_each_thing_that_can_be_wrong_is_a_finding(void **state UNUSED)
                         .health_status = 503,
                         .verdict = "wrong",
                         .check = "health",
-                        .found = " [2Jwell"},
+                        .found = "?[2Jwell"},
                 {.check = "health"},
                 {.page = "{\"version\": 1, \"gpus\": []}",
                         .verdict = "wrong",

@@ -114,10 +114,11 @@ static void test_texts_are_cut_between_characters(void **state UNUSED)
         memset(text, 'x', CLUSTER_TEXT - 1);
         strcpy(text + CLUSTER_TEXT - 1, "é");
         assert_int_equal(strlen(read_cut(&arena, text)), CLUSTER_TEXT - 1);
-        assert_string_equal(read_cut(&arena, "a\033[31mb\177"), "a [31mb ");
+        assert_string_equal(read_cut(&arena, "a\033[31mb\177"), "a?[31mb?");
         assert_string_equal(read_cut(&arena, "a\xc2\x9b"
                                              "31mb"),
-                "a  31mb"); /* the same to terminals that know C1 */
+                "a?31mb"); /* the same to terminals that know C1 */
+        assert_string_equal(read_cut(&arena, "0/1 nodes\nare\xe2\x80\xae ydaer"), "0/1 nodes are? ydaer");
         assert_null(read_cut(&arena, NULL));
 }
 

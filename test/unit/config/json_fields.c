@@ -147,7 +147,7 @@ static void test_what_json_has_no_room_for_is_changed(void **state UNUSED)
                 .ratio = -0.5};
 
         assert_written(&whole,
-                "{\"name\":null,\"note\":\"???z?\",\"large\":9223372036854775807,\"small\":0,\"process\":0,\"since\":0,"
+                "{\"name\":null,\"note\":\"??z?\",\"large\":9223372036854775807,\"small\":0,\"process\":0,\"since\":0,"
                 "\"on\":false,\"colour\":\"red\",\"words\":[null],\"parts\":[],\"places\":[],"
                 "\"pair\":[{\"owner\":0},{\"owner\":0}],\"ratio\":0}\n");
 }

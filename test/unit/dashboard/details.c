@@ -117,11 +117,11 @@ static void test_what_happened_is_told_newest_first_and_to_those_who_see_all(voi
         view_wait_for("team-b", "y");
         assert_json(dashboard_events(&view, &sees_all),
                 "{'events': [{'node': 'a', 'time': 4}, {'node': 'b', 'time': 4}, {'node': 'b', 'time': 2}, {'node': 'a', "
-                "'time': 1}], 'isCut': false, 'waiting': [{'namespace': 'team-a', 'name': 'x', 'phase': 'Pending', "
+                "'time': 1}], 'isCut': false, 'leftOut': {}, 'waiting': [{'namespace': 'team-a', 'name': 'x', 'phase': 'Pending', "
                 "'reason': 'Unschedulable', 'requests': [], 'claims': []}, {'namespace': 'team-b', 'name': 'y', 'phase': "
                 "'Pending', 'reason': 'Unschedulable', 'requests': [], 'claims': []}]}");
         assert_json(dashboard_events(&view, &sees_a),
-                "{'events': [], 'isCut': false, 'waiting': [{'namespace': 'team-a', 'name': 'x', 'phase': 'Pending', "
+                "{'events': [], 'isCut': false, 'leftOut': {}, 'waiting': [{'namespace': 'team-a', 'name': 'x', 'phase': 'Pending', "
                 "'reason': 'Unschedulable', 'requests': [], 'claims': []}]}");
 }
 
@@ -139,6 +139,44 @@ static void test_events_beyond_the_bound_are_cut(void **state UNUSED)
         answer = dashboard_events(&view, &sees_all);
         assert_int_equal(json_array_size(json_object_get(answer, "events")), DASHBOARD_EVENTS_MAX);
         assert_true(json_is_true(json_object_get(answer, "isCut")));
+        json_decref(answer);
+}
+
+static size_t waiting_of(const json_t *answer, const char *namespace)
+{
+        const json_t *list = json_object_get(answer, "waiting");
+        size_t count = 0;
+
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                const json_t *one = json_object_get(json_array_get(list, i), "namespace");
+
+                count += strcmp(json_string_value(one), namespace) == 0;
+        }
+        return count;
+}
+
+static void test_a_namespace_in_which_many_wait_hides_no_other_and_what_is_left_out_is_counted(void **state UNUSED)
+{
+        static const struct cluster_more more[] = {{"many", 30}, {"team-b", 7}};
+        static const struct cluster_pod pod_of_many = {.namespace = "many", .name = "w", .phase = "Pending"};
+        static const struct cluster_pod pod_of_a = {.namespace = "team-a", .name = "x", .phase = "Pending"};
+        const struct cluster_pod *pods[DASHBOARD_WAITING_MAX + 20];
+        json_t *answer;
+
+        for (size_t i = 0; i < ARRAY_SIZE(pods); i++)
+                pods[i] = i < DASHBOARD_WAITING_MAX ? &pod_of_many : &pod_of_a;
+        view.pods = pods;
+        view.n_pods = ARRAY_SIZE(pods);
+        view.more = more;
+        view.n_more = ARRAY_SIZE(more);
+        answer = dashboard_events(&view, &sees_all);
+        assert_int_equal(waiting_of(answer, "many"), DASHBOARD_WAITING_MAX / 2);
+        assert_int_equal(waiting_of(answer, "team-a"), 20);
+        assert_json(json_incref(json_object_get(answer, "leftOut")), "{'many': 280, 'team-b': 7}");
+        json_decref(answer);
+        answer = dashboard_events(&view, &sees_a);
+        assert_int_equal(json_array_size(json_object_get(answer, "waiting")), 20);
+        assert_json(json_incref(json_object_get(answer, "leftOut")), "{}");
         json_decref(answer);
 }
 
@@ -222,6 +260,9 @@ int main(void)
                 cmocka_unit_test_setup_teardown(
                         test_what_happened_is_told_newest_first_and_to_those_who_see_all, view_set_up, view_tear_down),
                 cmocka_unit_test_setup_teardown(test_events_beyond_the_bound_are_cut, view_set_up, view_tear_down),
+                cmocka_unit_test_setup_teardown(
+                        test_a_namespace_in_which_many_wait_hides_no_other_and_what_is_left_out_is_counted, view_set_up,
+                        view_tear_down),
                 cmocka_unit_test_setup_teardown(
                         test_nodes_gpus_and_pods_are_found_by_a_part_of_their_names, view_set_up, view_tear_down),
                 cmocka_unit_test_setup_teardown(

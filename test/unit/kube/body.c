@@ -3,6 +3,8 @@
  */
 #include "unit.h"
 
+#include <string.h>
+
 #include "kube/body.h"
 
 static void test_the_text_is_what_jansson_makes(void **state UNUSED)
@@ -41,11 +43,33 @@ static void test_every_character_is_as_jansson_has_it(void **state UNUSED)
         }
 }
 
+/* Never less: what is let in by the count is what memory has room for. */
+static void test_what_a_text_holds_is_counted_without_reading_it(void **state UNUSED)
+{
+        static const struct {
+                const char *text;
+                size_t count;
+        } cases[] = {
+                {"", 0},
+                {"1", 0},
+                {"{}", 1},
+                {"[[],[]]", 4},
+                {"{\"a\":1,\"b\":[\"x\",\"y\"]}", 4},
+                {"[\"a,[{\\\",\\\\\",\"\\\"[\"]", 2},
+                {"{\"<,\":{\"{\":{}}}", 3},
+                {"[\"unfinished \\", 1},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+                assert_int_equal(body_count(cases[i].text, strlen(cases[i].text)), cases[i].count);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_the_text_is_what_jansson_makes),
                 cmocka_unit_test(test_every_character_is_as_jansson_has_it),
+                cmocka_unit_test(test_what_a_text_holds_is_counted_without_reading_it),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,8 +206,10 @@ static void test_what_cannot_be_used_is_refused(void **state UNUSED)
                         "a token would go to 'http://a' in clear, the server must be https://…"},
                 {{.server = "https://a", .server_name = "a b"}, "--tls-server-name: 'a b' is no DNS name"},
                 {{.server = "https://a", .key = "k"}, "--client-certificate and --client-key: one without the other"},
-                {{.server = "https://a", .as = "a\r\nX: y"}, "--as: has a control character"},
-                {{.server = "https://a", .token = "a\nb"}, "--token: has a control character"},
+                {{.server = "https://a", .as = "a\r\nX: y"},
+                        "--as: has a control character or another that is not seen"},
+                {{.server = "https://a", .token = "a\nb"},
+                        "--token: has a control character or another that is not seen"},
                 {{.server = "https://a", .as_groups = "dev"}, "--as-group: needs --as"},
         };
 

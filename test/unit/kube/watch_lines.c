@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kube/client.h"
 #include "kube/watch_lines.h"
 
 #define LIMIT ((size_t)64)
@@ -138,6 +139,23 @@ static void test_a_whole_line_that_is_too_long_is_an_error(void **state UNUSED)
         expect_error("an event longer than the limit of 64 bytes");
 }
 
+/* Each costs memory, and little of the line. */
+static void test_a_line_of_too_many_values_is_an_error(void **state UNUSED)
+{
+        static const char begin[] = "{\"type\":\"ADDED\",\"object\":{\"list\":[";
+        struct strbuf text = STRBUF_INIT;
+
+        watch_lines_done(&lines);
+        watch_lines_init(&lines, 4 * KUBE_ANSWER_VALUES);
+        strbuf_puts(&text, begin);
+        for (size_t i = 0; i < KUBE_ANSWER_VALUES; i++)
+                strbuf_puts(&text, "1,");
+        strbuf_puts(&text, "1]}}\n");
+        watch_lines_add(&lines, text.data, text.size);
+        strbuf_done(&text);
+        expect_error("an event of more than 200000 values");
+}
+
 #define LINES_TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 
 int main(void)
@@ -149,6 +167,7 @@ int main(void)
                 LINES_TEST(test_what_is_no_event_is_an_error),
                 LINES_TEST(test_a_line_that_is_too_long_is_known_before_its_end),
                 LINES_TEST(test_a_whole_line_that_is_too_long_is_an_error),
+                LINES_TEST(test_a_line_of_too_many_values_is_an_error),
         };
 
         return cmocka_run_group_tests_name("watch_lines", tests, NULL, NULL);

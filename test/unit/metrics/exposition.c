@@ -72,8 +72,9 @@ static const struct {
         const char *text;
 } labels[] = {
         {"", "x{a=\"\"} 1\n"},
-        {"a\"b\\c\nd", "x{a=\"a\\\"b\\\\c\\nd\"} 1\n"},
-        {"\"} 7\nwarpshare_forged 1", "x{a=\"\\\"} 7\\nwarpshare_forged 1\"} 1\n"},
+        {"a\"b\\c\nd", "x{a=\"a\\\"b\\\\c d\"} 1\n"},
+        {"\"} 7\nwarpshare_forged 1", "x{a=\"\\\"} 7 warpshare_forged 1\"} 1\n"},
+        {"\033[2J\xe2\x80\xaeniart", "x{a=\"?[2J?niart\"} 1\n"},
         {"K\xc3\xb6ln", "x{a=\"K\xc3\xb6ln\"} 1\n"},
         {"\xff\xc3", "x{a=\"\?\?\"} 1\n"},
 };

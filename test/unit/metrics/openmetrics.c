@@ -23,7 +23,7 @@ static void test_heads_of_counters_lose_their_end_and_the_page_has_one(void **st
         text = openmetrics_of(exposition_take(&exposition));
         assert_string_equal(text, "# HELP warpshare_a_bytes What \\\"it\\\" is.\n"
                                   "# TYPE warpshare_a_bytes gauge\n"
-                                  "warpshare_a_bytes{unit=\"# HELP x\\n# TYPE x counter\"} 1.5\n"
+                                  "warpshare_a_bytes{unit=\"# HELP x # TYPE x counter\"} 1.5\n"
                                   "# HELP warpshare_b And this.\n"
                                   "# TYPE warpshare_b counter\n"
                                   "warpshare_b_total{pod=\"a\"} 0\n"

@@ -168,7 +168,7 @@ static void test_a_service_that_does_not_stop_is_an_error_and_starts_again(void 
         put(f, "fail-stop", "", 0644);
         mig_services_stop(f->services);
         await(f);
-        assert_string_equal(f->answer, "'stop' on the host failed: no such unit\n");
+        assert_string_equal(f->answer, "'stop' on the host failed: no such unit ");
         mig_services_start(f->services); /* one of the two may have stopped */
         await(f);
         assert_string_equal(f->answer, "");

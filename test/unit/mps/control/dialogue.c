@@ -73,6 +73,7 @@ static void test_percentages_that_are_none_are_shown(void **state UNUSED)
                 _free_ char *expected = xasprintf("MPS control daemon: '%s' is no percentage", table[i]);
                 unsigned int permille = 0;
 
+                text_clean(expected); /* as errors are */
                 assert_fails(dialogue_read_percentage(table[i], &permille, &err), &err, ERROR_INVALID, expected);
         }
 }
@@ -121,6 +122,7 @@ static void test_limits_that_are_none_are_shown(void **state UNUSED)
                 _free_ char *expected = xasprintf("MPS control daemon: '%s' is no limit of memory", table[i]);
                 uint64_t mib = 0;
 
+                text_clean(expected);
                 assert_fails(dialogue_read_limit(table[i], &mib, &err), &err, ERROR_INVALID, expected);
         }
 }

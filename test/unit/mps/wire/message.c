@@ -430,7 +430,7 @@ static void test_a_tenants_text_cannot_spoil_a_status(void **state UNUSED)
         const struct mps_answer sent = {.is_status = true, .status = &status};
         struct mps_answer answer = pass_answer(&sent);
 
-        assert_string_equal(answer.status->daemons[0].clients[0].allocation, "??[2J?");
+        assert_string_equal(answer.status->daemons[0].clients[0].allocation, "??[2J ");
         mps_status_free(answer.status);
         memset(text, '\xc3', sizeof(text) - 1);
         text[sizeof(text) - 1] = '\0';
