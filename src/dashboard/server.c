@@ -182,7 +182,7 @@ static void answer_stranger(struct http_request *request)
                                       "dashboard.allowedHosts, makes it one",
                 host ? host : "");
 
-        text_make_utf8(text);
+        text_clean(text);
         answer_error(request, 421, text);
 }
 
