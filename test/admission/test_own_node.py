@@ -84,6 +84,13 @@ def test_others_than_the_agent_are_not_concerned(policy):
         assert not policy.matches(Review('UPDATE', 'nodes', agent_of('node2', account), changed(node, spec__unschedulable=True), node))
 
 
+def test_the_namespace_of_the_account_is_where_its_objects_are(program):
+    policy = render(program, VALUES, namespace='gpus')
+    own = agent_of('node1', 'system:serviceaccount:gpus:warpshare')
+    check(policy, Review('CREATE', 'nodefeatures', own, feature(metadata__namespace='gpus')), None)
+    check(policy, Review('CREATE', 'nodefeatures', own, feature()), 'in the namespace gpus')
+
+
 def test_a_token_that_names_no_node_may_write_nothing(policy):
     node = recorded('kube-apiserver-1.36/node-merge-patch.http')
     for user in (agent_of(None), {**agent_of(None), 'extra': {'authentication.kubernetes.io/credential-id': ['x']}}):
@@ -540,6 +547,6 @@ def test_the_manifests_have_the_same_policy(policy, path):
     """But for what each is set to."""
     for one in yaml.safe_load_all(path.read_text(encoding='utf-8')):
         if one and one['kind'] == 'ValidatingAdmissionPolicy':
-            set_to = {'home', 'taints', 'conditionTypes', 'eventKinds', 'driver'}
+            set_to = {'taints', 'conditionTypes', 'eventKinds', 'driver'}
             assert one['spec']['validations'] == policy.spec['validations']
             assert [v for v in one['spec']['variables'] if v['name'] not in set_to] == [v for v in policy.spec['variables'] if v['name'] not in set_to]
