@@ -370,6 +370,7 @@ def test_the_nodefeature_of_no_other_node_is_written(policy, change):
 
 @pytest.mark.parametrize('spec', [
     {'labels': {'node-restriction.kubernetes.io/pool': 'a'}}, {'labels': {'nvidia.com/gpu.deploy.driver': 'false'}}, {'labels': {'team': 'x'}},
+    {'labels': {'nvidia.com/gpu.count': '8', 'team': 'x'}}, {'labels': {'nvidia.com/gpu.count': '8'}, 'other': {}},
     {'features': {'flags': {'cpu.cpuid': {'elements': {'AVX512': {}}}}}}, {'features': {'flags': {}, 'attributes': {'system.name': {}}}},
     {'features': {'instances': {'pci.device': {'elements': []}}}},
 ])
