@@ -461,16 +461,32 @@ def test_the_device_of_another_driver_or_pool_is_not_spoken_for(policy, claim):
         check(policy, Review('UPDATE', 'resourceclaims/status', OWN, devices(claim, *after), devices(claim, *before)), 'no status of the devices')
 
 
-def test_a_claim_of_another_node_is_not_touched(policy, claim):
-    check(policy, Review('UPDATE', 'resourceclaims/status', OTHER, claim, claim), "are this node's")
-    only_others = changed(claim)
-    only_others['status']['allocation']['devices']['results'] = claim['status']['allocation']['devices']['results'][1:]
-    check(policy, Review('UPDATE', 'resourceclaims/status', OWN, only_others, only_others), "are this node's")
-    both_nodes = changed(claim)
-    both_nodes['status']['allocation']['devices']['results'].append({'request': 'b', 'driver': DRIVER, 'pool': f'node2/{DRIVER}', 'device': 'gpu-0'})
-    check(policy, Review('UPDATE', 'resourceclaims/status', OWN, both_nodes, both_nodes), "are this node's")
-    waiting = changed(claim, status={})
-    check(policy, Review('UPDATE', 'resourceclaims/status', OWN, waiting, waiting), "are this node's")
+def allocated(claim, *results):
+    return changed(claim, status__allocation__devices__results=list(results))
+
+
+def test_nothing_is_told_of_a_claim_of_another_node(policy, claim):
+    ours, nic = claim['status']['allocation']['devices']['results']
+    elsewhere = {**ours, 'pool': f'node2/{DRIVER}'}
+    told = {**claim['status']['devices'][0], 'pool': 'node1'}
+    for results in ([elsewhere, nic], [nic], [ours, elsewhere]):
+        before = devices(allocated(claim, *results))
+        check(policy, Review('UPDATE', 'resourceclaims/status', OWN, devices(before, told), before), "are this node's")
+    before = devices(changed(claim, status__allocation=None))
+    check(policy, Review('UPDATE', 'resourceclaims/status', OWN, devices(before, told), before), "are this node's")
+    before = devices(claim)
+    check(policy, Review('UPDATE', 'resourceclaims/status', OTHER, devices(before, {**told, 'pool': 'node2'}), before), "are this node's")
+
+
+def test_what_was_told_is_removed_when_the_claim_has_gone_on(policy, claim):
+    """Its removal comes late, or finds that the API server has removed it with the allocation."""
+    ours, nic = claim['status']['allocation']['devices']['results']
+    told, other = claim['status']['devices']
+    for now in (changed(claim, status={}), devices(allocated(claim, {**ours, 'pool': 'node2'}, nic), other)):
+        check(policy, Review('UPDATE', 'resourceclaims/status', OWN, now, now), None)
+        there = devices(now, told, *now['status'].get('devices', []))
+        check(policy, Review('UPDATE', 'resourceclaims/status', OWN, now, there), None)
+        check(policy, Review('UPDATE', 'resourceclaims/status', OTHER, now, there), 'no status of the devices')
 
 
 @pytest.mark.parametrize('change', [
@@ -493,7 +509,8 @@ def test_an_allocation_is_neither_made_nor_changed(policy, claim):
 
 def test_a_driver_of_another_name_has_its_own_claims_and_slices(program, claim):
     policy = render(program, {'dra': {'enabled': True, 'driverName': 'gpu.example.com'}})
-    check(policy, Review('UPDATE', 'resourceclaims/status', OWN, claim, claim), "are this node's")
+    before = devices(claim)
+    check(policy, Review('UPDATE', 'resourceclaims/status', OWN, claim, before), "are this node's")
     check(policy, Review('CREATE', 'resourceslices', OWN, resource_slice()), 'gpu.example.com')
     made = resource_slice(metadata__name='00000-gpu.example.com-node1-0123abcd', spec__driver='gpu.example.com', spec__pool__name='node1/gpu.example.com')
     check(policy, Review('CREATE', 'resourceslices', OWN, made), None)

@@ -6,6 +6,7 @@ The release's values are what the agents of this test were started with. Without
 """
 import os
 import pathlib
+import re
 import sys
 
 import yaml
@@ -21,9 +22,9 @@ OPERATIONS = {'create': 'CREATE', 'update': 'UPDATE', 'delete': 'DELETE'}
 
 
 def told(option):
-    """What agents were started with: --node-taint=…"""
-    words = {word.partition('=')[2] for command in Process.commands for word in map(str, command) if word.startswith(option + '=')}
-    return sorted(word.replace('=:', ':') for word in words - {''})
+    """What agents were started with: --node-taint=…, or as two words."""
+    found = {match[1] for command in Process.commands for match in re.finditer(f'{option}[= ](\\S+)', ' '.join(map(str, command)))}
+    return sorted(word.replace('=:', ':') for word in found)
 
 
 def policy_of(api, node):
