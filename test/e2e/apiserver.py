@@ -337,7 +337,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.watch(request)
             return
         with self.api.store.lock:
-            code, answer = self.api.carry_out(request)
+            self.api.carried_out = request
+            try:
+                code, answer = self.api.carry_out(request)
+            finally:
+                self.api.carried_out = None
         request.status = code
         self.send(code, answer)
 
@@ -513,6 +517,8 @@ class ApiServer:
         self.faults = []
         self.watches = []  # states of those that stand
         self.rules = None  # None: everything is allowed
+        self.policy = None  # of admission, besides: policy(request, before, object) raises Refused
+        self.carried_out = None  # the request of a client that is being carried out, with the store's lock
         self.missing = set()  # prefixes of paths that this cluster does not have: '/apis/nfd.k8s-sigs.io'
         self.discovery = {'/version': {'major': '1', 'minor': '36', 'gitVersion': 'v1.36.2'}}
         self.minor, self.gates_off = 36, set()  # serve_dra()
@@ -782,7 +788,11 @@ class ApiServer:
         return 201 if is_new else 200, told(object_, request)
 
     def admit(self, collection, before, object_, subresource):
-        """As a server of this minor version with these gates off judges what it is to keep."""
+        """As a server of this minor version with these gates off judges what it is to keep, and what it is to delete."""
+        if self.policy and self.carried_out:
+            self.policy(self.carried_out, before, object_)
+        if object_ is None:
+            return
         kind, faults = collection.rsplit('/', 1)[1], []
         if kind == 'resourceslices':
             faults = self.admit_slice(before, object_)
@@ -842,6 +852,7 @@ class ApiServer:
             wanted = request.body.get('deleteOptions', {}).get('preconditions', {}).get('uid')
             if wanted not in (None, self.store.find(request.collection, request.name)['metadata']['uid']):
                 raise Refused(409, 'Conflict', f'Precondition failed: UID in precondition: {wanted}')
+            self.admit(request.collection, None, request.body, request.subresource)
             # Who is told has locks of its own, and may hold one while it asks for ours.
             threading.Thread(target=self.on_evicted, args=(request.namespace, request.name), daemon=True).start()
             return 201, {'kind': 'Status', 'apiVersion': 'v1', 'metadata': {}, 'status': 'Success'}

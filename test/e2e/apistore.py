@@ -149,7 +149,8 @@ def now():
 class Store:
     """
     All methods are for holders of |lock|, which is also notified of each write. |admit| is called with what is about to be kept: the
-    collection, the object before or None, the object, which it may change, and the subresource or None. It raises Refused.
+    collection, the object before or None, the object, which it may change, or None where it is deleted, and the subresource or None.
+    It raises Refused.
     """
 
     def __init__(self, admit=lambda collection, before, object_, subresource: None):
@@ -297,6 +298,7 @@ class Store:
             if object_['metadata'][key] != value:
                 raise Refused(409, 'Conflict', f'Operation cannot be fulfilled on {called(collection, name)}: Precondition failed: '
                                                f'{key} in precondition: {value}, {key} in object meta: {object_["metadata"][key]}')
+        self.admit(collection, object_, None, None)
         del self.collections[collection][name]
         self.owners.pop((collection, name), None)
         self.record(collection, name, 'DELETED', object_)

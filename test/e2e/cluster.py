@@ -1,8 +1,10 @@
-"""A node in a cluster: the stand-in API server, with exactly the rights of deploy/rbac.json, and the node's object in it."""
+"""A node in a cluster: the stand-in API server, with exactly the rights of deploy/rbac.json and the policy that ties writes to the node,
+and the node's object in it."""
 import pytest
 
 from apiserver import ApiServer, agent_rules
 from kubelet import Pod
+from own_node_policy import policy_of
 
 NODES = '/api/v1/nodes'
 NAME = 'n1'
@@ -12,6 +14,7 @@ class Cluster:
     def __init__(self, folder):
         self.api = ApiServer(folder)
         self.api.allow(agent_rules())
+        self.api.policy = policy_of(self.api, NAME)
         self.register()
 
     def register(self):
@@ -81,4 +84,4 @@ def cluster(tmp_path):
     yield made
     refused = made.refused()
     made.api.close()
-    assert not refused, 'deploy/rbac.json does not allow: %s' % refused
+    assert not refused, 'deploy/rbac.json or the policy does not allow: %s' % refused

@@ -65,7 +65,10 @@ def listens(pid, number):
 class Process:
     """A process whose standard error is read all the time, so that lines can be waited for."""
 
+    commands = []  # of all that were started
+
     def __init__(self, command, environment):
+        self.commands.append(command)
         self.started = time.monotonic()
         self._lines = []
         self._taken = 0

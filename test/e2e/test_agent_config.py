@@ -10,6 +10,7 @@ import pytest
 from apiserver import ApiServer
 from configmap import MountedConfigMap, text_of
 from node import DEADLINE, GPU, WARPSHARE, sharing
+from own_node_policy import policy_of
 
 LABEL = 'nvidia.com/device-plugin.config'
 NODES = '/api/v1/nodes'
@@ -33,6 +34,7 @@ class Cluster:
         self.folder = str(folder)
         self.api = ApiServer(folder / 'api', namespace='gpu')
         self.api.allow(rules())
+        self.api.policy = policy_of(self.api, 'n1')
         self.api.put(NODES, {'metadata': {'name': 'n1', 'labels': {LABEL: 'small'}, 'annotations': {'mine': 'stays'}}})
 
     def map(self, **configs):

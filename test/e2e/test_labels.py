@@ -13,6 +13,7 @@ import pytest
 import node as node_module
 from apiserver import ApiServer
 from node import GPU, Agent, sharing, v100s
+from own_node_policy import policy_of
 
 LINK = os.path.join(os.path.dirname(node_module.WARPSHARE), 'gpu-feature-discovery')
 NODE = 'node-1'
@@ -36,6 +37,7 @@ def our_rules():
 @pytest.fixture
 def api(tmp_path):
     with ApiServer(tmp_path / 'api', namespace='gpu') as server:
+        server.policy = policy_of(server, NODE)
         server.put(NODES, {'metadata': {'name': NODE, 'labels': {'kubernetes.io/hostname': NODE}}})
         yield server
 

@@ -21,9 +21,9 @@ SHORT_NAME = re.compile(r'[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z')
 # Newer than Debian's client; as far as it is used.
 ADMISSION_POLICY = {
     'failurePolicy': str,
-    'matchConstraints': {'resourceRules': [{'apiGroups': list, 'apiVersions': list, 'operations': list, 'resources': list}]},
+    'matchConstraints': {'matchPolicy': str, 'resourceRules': [{'apiGroups': list, 'apiVersions': list, 'operations': list, 'resources': list}]},
     'matchConditions': [{'name': str, 'expression': str}], 'variables': [{'name': str, 'expression': str}],
-    'validations': [{'expression': str, 'reason': str, 'messageExpression': str}]}
+    'validations': [{'expression': str, 'reason': str, 'message': str, 'messageExpression': str}]}
 SHAPES = {'ValidatingAdmissionPolicy': ADMISSION_POLICY,
           'ValidatingAdmissionPolicyBinding': {'policyName': str, 'validationActions': list},
           'DeviceClass': {'selectors': [{'cel': {'expression': str}}], 'extendedResourceName': str}}

@@ -436,15 +436,6 @@ def test_what_the_agent_writes_is_tied_to_its_own_node(program):
     policy, binding = rendered.one('ValidatingAdmissionPolicy', 'warpshare-own-node'), rendered.all('ValidatingAdmissionPolicyBinding')[0]
     assert binding['spec'] == {'policyName': 'warpshare-own-node', 'validationActions': ['Deny']}
     assert policy['spec']['matchConditions'][0]['expression'] == 'request.userInfo.username == "system:serviceaccount:gpus:other"'
-    tied = {resource for rule in policy['spec']['matchConstraints']['resourceRules'] for resource in rule['resources']}
-    with open(f'{chart.SOURCE}/deploy/rbac.json', encoding='utf-8') as file:
-        for rule in json.load(file):
-            if rule['when'] == ['mig: evict']:
-                continue  # an eviction names a pod, and nothing that a policy sees names its node: docs/security.md
-            if rule['when'] == ['authorization']:
-                continue  # questions, which change nothing
-            if {'create', 'update', 'patch', 'delete'} & set(rule['verbs']):
-                assert set(rule['resources']) <= tied, f'{rule["resources"]}: written, and tied to no node'
     without = chart.render(program, {'rbac': {'admissionPolicy': False}}, namespace='gpus')
     assert not without.all('ValidatingAdmissionPolicy') and 'admission policy' in without.notes
 
@@ -452,11 +443,6 @@ def test_what_the_agent_writes_is_tied_to_its_own_node(program):
 def test_a_driver_of_another_name_may_write_its_own_claims_and_no_others(program):
     rendered = chart.render(program, {'dra': {'enabled': True, 'driverName': 'gpu.example.com'}})
     assert [rule['resourceNames'] for rule in granted(rendered, 'ClusterRole') if 'resourceNames' in rule] == [['gpu.example.com']]
-    about = [one['expression'] for one in rendered.one('ValidatingAdmissionPolicy', 'warpshare-own-node')['spec']['variables']
-             if one['name'] == 'about'][0]
-    assert 'result.driver == "gpu.example.com" && result.pool in [variables.node + "/gpu.example.com", variables.node]' in about
-    without = chart.render(program).one('ValidatingAdmissionPolicy', 'warpshare-own-node')
-    assert 'resource.k8s.io' not in json.dumps(without)
 
 
 def test_the_supervisor_has_no_way_to_the_api_server(program):
