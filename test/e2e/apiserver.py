@@ -789,12 +789,10 @@ class ApiServer:
 
     def admit(self, collection, before, object_, subresource):
         """As a server of this minor version with these gates off judges what it is to keep, and what it is to delete."""
-        if self.policy and self.carried_out:
-            self.policy(self.carried_out, before, object_)
-        if object_ is None:
-            return
         kind, faults = collection.rsplit('/', 1)[1], []
-        if kind == 'resourceslices':
+        if object_ is None:
+            pass
+        elif kind == 'resourceslices':
             faults = self.admit_slice(before, object_)
         elif kind == 'resourceclaims':
             faults = resourceclaims.check_claim(before, object_, subresource)
@@ -807,6 +805,8 @@ class ApiServer:
             raise Refused(422, 'Invalid', f'{kind}.resource.k8s.io "{name}" is invalid: {text}', details={
                 'name': name, 'group': 'resource.k8s.io', 'kind': kind,
                 'causes': [{'reason': reason, 'message': message, 'field': field} for field, reason, message in faults]})
+        if self.policy and self.carried_out:  # a policy sees what is valid
+            self.policy(self.carried_out, before, object_)
 
     def admit_slice(self, before, slice_):
         spec = slice_['spec'] = resourceslices.drop(slice_['spec'], self.gates_off)
