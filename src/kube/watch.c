@@ -68,11 +68,11 @@ static bool report_left_out(struct kube_watch *watch)
         }
         if (count > 1)
                 snprintf(more, sizeof(more), " and %zu more", count - 1);
-        if (count > 0)
+        if (first)
                 error_raise(&err, ERROR_INVALID,
                         "list %.100s: left out, for more than %zu bytes or %zu values: %.300s%s", watch->options.path,
-                        KUBE_ANSWER_LIMIT, KUBE_ANSWER_VALUES, *first == '/' ? first + 1 : first, more);
-        watch->options.on_left_out(count > 0 ? &err : NULL, watch->options.data);
+                        KUBE_ANSWER_LIMIT, KUBE_ANSWER_VALUES, first + (*first == '/'), more);
+        watch->options.on_left_out(first ? &err : NULL, watch->options.data);
         return !watch->is_closed;
 }
 

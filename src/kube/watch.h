@@ -63,9 +63,9 @@ struct kube_watch_options {
          */
         void (*on_resumed)(void *data);
         /*
-         * Objects are too large (KUBE_ANSWER_LIMIT, KUBE_ANSWER_VALUES) and are left out: |error| says which, after each
-         * on_synced, and when that changes; NULL: none is any more. What was reported of such an object before it grew stands. NULL: a list
-         * with such an object is trouble, and the state before it stands.
+         * Objects are too large (KUBE_ANSWER_LIMIT, KUBE_ANSWER_VALUES) and are left out: |error| says which, after
+         * each on_synced, and when that changes; NULL: none is any more. What was reported of such an object before it
+         * grew stands. May be NULL: then a list with such an object is trouble, and the state before it stands.
          */
         void (*on_left_out)(const struct error *error, void *data);
         /*

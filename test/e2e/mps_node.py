@@ -194,6 +194,12 @@ class MpsNode(Node):
     def unit(self, pod, resource=GPU):
         return self.variables(pod, resource)['NVIDIA_VISIBLE_DEVICES']
 
+    def daemon_folder(self, pod, resource=GPU):
+        """Of the MPS daemon whose pipe directory the pod's container was given."""
+        where = self.variables(pod, resource)['CUDA_MPS_PIPE_DIRECTORY']
+        pipe, = (mount.host_path for mount in self.answer(pod, resource).mounts if mount.container_path == where)
+        return os.path.dirname(pipe.replace('/run/nvidia/mps', self.mps_root, 1))
+
     def client(self, pod, *arguments, resource=GPU, **variables):
         """A program in the pod's container, with its variables and mounts; None removes a variable."""
         mounts = {mount.container_path: mount.host_path for mount in self.answer(pod, resource).mounts}

@@ -2,6 +2,7 @@
 
 A program that runs keeps its daemon and its limits until its pod ends; the other GPU goes over at once.
 """
+import os
 import time
 
 import pytest
@@ -35,6 +36,8 @@ def begin(node, content):
     watch = Watch(node, [])
     watch.remember('pod', GPU)
     unit = node.unit('pod')
+    # A runtime takes longer to make a container than this test, whose kubelet may not have heard yet that daemons start anew.
+    node.wait(lambda: os.path.exists(os.path.join(node.daemon_folder('pod'), '.started')), 'its daemon is ready')
     client = node.client('pod')
     given = client.connected()
     assert client.allocate(int(given['limit'])) > 0

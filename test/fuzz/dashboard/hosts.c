@@ -31,7 +31,7 @@ static bool is_name(const char *host, const char *name)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        char *host = strndup((const char *)data, size);
+        char *host = strndup(size ? (const char *)data : "", size);
         bool is_good = !host[strspn(host, ADDRESS)] && strpbrk(host, DIGITS ":");
 
         is_good |= is_name(host, "localhost");
