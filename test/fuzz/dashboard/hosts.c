@@ -31,9 +31,15 @@ static bool is_name(const char *host, const char *name)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        char *host = strndup(size ? (const char *)data : "", size);
-        bool is_good = !host[strspn(host, ADDRESS)] && strpbrk(host, DIGITS ":");
+        char *host = malloc(size + 1);
+        bool is_good;
 
+        if (!host)
+                abort();
+        if (size)
+                memcpy(host, data, size);
+        host[size] = '\0';
+        is_good = !host[strspn(host, ADDRESS)] && strpbrk(host, DIGITS ":");
         is_good |= is_name(host, "localhost");
         for (size_t i = 0; i < hosts.n_names; i++)
                 is_good |= is_name(host, hosts.names[i]);
