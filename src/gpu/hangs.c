@@ -162,10 +162,11 @@ struct skips hangs_skips(const struct hangs *hangs)
                 const struct hang *hang = &hangs->all[i];
                 char reason[160];
 
+                if (hang->is_over)
+                        continue;
                 snprintf(reason, sizeof(reason), "%s %s; this GPU is asked again from time to time", hang->call.call,
                         hang->has_crashed ? "ended the process that called it" : "does not return");
-                if (!hang->is_over)
-                        skips_add(&skips, &hang->call, reason);
+                skips_add(&skips, &hang->call, reason);
         }
         return skips;
 }

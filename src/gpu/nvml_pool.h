@@ -69,8 +69,8 @@ struct nvml_request {
         struct strbuf question;  /* filled with pack_writer(); freed by the pool */
         /*
          * Called from the loop, never inside nvml_pool_ask(). |err| NULL: it was served. ERROR_TIMEOUT: the call |lost|
-         * did not return; where |lost.call| is set with another kind, its process ended in it. |answer|, valid in the
-         * call, is empty with an error.
+         * did not return. Another kind, and |lost.call| is not "": the process ended in that call. |answer| is valid in
+         * this callback, and empty with an error.
          */
         void (*done)(struct nvml_request *request, const struct error *err, struct pack *answer);
         struct call_info lost;
@@ -104,7 +104,7 @@ void nvml_pool_ask(struct nvml_pool *pool, struct nvml_request *request);
 /* |done| is not called any more, and the request is the owner's again. */
 void nvml_pool_cancel(struct nvml_pool *pool, struct nvml_request *request);
 
-/* What a request that was not answered yet is in; |call| NULL: it has not begun, or is between two calls. */
+/* The call that a request without an answer is in. Its name is "" before the request begins, and between two calls. */
 struct call_info nvml_pool_find_call(const struct nvml_request *request);
 /* A request about no GPU turned out to be in a call about that one: others about no GPU do not wait for it any more. */
 void nvml_pool_narrow(struct nvml_pool *pool, struct nvml_request *request, const char *gpu);
