@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "bench/requests.h"
-#include "rpc/client.h"
+#include "net/rpc/client.h"
 
 /* ---- one call ---- */
 

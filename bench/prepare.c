@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "bench/figure.h"
-#include "dra/claim_cdi.h"
-#include "dra/prepare.h"
+#include "node/dra/claim_cdi.h"
+#include "node/dra/prepare.h"
 
 #define CLAIMS 50
 #define ROUNDS 11
@@ -135,7 +135,7 @@ static void prepare(struct bench *bench, size_t count)
 
                 dra_prepare_claim(bench->prepare, &claim, on_done, bench);
         }
-        bench->backend.idle(bench->backend.data); /* as dra/service.h does after all of them */
+        bench->backend.idle(bench->backend.data); /* as node/dra/service.h does after all of them */
 }
 
 static void unprepare(struct bench *bench, size_t count)

@@ -9,7 +9,7 @@
 
 #include "bench/figure.h"
 #include "bench/stock.h"
-#include "kubelet/device_list.h"
+#include "node/kubelet/device_list.h"
 
 #define ROUNDS 21
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "rpc/message.h"
+#include "net/rpc/message.h"
 
 /* For one container. The caller holds a reference. */
 struct rpc_message *request_allocate(const char *const *ids, size_t n_ids);

@@ -11,8 +11,8 @@
 #include "bench/figure.h"
 #include "bench/requests.h"
 #include "bench/stock.h"
-#include "kubelet/convert.h"
-#include "rpc/session.h"
+#include "node/kubelet/convert.h"
+#include "net/rpc/session.h"
 
 struct bench {
         struct stock stock;
@@ -28,7 +28,7 @@ static void fail(const char *text)
         exit(1);
 }
 
-/* ---- the server: what kubelet/plugin.c does with a request, without its log ---- */
+/* ---- the server: what node/kubelet/plugin.c does with a request, without its log ---- */
 
 static void finish_with(struct rpc_call *call, struct rpc_message *answer)
 {

@@ -3,9 +3,9 @@
  * inventory to JSON text. usage: bench-slices
  */
 #include "bench/figure.h"
-#include "dra/slices.h"
-#include "kube/body.h"
-#include "test/unit/dra/simulated.h"
+#include "node/dra/slices.h"
+#include "net/kube/body.h"
+#include "test/unit/node/dra/simulated.h"
 
 #define ROUNDS 101
 #define GPUS 16

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "share/prefer.h"
+#include "plan/prefer.h"
 
 static struct gpu_link *make_links(struct stock *stock, size_t n_gpus, size_t from)
 {

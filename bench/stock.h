@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "share/plan.h"
+#include "plan/plan.h"
 
 struct stock {
         struct arena arena; /* of config and inventory */

@@ -8,7 +8,7 @@
 
 #include "bench/figure.h"
 #include "bench/stock.h"
-#include "test/unit/share/topologies.h"
+#include "test/unit/plan/topologies.h"
 
 #define ROUNDS 11
 #define ROUND_NS 5000000

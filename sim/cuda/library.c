@@ -1,10 +1,10 @@
 /*
- * A simulated libcuda.so.1 with one GPU, for programs that use the part of CUDA in cuda/abi.h. The file that
+ * A simulated libcuda.so.1 with one GPU, for programs that use the part of CUDA in gpu/cuda/abi.h. The file that
  * WARPSHARE_CUDA_SIM names describes the GPU (sim/cuda/scenario.h); without that file cuInit finds no device.
  *
- * PTX is not executed. A launch fills the buffers as the kernel of that name would (cuda/kernels.h has the kernels and
- * their arguments), and a call that waits for the kernel takes as long as it would take on the SMs that the process may
- * use. Limits are those that the simulated MPS server grants (sim/mps). If the scenario says that MPS is in use and
+ * PTX is not executed. A launch fills the buffers as the kernel of that name would (gpu/cuda/kernels.h has the kernels
+ * and their arguments), and a call that waits for the kernel takes as long as it would take on the SMs that the process
+ * may use. Limits are those that the simulated MPS server grants (sim/mps). If the scenario says that MPS is in use and
  * there is no server, the limits are the process's CUDA_MPS_* variables, with SMs rounded down to a multiple of two, as
  * the driver does. Small allocations have memory behind them, large ones are only counted. For programs with one
  * thread, such as the probe.
@@ -18,8 +18,8 @@
 
 #include "base/macro.h"
 #include "base/text.h"
-#include "cuda/abi.h"
-#include "cuda/kernels.h"
+#include "gpu/cuda/abi.h"
+#include "gpu/cuda/kernels.h"
 #include "sim/cuda/scenario.h"
 #include "sim/cuda/server.h"
 

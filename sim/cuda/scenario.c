@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "config/tree.h"
+#include "base/data/tree.h"
 
 #define TEXT_MAX ((size_t)64 * 1024)
 

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "cuda/abi.h"
+#include "gpu/cuda/abi.h"
 #include "sim/mps/channel.h"
 #include "sim/mps/segment.h"
 

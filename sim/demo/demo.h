@@ -19,7 +19,7 @@
 #define DEMO_EQUAL_MIB 1630U
 #define DEMO_REPLICAS 10U     /* of a GPU after that */
 #define DEMO_PODS ((size_t)3) /* with unequal shares: training, notebook, inference */
-#define DEMO_MOST 7U          /* most for one pod; share/allocations.h says how many can be advertised then */
+#define DEMO_MOST 7U          /* most for one pod; plan/allocations.h says how many can be advertised then */
 #define DEMO_ADVERTISED(gpus) ((size_t)(DEMO_MOST - 1 + (gpus) * (DEMO_REPLICAS - DEMO_MOST + 1)))
 #define DEMO_USABLE_MIB 32285U /* 32,605 MiB less a reserve of 320 */
 #define DEMO_DECLARED_MIB (DEMO_USABLE_MIB * 6 / 10)

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "io/child.h"
+#include "base/io/child.h"
 
 #define COLUMNS 78U /* of a narrow terminal, less the two on the left */
 

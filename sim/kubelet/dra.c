@@ -6,7 +6,7 @@
 #include <dra.pb-c.h>
 #include <pluginregistration.pb-c.h>
 
-#include "io/dirwatch.h"
+#include "base/io/dirwatch.h"
 #include "sim/kubelet/dra_health.h"
 #include "sim/kubelet/internal.h"
 

@@ -6,8 +6,8 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "sim/kubelet/kubelet.h"
-#include "rpc/client.h"
-#include "rpc/server.h"
+#include "net/rpc/client.h"
+#include "net/rpc/server.h"
 
 struct known_device {
         const char *id;

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "io/loop.h"
+#include "base/io/loop.h"
 
 #define KUBELET_FOLDER "/var/lib/kubelet"
 

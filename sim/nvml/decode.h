@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "config/yaml.h"
+#include "base/data/yaml.h"
 
 /* One object of the tree that is being read. */
 struct decode {

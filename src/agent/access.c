@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "kube/access.h"
+#include "net/kube/access.h"
 
 /* Strangers can cause each of them as often as they like. */
 enum trouble { NO_TROUBLE, NOT_ANSWERED, TOO_MANY, N_TROUBLES };

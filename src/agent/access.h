@@ -1,18 +1,18 @@
 /*
- * Who may read the agent's pages: the API server decides (kube/access.h), as kube-rbac-proxy asks it. The right is
+ * Who may read the agent's pages: the API server decides (net/kube/access.h), as kube-rbac-proxy asks it. The right is
  * `get` of the page's path, /metrics or /node, as a nonResourceURL of RBAC.
  */
 #pragma once
 
-#include "kube/client.h"
-#include "metrics/http.h"
+#include "net/kube/client.h"
+#include "net/metrics/http.h"
 
 struct agent_access;
 
 /* |client| NULL: there is no API server, and nobody may read. */
 struct agent_access *agent_access_new(struct kube_client *client);
 
-/* The callbacks of metrics/http.h. */
+/* The callbacks of net/metrics/http.h. */
 void *agent_access_ask(
         struct agent_access *access, const struct metrics_asker *asker, metrics_permission_fn *done, void *waiting);
 void agent_access_cancel(void *question);

@@ -14,8 +14,8 @@
 #include "agent/node_read.h"
 #include "agent/parts.h"
 #include "agent/report.h"
-#include "cli/command.h"
-#include "io/loop.h"
+#include "base/exit_status.h"
+#include "base/io/loop.h"
 
 /* ---- stop ---- */
 

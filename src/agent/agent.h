@@ -1,7 +1,7 @@
 /* The agent as a process, from the parsed command line to the exit status. */
 #pragma once
 
-#include "cli/keeper.h"
+#include "base/io/keeper.h"
 #include "config/option.h"
 
 /* Sets up the log; to be called before the first line is logged. */

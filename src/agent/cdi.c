@@ -9,7 +9,7 @@
 #include "agent/parts.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/command.h"
+#include "base/exit_status.h"
 
 /* For what inotify does not report, and for device nodes, which are elsewhere. */
 #define CDI_POLL_MS UINT64_C(10000)

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "agent/usage.h"
-#include "metrics/exposition.h"
+#include "net/metrics/exposition.h"
 
 /* |host|: the name of the node; "": the label is left out. */
 void dcgm_metrics_put(struct exposition *to, const struct agent_usage_view *view, const char *host);

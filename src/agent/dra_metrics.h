@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "dra/driver.h"
-#include "ledger/claims.h"
-#include "metrics/exposition.h"
+#include "node/dra/driver.h"
+#include "node/ledger/claims.h"
+#include "net/metrics/exposition.h"
 
 void dra_metrics_put(struct exposition *to, const struct dra_measures *dra, const struct ledger_claim_state *claims,
         size_t n_claims);

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 struct eviction {
         struct evictions *owner;

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "kube/client.h"
+#include "net/kube/client.h"
 
 #define EVICT_AGAIN_MS UINT64_C(10000)
 #define EVICT_PODS_MAX ((size_t)256)

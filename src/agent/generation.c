@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "cdi/cdi.h"
+#include "node/cdi/cdi.h"
 #include "gpu/nodes.h"
 
 static int check_imex(

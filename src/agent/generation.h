@@ -1,15 +1,15 @@
 /*
  * A generation: the configuration, the inventory and the plan that belong together. Once built it is immutable, except
- * for how much of the plan is served already (share/rollout.h). The agent keeps the one in force and the previous one,
+ * for how much of the plan is served already (plan/rollout.h). The agent keeps the one in force and the previous one,
  * whose devices kubelet may still request.
  */
 #pragma once
 
 #include "base/log.h"
-#include "cdi/files.h"
+#include "node/cdi/files.h"
 #include "gpu/inventory.h"
-#include "nodeconfig/settings.h"
-#include "share/rollout.h"
+#include "node/config/settings.h"
+#include "plan/rollout.h"
 
 struct generation {
         struct settings *settings;

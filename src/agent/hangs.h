@@ -5,7 +5,7 @@
 #pragma once
 
 #include "gpu/monitor.h"
-#include "kube/node_events.h"
+#include "node/events/node_events.h"
 
 /* Reports that a call has begun to hang, or has returned. */
 void agent_hangs_report(const struct gpu_hang *hang, bool has_returned, struct node_events *events);

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "config/word.h"
-#include "node/labels_make.h"
-#include "node/labels_publisher.h"
+#include "node/status/labels_make.h"
+#include "node/status/labels_publisher.h"
 
 struct agent_labels {
         struct labels_publisher *publisher;

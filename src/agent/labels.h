@@ -11,8 +11,8 @@
 
 #include "config/config.h"
 #include "gpu/inventory.h"
-#include "kube/client.h"
-#include "share/plan.h"
+#include "net/kube/client.h"
+#include "plan/plan.h"
 
 struct agent_labels;
 struct node_watch;

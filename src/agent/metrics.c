@@ -8,7 +8,7 @@
 #include "agent/mig_metrics.h"
 #include "agent/usage_metrics.h"
 #include "base/map.h"
-#include "metrics/exposition.h"
+#include "net/metrics/exposition.h"
 #include "mps/wire/message.h"
 
 static double yes_or_no(bool value)

@@ -6,13 +6,13 @@
 
 #include "agent/mig.h"
 #include "agent/usage.h"
-#include "dra/driver.h"
+#include "node/dra/driver.h"
 #include "gpu/monitor.h"
-#include "kubelet/device_list.h"
-#include "ledger/claims.h"
-#include "ledger/ledger.h"
-#include "nodeconfig/version.h"
-#include "share/rollout.h"
+#include "node/kubelet/device_list.h"
+#include "node/ledger/claims.h"
+#include "node/ledger/ledger.h"
+#include "node/config/version.h"
+#include "plan/rollout.h"
 
 struct agent_metrics_resource {
         const struct resource *resource;
@@ -45,7 +45,7 @@ struct agent_metrics {
         uint64_t hangs_total;
         size_t n_left;          /* worker_count_left() */
         uint64_t now_ms;        /* monotonic */
-        uint64_t crashes_total; /* of agents in this container (cli/keeper.h) */
+        uint64_t crashes_total; /* of agents in this container (base/io/keeper.h) */
 };
 
 /* Returns the page, for the caller to free. */

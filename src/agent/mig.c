@@ -8,10 +8,10 @@
 #include "agent/undecided.h"
 #include "base/log.h"
 #include "base/names.h"
-#include "io/worker.h"
-#include "ledger/claims.h"
+#include "base/io/worker.h"
+#include "node/ledger/claims.h"
 #include "mig/run.h"
-#include "node/mig_labels.h"
+#include "node/status/mig_labels.h"
 
 /* Between two looks at who holds what: a minute long, and then, since it may last for days. */
 #define LOOK_MS UINT64_C(1000)

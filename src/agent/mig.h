@@ -27,11 +27,11 @@
 #include <uv.h>
 
 #include "config/config.h"
-#include "kube/node_events.h"
-#include "ledger/ledger.h"
+#include "node/events/node_events.h"
+#include "node/ledger/ledger.h"
 #include "mig/handover.h"
 #include "mig/manager.h"
-#include "share/plan.h"
+#include "plan/plan.h"
 
 struct agent_mig;
 struct node_watch;

@@ -6,6 +6,6 @@
 #pragma once
 
 #include "agent/mig.h"
-#include "metrics/exposition.h"
+#include "net/metrics/exposition.h"
 
 void mig_metrics_put(struct exposition *to, const struct agent_mig_measures *mig);

@@ -1,5 +1,5 @@
 /*
- * The page of this node (report/node_page.h), made of what the agent has anyway: inventory, plan, health, what was
+ * The page of this node (node/report/node_page.h), made of what the agent has anyway: inventory, plan, health, what was
  * granted and what is used. Pure but for the names of processes, which are read from /proc. `warpshare top` makes the
  * same page of the driver, where there is no agent: then there is neither plan nor health.
  */
@@ -7,10 +7,10 @@
 
 #include "agent/usage.h"
 #include "gpu/unit_health.h"
-#include "kube/node_events.h"
-#include "kubelet/device_list.h"
-#include "ledger/claims.h"
-#include "report/node_page.h"
+#include "node/events/node_events.h"
+#include "node/kubelet/device_list.h"
+#include "node/ledger/claims.h"
+#include "node/report/node_page.h"
 
 struct agent_node_facts {
         const char *node;                       /* its name; NULL: unknown, as the next two */

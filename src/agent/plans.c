@@ -9,8 +9,8 @@
 #include "agent/parts.h"
 #include "agent/report.h"
 #include "base/log.h"
-#include "cli/command.h"
-#include "ledger/claims.h"
+#include "base/exit_status.h"
+#include "node/ledger/claims.h"
 
 /* ---- DRA ---- */
 

@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "config/pod_labels.h"
-#include "kube/object.h"
-#include "kube/watch.h"
+#include "net/kube/object.h"
+#include "net/kube/watch.h"
 
 struct labelled_pod {
         char *pod_namespace;

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "kube/client.h"
+#include "net/kube/client.h"
 
 #define AGENT_POD_LABELS_PODS ((size_t)2048) /* on one node; more are an error */
 

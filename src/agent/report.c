@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/log.h"
-#include "share/allocations.h"
+#include "plan/allocations.h"
 
 void report_config(const struct config *config)
 {
@@ -55,8 +55,8 @@ void report_plan(const struct plan *plan)
 }
 
 /*
- * An Xid is logged with NVIDIA's text. kubelet/plugin.c logs that the device is unhealthy, because it knows for which
- * resource.
+ * An Xid is logged with NVIDIA's text. node/kubelet/plugin.c logs that the device is unhealthy, because it knows for
+ * which resource.
  */
 void report_health(const char *uuid, bool healthy, const char *reason, uint64_t xid)
 {

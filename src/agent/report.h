@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "gpu/inventory.h"
-#include "share/plan.h"
+#include "plan/plan.h"
 
 void report_config(const struct config *config);
 void report_inventory(const struct inventory *inventory);

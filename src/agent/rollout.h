@@ -1,6 +1,6 @@
 /*
  * The agent's part in a change of the plan while pods run. It passes what was promised and what containers hold to
- * share/rollout.h, which decides which part of the new plan can be served now. It records and reports the result, and
+ * plan/rollout.h, which decides which part of the new plan can be served now. It records and reports the result, and
  * repeats this until no change waits.
  *
  * The sharing policies that were promised with MPS are in <MPS directory>/terms.json, so that an agent that starts in
@@ -11,8 +11,8 @@
 
 #include <uv.h>
 
-#include "ledger/ledger.h"
-#include "share/rollout.h"
+#include "node/ledger/ledger.h"
+#include "plan/rollout.h"
 
 struct agent_rollout;
 

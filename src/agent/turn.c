@@ -1,13 +1,13 @@
 /*
- * Which of two agents on the node serves: the one that holds kubelet's folder (kubelet/plugins.h). The other reads and
- * plans as this one does, so that it can go on at once.
+ * Which of two agents on the node serves: the one that holds kubelet's folder (node/kubelet/plugins.h). The other reads
+ * and plans as this one does, so that it can go on at once.
  */
 #include <string.h>
 
 #include "agent/hangs.h"
 #include "agent/parts.h"
 #include "base/log.h"
-#include "cli/command.h"
+#include "base/exit_status.h"
 
 static void publish_labels(struct agent *agent)
 {

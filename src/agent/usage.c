@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "ledger/claims.h"
+#include "node/ledger/claims.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define ASK_MS UINT64_C(30000) /* between questions to kubelet because of pods without names */

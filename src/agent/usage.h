@@ -7,9 +7,9 @@
 
 #include "agent/pod_labels.h"
 #include "gpu/inventory.h"
-#include "ledger/ledger.h"
-#include "share/plan.h"
-#include "usage/rows.h"
+#include "node/ledger/ledger.h"
+#include "plan/plan.h"
+#include "node/usage/rows.h"
 
 struct agent_usage;
 

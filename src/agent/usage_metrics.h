@@ -5,6 +5,6 @@
 #pragma once
 
 #include "agent/usage.h"
-#include "metrics/exposition.h"
+#include "net/metrics/exposition.h"
 
 void usage_metrics_put(struct exposition *to, const struct agent_usage_view *view);

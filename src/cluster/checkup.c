@@ -8,7 +8,7 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "cluster/read.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 struct checkup {
         const struct checkup_input *input;

@@ -6,7 +6,7 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "cluster/parts.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 /* ---- changes ---- */
 

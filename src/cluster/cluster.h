@@ -1,7 +1,7 @@
 /*
  * The cluster as commands and the dashboard show it: its nodes, the agent of each node and what that agent says of its
- * GPUs (the node page, report/node_page.h), and the pods that wait for a GPU or were refused one. It writes nothing to
- * the cluster.
+ * GPUs (the node page, node/report/node_page.h), and the pods that wait for a GPU or were refused one. It writes
+ * nothing to the cluster.
  *
  * It watches nodes, the agents' pods, and pods that neither run nor have succeeded. Each agent is asked for its node
  * page through the API server, at GET …/pods/<pod>:<port>/proxy/node: once, or again and again (|interval_ms|). So
@@ -46,7 +46,7 @@
 #include "base/error.h"
 #include "cluster/node.h"
 #include "cluster/pod.h"
-#include "kube/client.h"
+#include "net/kube/client.h"
 
 #define CLUSTER_AGENT_SELECTOR "app.kubernetes.io/name=warpshare,app.kubernetes.io/component=agent"
 #define CLUSTER_PARALLEL 32U
@@ -77,7 +77,7 @@ struct cluster_view {
         const struct error *nodes_trouble; /* NULL: the list is whole. Otherwise why it is missing or not up to date */
         const struct error *agents_trouble;
         const struct error *pods_trouble;
-        const struct error *const *too_large; /* which objects are too large to be read (kube/list.h); they are left
+        const struct error *const *too_large; /* which objects are too large to be read (net/kube/list.h); they are left
                                                * out, or stand as they were before they grew */
         size_t n_too_large;
 };

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cluster/parts.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 /* ---- nodes ---- */
 

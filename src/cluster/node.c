@@ -5,7 +5,7 @@
 
 #include "base/quantity.h"
 #include "cluster/read.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 const char *cluster_agent_state_name(enum cluster_agent_state state)
 {

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
-#include "report/node_page.h"
+#include "node/report/node_page.h"
 
 #define CLUSTER_LABELS ((size_t)512) /* of a node; more are ignored, and so on */
 #define CLUSTER_TAINTS ((size_t)64)

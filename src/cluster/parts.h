@@ -5,8 +5,8 @@
 #include "cluster/cluster.h"
 #include "cluster/poll.h"
 #include "cluster/sorted.h"
-#include "kube/list.h"
-#include "kube/watch.h"
+#include "net/kube/list.h"
+#include "net/kube/watch.h"
 
 enum { CLUSTER_WATCH_NODES, CLUSTER_WATCH_AGENTS, CLUSTER_WATCH_PODS, N_CLUSTER_WATCHES };
 

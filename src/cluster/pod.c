@@ -6,7 +6,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "cluster/read.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 /* ---- what a pod asks for ---- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 /* ---- taints ---- */
 

@@ -11,8 +11,8 @@
 #include <uv.h>
 
 #include "base/list.h"
-#include "kube/backoff.h"
-#include "kube/client.h"
+#include "net/kube/backoff.h"
+#include "net/kube/client.h"
 
 struct poll;
 

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "cluster/node.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 const char *read_cut(struct arena *arena, const char *text)
 {

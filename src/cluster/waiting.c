@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "cluster/parts.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 void cluster_pod_entry_free(struct cluster_pod_entry *entry)
 {

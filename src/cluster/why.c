@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cluster/read.h"
 #include "cluster/why_parts.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 struct explanation {
         struct why *why;

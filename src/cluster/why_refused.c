@@ -9,7 +9,7 @@ static const struct refusal {
         const char *means;
         const char *todo;
 } refusals[] = {
-        /* Warpshare's and NVIDIA's plugin, share/allocate.c and share/allocations.c */
+        /* Warpshare's and NVIDIA's plugin, plan/allocate.c and plan/allocations.c */
         {"maximum request size for shared resources is 1",
                 "it asks for several replicas of one that is shared, and more are worth no more than one there "
                 "(failRequestsGreaterThanOne)",

@@ -1,7 +1,7 @@
 /* A command that asks NVML, as a whole in a process of its own (gpu/apart.h). */
 #pragma once
 
-#include "cli/command.h"
+#include "cmd/cli/command.h"
 
 /*
  * Runs it there with these arguments and returns its status, or |lost_status| where the driver or its library let it

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "cli/command.h"
+#include "cmd/cli/command.h"
 
 /* A table of commands ends with an entry without a name. */
 extern const struct command command_table[];

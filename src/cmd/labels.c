@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "agent/node_read.h"
-#include "cli/columns.h"
+#include "cmd/cli/columns.h"
 #include "cmd/commands.h"
 #include "gpu/apart.h"
-#include "node/labels_make.h"
-#include "node/labels_remove.h"
+#include "node/status/labels_make.h"
+#include "node/status/labels_remove.h"
 
 enum { OUTPUT, REMOVE, DRY_RUN, NAMESPACE };
 

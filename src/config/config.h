@@ -44,7 +44,7 @@
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
 /*
- * How many threads and how much memory a share of k of N replicas has: share/share.h; declared: share/declared.h. The
+ * How many threads and how much memory a share of k of N replicas has: plan/share.h; declared: plan/declared.h. The
  * numbers are in records on disk: new ones go to the end.
  */
 enum provisioning {
@@ -56,7 +56,7 @@ enum provisioning {
 };
 #define PROVISIONING_LAST PROVISIONING_DECLARED
 
-/* Which replicas are preferred for a container: share/prefer.h. */
+/* Which replicas are preferred for a container: plan/prefer.h. */
 enum placement {
         PLACEMENT_DISTRIBUTED,
         PLACEMENT_PACKED,
@@ -77,7 +77,7 @@ enum sharing_scope { SCOPE_AGGREGATE, SCOPE_INDIVIDUAL };
  */
 enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE, DAEMON_SCOPE_NODE };
 
-/* What is done about an MPS client that has more than its allocation: ledger/limit_monitor.h. */
+/* What is done about an MPS client that has more than its allocation: node/ledger/limit_monitor.h. */
 enum guard_mode { GUARD_OFF, GUARD_REPORT, GUARD_TERMINATE };
 
 /*
@@ -92,7 +92,7 @@ enum mps_tier { MPS_TIER_DEFAULT, MPS_TIER_VERIFIED, MPS_TIER_PARTITION, MPS_TIE
 
 enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED };
 enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA };
-/* Where the labels of the node go: node/labels_publisher.h. */
+/* Where the labels of the node go: node/status/labels_publisher.h. */
 /*
  * Whether replicas are kept unadvertised so that every request that the scheduler admits finds one unit with room: as
  * many as that takes; or none, so that all are advertised and a request may be refused. AUTO: STRICT where several
@@ -113,13 +113,13 @@ enum events_about { EVENTS_NONE, EVENTS_NODE, EVENTS_PODS };
 
 /*
  * What DRA offers of a unit where the API server lacks a feature: the unit as a whole, or equal static shares of it
- * (dra/layout.h).
+ * (node/dra/layout.h).
  */
 enum dra_fallback { DRA_FALLBACK_WHOLE, DRA_FALLBACK_SHARES };
 
 /*
  * What DRA offers of a unit where the scheduler would give out several forms of it at the same time: shares by MPS (or
- * by time-slicing where only that is offered), or the unit as a whole (dra/release.h).
+ * by time-slicing where only that is offered), or the unit as a whole (node/dra/release.h).
  */
 enum dra_one_form { DRA_ONE_FORM_SHARED, DRA_ONE_FORM_WHOLE };
 
@@ -193,12 +193,12 @@ struct sharing_section {
         enum daemon_scope daemon_scope;
         enum guard_mode guard;
         enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, whatever is there */
-        bool has_memory_reserve;      /* else a figure by the unit and its clients: share/budget.h */
+        bool has_memory_reserve;      /* else a figure by the unit and its clients: plan/budget.h */
         uint64_t memory_reserve_mib;  /* of each unit, for driver and MPS server */
         unsigned int max_threads;     /* provisioning declared, as the next two: percent; 0: no ceiling */
         uint64_t max_memory_mib;      /* of each unit; 0: no ceiling */
         bool refuses_overcommit;      /* a container whose declared memory a unit has no room for does not start */
-        unsigned int max_per_request; /* both strategies; 0: not set, share/plan.h has the default */
+        unsigned int max_per_request; /* both strategies; 0: not set, plan/plan.h has the default */
         enum reserve reserve;
         const struct shared_resource *resources;
         size_t n_resources;
@@ -242,7 +242,7 @@ struct config_mig {
 };
 
 /*
- * "dra", ours: what the node offers by Dynamic Resource Allocation (dra/layout.h says what the devices are). The
+ * "dra", ours: what the node offers by Dynamic Resource Allocation (node/dra/layout.h says what the devices are). The
  * driver's name, the folders, the instance and whether DRA is there at all hold from the start; the rest may change on
  * reload.
  */
@@ -283,7 +283,7 @@ struct xid_rule {
 
 struct config {
         const char *path;        /* of the file, "" without one; or the name of a text */
-        bool config_annotations; /* the node says which configuration is in force: nodeconfig/report.h */
+        bool config_annotations; /* the node says which configuration is in force: node/config/report.h */
         bool fail_on_init_error;
         enum mig_strategy mig_strategy;
         enum discovery_strategy discovery;
@@ -339,7 +339,7 @@ struct config {
         const char *kubelet_socket;  /* "" : never register */
         const char *nvml_library;    /* "" : found by the driver root */
         const char *system_root;     /* "": /dev, /proc, /sys and the mpsRoot of doctor are below it */
-        const char *metrics_address; /* metrics/http.h; "": no metrics */
+        const char *metrics_address; /* net/metrics/http.h; "": no metrics */
         const char *node_name;       /* "": unknown */
         const char *kubeconfig;      /* "": the pod's service account */
         const char *node_condition;  /* its type; "": none */

@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "config/option.h"
 #include "config/schema.h"
-#include "config/tree.h"
+#include "base/data/tree.h"
 
 struct config_file {
         const char **values; /* by position in option_table; NULL: not in the file */

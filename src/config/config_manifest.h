@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/alloc.h"
-#include "config/yaml.h"
+#include "base/data/yaml.h"
 
 /*
  * 1: |yaml| is a ConfigMap, and |*ret| is the text of its configuration, |*ret_name| its key: the one that |chosen|

@@ -39,6 +39,13 @@ const char *option_set_get(const struct option_set *set, const char *flag)
         return set->values[option_find(flag)];
 }
 
+const char *option_set_value(const struct option_set *set, const char *flag)
+{
+        const char *value = option_set_get(set, flag);
+
+        return value ? value : option_table[option_find(flag)].fallback;
+}
+
 /* ---- values ---- */
 
 /* One element of a list in its one spelling; |*ret| is NULL for an empty free word, which means nothing. */

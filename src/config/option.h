@@ -80,6 +80,9 @@ int option_set_parse(struct option_set *set, struct arena *arena, int argc, char
 /* The value set on command line or in the environment, or NULL. |flag| must be in the table. */
 const char *option_set_get(const struct option_set *set, const char *flag);
 
+/* Likewise, or the default of the table where nothing is set. */
+const char *option_set_value(const struct option_set *set, const char *flag);
+
 /*
  * What |environment| says about the option, checked; |*ret| is NULL where it says nothing. Errors name the variable.
  */

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "config/tree.h"
+#include "base/data/tree.h"
 
 enum schema_type {       /* and the type of the member that it fills */
         SCHEMA_OBJECT,   /* struct * of |object|; NULL while absent */

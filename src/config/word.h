@@ -22,7 +22,7 @@ extern const char *const mig_strategy_words[];
 extern const char *const discovery_words[];
 extern const char *const id_strategy_words[];
 extern const char *const xid_action_words[];      /* "ignore", "unhealthy" */
-extern const char *const config_fallback_words[]; /* nodeconfig/choice.h */
+extern const char *const config_fallback_words[]; /* node/config/choice.h */
 extern const char *const labels_output_words[];
 extern const char *const metrics_asked_words[];
 extern const char *const node_page_words[];
@@ -33,7 +33,7 @@ extern const char *const dra_fallback_words[];
 extern const char *const dra_one_form_words[];
 extern const char *const dra_unenforced_words[];
 extern const char *const dra_unhealthy_words[];
-extern const char *const restart_words[];     /* cli/keeper.h */
+extern const char *const restart_words[];     /* base/io/keeper.h */
 extern const char *const device_list_words[]; /* the position is that of the bit */
 
 /*

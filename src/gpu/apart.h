@@ -1,7 +1,7 @@
 /*
- * Something that asks NVML, in a process of its own (io/worker.h): for commands, which do one thing after the other. It
- * may read, think and print as long as it likes, but a call into the driver that does not return ends it, and a library
- * that crashes does not end the command.
+ * Something that asks NVML, in a process of its own (base/io/worker.h): for commands, which do one thing after the
+ * other. It may read, think and print as long as it likes, but a call into the driver that does not return ends it, and
+ * a library that crashes does not end the command.
  */
 #pragma once
 

@@ -1,13 +1,13 @@
 /*
  * Which driver call a process is in, about which GPU, and since when: NVML_CALL (gpu/nvml.h) and other code that can
- * block in the driver tells it step by step (io/worker.h), so that whoever ends a process that hangs can name the call.
- * It costs no system call but one of the clock. In a program that is no worker nobody reads it.
+ * block in the driver tells it step by step (base/io/worker.h), so that whoever ends a process that hangs can name the
+ * call. It costs no system call but one of the clock. In a program that is no worker nobody reads it.
  */
 #pragma once
 
 #include <stdint.h>
 
-#include "io/worker.h"
+#include "base/io/worker.h"
 
 /* What a call is about. */
 enum call_subject {

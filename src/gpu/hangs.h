@@ -56,7 +56,7 @@ void hang_print_lane(const struct call_info *call, char text[CALL_GPU_SIZE]);
 void hang_print(const struct call_info *call, char *text, size_t size);
 
 /*
- * |ret|: why a request has no answer, whose process was lost with |cause| (io/worker.h) in |call|. Where it was in
+ * |ret|: why a request has no answer, whose process was lost with |cause| (base/io/worker.h) in |call|. Where it was in
  * none, |ret| is |cause|.
  */
 void hang_explain(const struct call_info *call, const struct error *cause, uint64_t now_ms, struct error *ret);

@@ -1,6 +1,6 @@
 /*
- * Hears what GPUs report: a process (io/worker.h) that registers for their events and waits for nothing else, so that
- * an event is told at once, whatever other calls hang.
+ * Hears what GPUs report: a process (base/io/worker.h) that registers for their events and waits for nothing else, so
+ * that an event is told at once, whatever other calls hang.
  *
  *         SILENT ──(listener_hear)──► REGISTERING ──(registered)──► HEARING
  *           ▲                              │                          │  └─(listener_hear): another process registers, and

@@ -1,6 +1,6 @@
 /*
- * NVML in processes of its own (io/worker.h), so that no call of it can hold or end the program. Nothing else in the
- * agent or in the supervisor loads the library.
+ * NVML in processes of its own (base/io/worker.h), so that no call of it can hold or end the program. Nothing else in
+ * the agent or in the supervisor loads the library.
  *
  * A request is a function that runs in such a process, its question, and its answer. NVML is opened by the first
  * function that wants it, and stays open there; the process ends when nobody has asked for ten seconds, since a GPU

@@ -84,7 +84,7 @@ struct gpu_process {
         unsigned int sm_percent;     /* of the unit's SMs, over the last sampling period of the driver */
         unsigned int memory_percent; /* of the time of the memory controller */
         bool is_visible;             /* its PID is known here; else nothing is known of its owner */
-        const char *pod_uid;         /* io/cgroup.h; NULL: not a pod's */
+        const char *pod_uid;         /* base/io/cgroup.h; NULL: not a pod's */
         const char *container_id;
 };
 

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "gpu/sample.h"
-#include "io/cgroup.h"
+#include "base/io/cgroup.h"
 
 struct reading {
         struct arena *arena;

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "gpu/nvml.h"
-#include "io/lock.h"
+#include "base/io/lock.h"
 #include "mig/plan.h"
 #include "mig/record.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "config/json_fields.h"
+#include "base/data/json_fields.h"
 #include "gpu/mig_profile.h"
 #include "gpu/nvml_abi.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "config/tree.h"
+#include "base/data/tree.h"
 
 const char *mig_hook_point_name(enum mig_hook_point point)
 {

@@ -19,7 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "config/yaml.h"
+#include "base/data/yaml.h"
 
 #define MIG_HOOKS_FILE_LIMIT ((size_t)256 * 1024)
 #define MIG_HOOKS_MAX ((size_t)64)        /* of one list */

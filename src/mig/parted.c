@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/names.h"
 #include "base/text.h"
-#include "config/tree.h"
+#include "base/data/tree.h"
 #include "mig/profile_text.h"
 #include "mig/shape.h"
 

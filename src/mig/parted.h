@@ -34,7 +34,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "config/yaml.h"
+#include "base/data/yaml.h"
 #include "mig/node.h"
 #include "mig/wanted.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "config/json_fields.h"
+#include "base/data/json_fields.h"
 #include "gpu/mig_profile.h"
 #include "mig/plan.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "io/child.h"
-#include "io/filewatch.h"
+#include "base/io/child.h"
+#include "base/io/filewatch.h"
 
 #define FILE_MAX ((size_t)1024 * 1024)
 #define ARGUMENTS_MAX ((size_t)32)

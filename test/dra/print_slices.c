@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "dra/slices.h"
+#include "node/dra/slices.h"
 #include "test/dra/words.h"
 
 static void add_taints(struct dra_slices_options *slices, struct arena *arena, const struct inventory *inventory)

@@ -15,7 +15,7 @@
 #include <uv.h>
 
 #include "base/strbuf.h"
-#include "dra/publish.h"
+#include "node/dra/publish.h"
 #include "test/dra/words.h"
 
 #define WORDS_MAX 16

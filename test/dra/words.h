@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "test/unit/dra/simulated.h"
+#include "test/unit/node/dra/simulated.h"
 
 static inline bool has_word(char *const *words, const char *word)
 {

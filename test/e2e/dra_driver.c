@@ -17,8 +17,8 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/strbuf.h"
-#include "dra/registration.h"
-#include "dra/sockets.h"
+#include "node/dra/registration.h"
+#include "node/dra/sockets.h"
 
 struct driver {
         uv_loop_t loop;

@@ -16,11 +16,11 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/strbuf.h"
-#include "kube/client.h"
-#include "kube/events.h"
-#include "kube/list.h"
-#include "kube/object.h"
-#include "kube/watch.h"
+#include "net/kube/client.h"
+#include "net/kube/events.h"
+#include "net/kube/list.h"
+#include "net/kube/object.h"
+#include "net/kube/watch.h"
 
 struct driver {
         uv_loop_t loop;

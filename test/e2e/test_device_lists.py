@@ -266,7 +266,7 @@ HOOKS = {'create-symlinks': 0, 'update-ldcache': 0, 'enable-cuda-compat': 11705,
 
 
 def make_hook_program(node, release, path='usr/bin/nvidia-ctk'):
-    """One of NVIDIA's container toolkit of that release (11708: 1.17.8); test/unit/cdi/hooks.c compares the table with a recording."""
+    """One of NVIDIA's container toolkit of that release (11708: 1.17.8); test/unit/node/cdi/hooks.c compares the table with a recording."""
     path = os.path.join(node.folder, 'driver', path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, 'wb') as file:

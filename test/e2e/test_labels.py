@@ -1,6 +1,6 @@
 """Labels of the node: the drop-in gpu-feature-discovery, `warpshare labels`, and the agent; in files, as NodeFeature, on the node.
 
-What each label says is held against tables in test/unit/labels; here it is that they arrive, follow what changes, and go.
+What each label says is held against tables in test/unit/node/labels; here it is that they arrive, follow what changes, and go.
 """
 import json
 import os

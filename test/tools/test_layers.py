@@ -11,8 +11,8 @@ SOURCE = pathlib.Path(os.environ['WARPSHARE_SOURCE'])
 
 # What the others use, or may not use: a layer with a header and what it declares.
 PLAN = {
-    'src/share/plan.h': '#pragma once\nint plan_build(int units);\nextern const int plan_most;\n',
-    'src/share/plan.c': '#include "share/plan.h"\n\nconst int plan_most = 7;\n\nint plan_build(int units)\n{\n        return units;\n}\n',
+    'src/plan/plan.h': '#pragma once\nint plan_build(int units);\nextern const int plan_most;\n',
+    'src/plan/plan.c': '#include "plan/plan.h"\n\nconst int plan_most = 7;\n\nint plan_build(int units)\n{\n        return units;\n}\n',
 }
 
 
@@ -38,25 +38,25 @@ def faults():
 
 
 def test_what_may_be_included_is_no_fault(faults):
-    assert not faults({'src/kubelet/plugin.c': '#include "share/plan.h"\n'})
+    assert not faults({'src/node/kubelet/plugin.c': '#include "plan/plan.h"\n'})
 
 
 def test_an_include_of_a_layer_above_is_a_fault(faults):
-    assert faults({'src/gpu/health.c': '#include "share/plan.h"\n'}) == [
-        'src/gpu/health.c: includes "share/plan.h": src/gpu may not use src/share']
+    assert faults({'src/gpu/health.c': '#include "plan/plan.h"\n'}) == [
+        'src/gpu/health.c: includes "plan/plan.h": src/gpu may not use src/plan']
 
 
 def test_a_folder_in_a_layer_is_held_to_its_rule(faults):
-    assert faults({'src/gpu/health/xid.c': '#include "share/plan.h"\n'}) == [
-        'src/gpu/health/xid.c: includes "share/plan.h": src/gpu may not use src/share']
+    assert faults({'src/gpu/health/xid.c': '#include "plan/plan.h"\n'}) == [
+        'src/gpu/health/xid.c: includes "plan/plan.h": src/gpu may not use src/plan']
 
 
 def test_a_file_of_a_folder_in_a_layer_is_a_file_of_the_layer(faults):
     assert faults({
-        'src/share/pattern/match.h': '#pragma once\n',
-        'src/share/several.c': '#include "share/pattern/match.h"\n',
-        'src/gpu/health.c': '#include "share/pattern/match.h"\n',
-    }) == ['src/gpu/health.c: includes "share/pattern/match.h": src/gpu may not use src/share']
+        'src/plan/pattern/match.h': '#pragma once\n',
+        'src/plan/several.c': '#include "plan/pattern/match.h"\n',
+        'src/gpu/health.c': '#include "plan/pattern/match.h"\n',
+    }) == ['src/gpu/health.c: includes "plan/pattern/match.h": src/gpu may not use src/plan']
 
 
 def test_a_folder_that_is_a_layer_itself_has_a_rule_of_its_own(faults):
@@ -79,17 +79,17 @@ def test_a_folder_that_belongs_to_no_layer_is_a_fault(folder, faults):
     ('int plan_build(int units);', 'plan_build'),
     ('extern const int plan_most;', 'plan_most'),
 ])
-@pytest.mark.parametrize('path', ['src/gpu/health.c', 'src/gpu/health.h', 'src/kubelet/plugin.c'])
+@pytest.mark.parametrize('path', ['src/gpu/health.c', 'src/gpu/health.h', 'src/node/kubelet/plugin.c'])
 def test_what_another_layer_defines_is_not_declared_past_its_header(path, declaration, name, faults):
     """Not where the header may be included, either: it would not be compared with what it declares."""
     assert faults({path: declaration + '\n'}) == [
-        f'{path}: declares {name}, which src/share defines; include its header']
+        f'{path}: declares {name}, which src/plan defines; include its header']
 
 
 def test_what_the_same_layer_or_nobody_of_us_defines_may_be_declared(faults):
     assert not faults({
-        'src/share/parts.h': '#pragma once\nint several_read(const char *text);\n',
-        'src/share/several.c': 'extern char **environ;\n\nint several_read(const char *text)\n{\n        return *text;\n}\n',
+        'src/plan/parts.h': '#pragma once\nint several_read(const char *text);\n',
+        'src/plan/several.c': 'extern char **environ;\n\nint several_read(const char *text)\n{\n        return *text;\n}\n',
     })
 
 
@@ -103,5 +103,12 @@ def test_what_only_looks_like_a_declaration_is_none(faults):
 
 
 def test_a_header_of_a_folder_in_a_layer_has_to_compile_alone(faults):
-    said = faults({'src/share/pattern/match.h': '#pragma once\nint match(size_t length);\n'}, '--headers', 'build')
-    assert said[0] == 'src/share/pattern/match.h: does not compile alone:' and 'size_t' in '\n'.join(said)
+    said = faults({'src/plan/pattern/match.h': '#pragma once\nint match(size_t length);\n'}, '--headers', 'build')
+    assert said[0] == 'src/plan/pattern/match.h: does not compile alone:' and 'size_t' in '\n'.join(said)
+
+
+def test_more_arrows_between_rooms_than_a_reader_can_keep_in_mind_are_a_fault(faults):
+    rooms = ['base', 'net/http', 'config', 'gpu', 'plan', 'mig', 'mps/wire', 'node/cdi', 'agent', 'cluster', 'cmd']
+    files = {f'src/{room}/room.h': '#pragma once\n' for room in rooms}
+    files |= {f'src/{room}/all.c': ''.join(f'#include "{other}/room.h"\n' for other in rooms) for room in rooms}
+    assert 'the rooms of src have 110 arrows, must be at most 45' in faults(files)

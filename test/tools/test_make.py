@@ -63,16 +63,16 @@ def test_the_commands_of_the_manual_for_developers():
     assert words and set(words) <= set(targets())
     program, name = re.search(r'`build/main/(test/unit/\S+)`,\s+or `meson test -C build/main (\S+)`', loop).groups()
     folder, test = program.rsplit('/', 1)
-    assert f"'{name.split('/')[1]}'" in (SOURCE / folder / 'meson.build').read_text(encoding='utf-8')
+    assert f"'{name.rsplit('/', 1)[1]}'" in (SOURCE / folder / 'meson.build').read_text(encoding='utf-8')
     assert test == 'test-' + name.replace('/', '-')
 
 
 def fuzz_targets():
-    """By their sources: those of their own, and the models among the unit tests (test/unit/chance.h)."""
+    """By their sources: those of their own, and the models among the unit tests (test/unit/chance.h). No name has the room of the node."""
     sources = [path.relative_to(SOURCE / 'test/fuzz') for path in (SOURCE / 'test/fuzz').glob('*/*.c')]
     models = [path.relative_to(SOURCE / 'test/unit') for path in (SOURCE / 'test/unit').glob('**/*.c')
               if 'FUZZ_MODEL(' in path.read_text(encoding='utf-8')]
-    return {'-'.join(path.with_suffix('').parts).replace('_', '-') for path in sources + models}
+    return {'-'.join(path.with_suffix('').parts).removeprefix('node-').replace('_', '-') for path in sources + models}
 
 
 def test_each_fuzz_target_is_listed():

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "kube/client.h"
+#include "net/kube/client.h"
 #include "sim/cluster/cluster.h"
 
 struct cluster_client {

@@ -8,7 +8,7 @@
 
 #include <uv.h>
 
-#include "io/loop.h"
+#include "base/io/loop.h"
 
 #define UNTIL_MS UINT64_C(60000)
 

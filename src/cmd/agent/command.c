@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
-#include "cli/keeper.h"
+#include "base/io/keeper.h"
 #include "base/log.h"
 #include "cmd/agent/command.h"
 #include "cmd/commands.h"
 #include "config/config.h"
-#include "io/signals.h"
-#include "nodeconfig/folder.h"
+#include "base/io/signals.h"
+#include "node/config/folder.h"
 
 #define LARGE 65536 /* bytes: what is larger has pages of its own, which go back to the kernel with it */
 
@@ -75,11 +75,11 @@ static bool check_folder(const struct option_set *options, const char *folder, s
 
 static int command_check(const struct option_set *options)
 {
-        const char *folder = command_line_get(options, "config-dir");
+        const char *folder = option_set_value(options, "config-dir");
         struct error err = {0};
         bool is_good;
 
-        if (!*folder || *command_line_get(options, "config-file"))
+        if (!*folder || *option_set_value(options, "config-file"))
                 return check_one(options, NULL) ? 0 : EXIT_FAILED;
         is_good = check_folder(options, folder, &err);
         if (err.text[0])
@@ -124,7 +124,7 @@ int agent_command_run(const struct command_line *line, int argc, char **argv)
                 *format = line->is_drop_in ? "klog" : "text";
         agent_setup_log(&options);
         /* If the agent has replaced its own program, its parent exists already. */
-        if (keeper_is_wanted(command_line_get(&options, "restart-after-crash"))) {
+        if (keeper_is_wanted(option_set_value(&options, "restart-after-crash"))) {
                 int rc = keeper_run("the agent", &crashes, &status, &err);
 
                 if (rc < 0)

@@ -1,7 +1,7 @@
 /* The agent as a command, under either name. */
 #pragma once
 
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 
 #define AGENT_COMMAND_PRECEDENCE "Precedence: command line, environment, file, default.\n\n"
 extern const char agent_command_more_help[];

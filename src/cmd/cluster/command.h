@@ -1,7 +1,7 @@
 /* The commands of kubectl-warpshare, each in a file of this folder. */
 #pragma once
 
-#include "cli/command.h"
+#include "cmd/cli/command.h"
 
 int kubectl_doctor(int argc, char **argv);
 int kubectl_nodes(int argc, char **argv);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "kube/list.h"
-#include "kube/object.h"
+#include "net/kube/list.h"
+#include "net/kube/object.h"
 
 #define EVENTS_LIMIT 500 /* an object has a few; kubelet and scheduler count repetitions up */
 

@@ -7,7 +7,7 @@
 #include "cmd/cluster/command.h"
 #include "cmd/cluster/session.h"
 #include "cmd/cluster/show.h"
-#include "io/loop.h"
+#include "base/io/loop.h"
 
 #define MOST_NODES 64U /* on the command line */
 

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "config/go_value.h"
-#include "io/loop.h"
-#include "kube/user_credentials.h"
+#include "base/io/loop.h"
+#include "net/kube/user_credentials.h"
 
 #define MOST_SILENT 5U /* agents that are named, of those that do not answer */
 

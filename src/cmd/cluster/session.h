@@ -3,9 +3,9 @@
  */
 #pragma once
 
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 #include "cluster/cluster.h"
-#include "kube/client.h"
+#include "net/kube/client.h"
 
 /* The flags that come first in each command's table, by position of the values. */
 enum {

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "base/text.h"
-#include "cli/csv.h"
-#include "report/node_page.h"
+#include "cmd/cli/csv.h"
+#include "node/report/node_page.h"
 
 /* ---- cells ---- */
 

@@ -4,7 +4,7 @@
 #include <jansson.h>
 
 #include "base/strbuf.h"
-#include "cli/columns.h"
+#include "cmd/cli/columns.h"
 #include "cluster/cluster.h"
 
 enum show_sort { SHOW_BY_MEMORY, SHOW_BY_SM, SHOW_BY_POD };

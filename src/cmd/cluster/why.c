@@ -7,7 +7,7 @@
 #include "cmd/cluster/command.h"
 #include "cmd/cluster/events.h"
 #include "cmd/cluster/session.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 
 static const struct option own[] = {SESSION_ROWS(session_outputs, "json")};
 

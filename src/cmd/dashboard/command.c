@@ -10,14 +10,14 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 #include "cluster/cluster.h"
 #include "cmd/commands.h"
-#include "dashboard/server.h"
-#include "io/loop.h"
-#include "io/signals.h"
-#include "kube/access.h"
-#include "kube/client.h"
+#include "cluster/dashboard/server.h"
+#include "base/io/loop.h"
+#include "base/io/signals.h"
+#include "net/kube/access.h"
+#include "net/kube/client.h"
 
 enum { ADDRESS, ALLOWED_HOSTS, AUTHORIZATION, AGENT_NAMESPACE, AGENT_SELECTOR, INTERVAL };
 
@@ -138,7 +138,7 @@ static int process_start(struct dashboard_process *process, const struct option_
 
         if (signals_listen(&process->signals, &process->loop, on_signal, process, err) < 0)
                 return -1;
-        if (kube_client_open(&process->client, &process->loop, command_line_get(set, "kubeconfig"), err) != 0)
+        if (kube_client_open(&process->client, &process->loop, option_set_value(set, "kubeconfig"), err) != 0)
                 return -1;
         cluster.client = process->client;
         cluster.agent_namespace = *values[AGENT_NAMESPACE] ? values[AGENT_NAMESPACE] : NULL;

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "cmd/doctor/doctor.h"
-#include "node/visit.h"
+#include "node/status/visit.h"
 
 struct doctor_answer {
         unsigned int status; /* of HTTP; 0: none came */

@@ -6,7 +6,7 @@
 
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "io/worker.h"
+#include "base/io/worker.h"
 
 const struct doctor_check doctor_checks[] = {
         {"driver", doctor_check_driver},

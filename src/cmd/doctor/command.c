@@ -5,13 +5,13 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/findings.h"
 #include "gpu/hangs.h"
-#include "io/worker.h"
-#include "nodeconfig/record.h"
+#include "base/io/worker.h"
+#include "node/config/record.h"
 
 #define DEADLINE_MAX_S 600U
 

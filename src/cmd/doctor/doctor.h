@@ -2,8 +2,8 @@
  * warpshare doctor: checks one by one what a node needs, and what is known to go wrong on it. It changes nothing.
  *
  * A check is a function that examines one thing and reports findings. Checks share nothing, and run in a process of
- * their own with a deadline each (io/worker.h), since NVML, a control daemon or a network file system may block for
- * ever.
+ * their own with a deadline each (base/io/worker.h), since NVML, a control daemon or a network file system may block
+ * for ever.
  */
 #pragma once
 

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include "cmd/doctor/ask.h"
-#include "dra/release.h"
-#include "dra/slices.h"
-#include "dra/sockets.h"
-#include "io/reach.h"
-#include "kube/object.h"
+#include "node/dra/release.h"
+#include "node/dra/slices.h"
+#include "node/dra/sockets.h"
+#include "base/io/reach.h"
+#include "net/kube/object.h"
 
 static const char no_pods[] = "no pod with a claim of this driver starts on this node";
 static const char no_offer[] = "the scheduler gives no claim anything of this node";

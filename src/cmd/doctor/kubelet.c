@@ -10,13 +10,13 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "cdi/cdi.h"
+#include "node/cdi/cdi.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
-#include "io/lock.h"
-#include "io/reach.h"
-#include "kubelet/plugin.h"
-#include "share/cdi_name.h"
+#include "base/io/lock.h"
+#include "base/io/reach.h"
+#include "node/kubelet/plugin.h"
+#include "plan/cdi_name.h"
 
 #define SPEC_MAX ((size_t)8 * 1024 * 1024)
 

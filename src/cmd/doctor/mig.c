@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "cmd/doctor/ask.h"
 #include "gpu/nvml.h"
-#include "kube/object.h"
+#include "net/kube/object.h"
 #include "mig/compare.h"
 #include "mig/generate.h"
 #include "mig/handover.h"

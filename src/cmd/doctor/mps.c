@@ -12,13 +12,13 @@
 #include "base/file.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
-#include "io/loop.h"
-#include "io/reach.h"
+#include "base/io/loop.h"
+#include "base/io/reach.h"
 #include "mps/client/ask.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/shared_memory.h"
 #include "mps/wire/message.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 #define COMMAND_MS UINT64_C(2000)
 #define UUID_LENGTH ((size_t)40) /* "GPU-" and a UUID */

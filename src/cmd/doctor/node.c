@@ -14,9 +14,9 @@
 #include "gpu/nodes.h"
 #include "gpu/nvml.h"
 #include "mps/supervisor/compute_mode.h"
-#include "share/allocations.h"
-#include "share/several.h"
-#include "share/plan.h"
+#include "plan/allocations.h"
+#include "plan/several.h"
+#include "plan/plan.h"
 
 #define FILES_WANTED ((rlim_t)16384)
 #define PROC_FILE_MAX ((size_t)64 * 1024)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/strbuf.h"
-#include "cli/command.h"
+#include "cmd/cli/command.h"
 #include "cmd/mig/under_way.h"
 
 int mig_command_apply(int argc, char **argv);

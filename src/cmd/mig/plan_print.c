@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/columns.h"
+#include "cmd/cli/columns.h"
 #include "mig/profile_text.h"
 
 #define ROW_WIDTH 72U /* of all memory slices */

@@ -5,7 +5,7 @@
 int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err)
 {
         *ret = (struct mig_source){.arena = ARENA_INIT};
-        if (nvml_open(&ret->nvml, command_line_get(set, "nvml-library"), command_line_get(set, "driver-root-ctr-path"),
+        if (nvml_open(&ret->nvml, option_set_value(set, "nvml-library"), option_set_value(set, "driver-root-ctr-path"),
                     err) < 0)
                 return -1;
         return mig_node_read(&ret->node, &ret->arena, ret->nvml, err);

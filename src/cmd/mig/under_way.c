@@ -10,7 +10,7 @@ static int reset(const char *const *uuids, size_t n_uuids, void *data, struct er
 {
         const struct mig_under_way *work = data;
 
-        return mig_reset(uuids, n_uuids, command_line_get(work->set, "driver-root-ctr-path"), MIG_RESET_MS, err);
+        return mig_reset(uuids, n_uuids, option_set_value(work->set, "driver-root-ctr-path"), MIG_RESET_MS, err);
 }
 
 static void say_step(const char *step, void *data)
@@ -26,15 +26,15 @@ static void say_step(const char *step, void *data)
 int mig_under_way_open(struct mig_under_way *ret, const struct option_set *set, const char *state_directory,
         enum mig_mode_change mode_change, FILE *steps, struct error *err)
 {
-        _free_ char *path = xasprintf("%s" BOOT_ID_PATH, command_line_get(set, "system-root"));
+        _free_ char *path = xasprintf("%s" BOOT_ID_PATH, option_set_value(set, "system-root"));
         int rc;
 
         *ret = (struct mig_under_way){.set = set, .steps = steps};
         if (boot_id_read(&ret->boot_id, path, err) < 0)
                 return -1;
         ret->options = (struct mig_change_options){.directory = state_directory,
-                .library = command_line_get(set, "nvml-library"),
-                .driver_root = command_line_get(set, "driver-root-ctr-path"),
+                .library = option_set_value(set, "nvml-library"),
+                .driver_root = option_set_value(set, "driver-root-ctr-path"),
                 .boot_id = ret->boot_id,
                 .may_wait = mode_change == MIG_MODE_REBOOT || mode_change == MIG_MODE_RESET_OR_REBOOT,
                 .reset = mode_change == MIG_MODE_RESET || mode_change == MIG_MODE_RESET_OR_REBOOT ? reset : NULL,

@@ -8,14 +8,14 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/command_line.h"
-#include "cli/init.h"
-#include "cli/keeper.h"
+#include "cmd/cli/command_line.h"
+#include "base/io/init.h"
+#include "base/io/keeper.h"
 #include "cmd/commands.h"
 #include "cmd/mps/command.h"
 #include "cmd/mps/process.h"
 #include "cmd/mps/standalone.h"
-#include "io/signals.h"
+#include "base/io/signals.h"
 #include "mps/supervisor/shm_mount.h"
 
 /* ---- warpshare mps ---- */
@@ -108,7 +108,7 @@ static int command_begin(const struct option_set *set, bool *is_kept, int *ret_s
         int rc;
 
         *is_kept = false;
-        if (!keeper_is_wanted(command_line_get(set, "restart-after-crash"))) {
+        if (!keeper_is_wanted(option_set_value(set, "restart-after-crash"))) {
                 init_if_first();
                 return 1;
         }
@@ -127,11 +127,11 @@ static int run_supervisor(const struct option_set *set, const char *const *value
 {
         const bool is_standalone = strcmp(values[RUN_STANDALONE], "true") == 0;
         struct mps_process_options options = {
-                .root = command_line_get(set, "mps-directory"),
-                .control = command_line_get(set, "mps-control"),
-                .driver_root = command_line_get(set, "driver-root-ctr-path"),
-                .system_root = command_line_get(set, "system-root"),
-                .nvml_library = command_line_get(set, "nvml-library"),
+                .root = option_set_value(set, "mps-directory"),
+                .control = option_set_value(set, "mps-control"),
+                .driver_root = option_set_value(set, "driver-root-ctr-path"),
+                .system_root = option_set_value(set, "system-root"),
+                .nvml_library = option_set_value(set, "nvml-library"),
                 .has_own_shm = strcmp(values[RUN_SHM], "daemon") == 0,
                 .sets_compute_mode = strcmp(values[RUN_NO_COMPUTE_MODE], "true") != 0,
                 .metrics_address = values[RUN_METRICS],
@@ -235,7 +235,7 @@ static int mount_shm(const struct command_line *line, int argc, char **argv)
 
         if (!command_line_read(line, &set, NULL, &arena, argc, argv, &status))
                 return status;
-        root = command_line_get(&set, "mps-directory");
+        root = option_set_value(&set, "mps-directory");
         if (mps_shm_mount(root, mps_shm_machine_kib(), &mounted, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return EXIT_FAILED;

@@ -1,7 +1,7 @@
 /* The commands below `warpshare mps` that have a file each. argv[0] is the word of the command. */
 #pragma once
 
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 
 int mps_command_ping(int argc, char **argv);
 int mps_command_status(int argc, char **argv);

@@ -4,8 +4,8 @@
 #include "agent/report.h"
 #include "base/log.h"
 #include "gpu/monitor.h"
-#include "io/filewatch.h"
-#include "nodeconfig/settings.h"
+#include "base/io/filewatch.h"
+#include "node/config/settings.h"
 
 struct own_plan {
         struct mps_process process;

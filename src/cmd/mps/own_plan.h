@@ -8,7 +8,7 @@
 #include "base/complaint.h"
 #include "cmd/mps/process.h"
 #include "config/option.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 struct own_plan_options {
         const struct option_set *options;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "cli/command.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/command_line.h"
 #include "cmd/mps/command.h"
 #include "mps/client/ask.h"
 
@@ -52,9 +52,9 @@ int mps_command_ping(int argc, char **argv)
                         values[0], TIMEOUT_MAX_S);
                 return command_line_refuse(&mps_command_ping_line, &err);
         }
-        if (mps_ping(command_line_get(&set, "mps-directory"), seconds * 1000, &err) == 0)
+        if (mps_ping(option_set_value(&set, "mps-directory"), seconds * 1000, &err) == 0)
                 return 0;
         fprintf(stderr, "no sign of life of the MPS supervisor with '%s': %s\n",
-                command_line_get(&set, "mps-directory"), err.text);
+                option_set_value(&set, "mps-directory"), err.text);
         return EXIT_FAILED;
 }

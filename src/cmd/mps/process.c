@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "cmd/mps/echo.h"
 #include "gpu/hangs.h"
-#include "io/loop.h"
-#include "io/signals.h"
-#include "metrics/http.h"
+#include "base/io/loop.h"
+#include "base/io/signals.h"
+#include "net/metrics/http.h"
 #include "mps/wire/message.h"
 
 #define READY ".ready"

@@ -9,12 +9,12 @@
 #include <uv.h>
 
 #include "base/error.h"
-#include "io/lock.h"
-#include "io/signals.h"
+#include "base/io/lock.h"
+#include "base/io/signals.h"
 #include "mps/supervisor/listener.h"
 #include "mps/supervisor/supervisor.h"
 
-struct metrics_http; /* metrics/http.h */
+struct metrics_http; /* net/metrics/http.h */
 struct mps_echo;     /* cmd/mps/echo.h */
 
 struct mps_process_options {
@@ -29,7 +29,7 @@ struct mps_process_options {
         uint64_t grace_ms;
         bool is_kept;         /* a parent starts it again: SIGALRM ends it when its loop stands still for a minute */
         const char *own_plan; /* mps/supervisor/listener.h */
-        const char *metrics_address; /* metrics/http.h; NULL or "": no metrics */
+        const char *metrics_address; /* net/metrics/http.h; NULL or "": no metrics */
         /* SIGHUP arrived. NULL: the state of every daemon is logged. */
         void (*on_hang_up)(void *data);
         /* The process stops: the owner closes its handles on the loop. May be NULL. */

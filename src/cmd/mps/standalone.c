@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "cmd/mps/own_plan.h"
 #include "cmd/run/shares.h"
-#include "share/budget.h"
+#include "plan/budget.h"
 
 /*
  * Each may have it all, so that `warpshare run` alone says who has how much; replicas stand for how many programs there

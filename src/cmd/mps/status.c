@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/command.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/command_line.h"
 #include "cmd/mps/command.h"
 #include "cmd/mps/table.h"
 #include "mps/client/ask.h"
@@ -102,5 +102,5 @@ int mps_command_status(int argc, char **argv)
 
         if (!command_line_read(&mps_command_status_line, &set, values, &arena, argc, argv, &status))
                 return status;
-        return status_show(command_line_get(&set, "mps-directory"), values[0]);
+        return status_show(option_set_value(&set, "mps-directory"), values[0]);
 }

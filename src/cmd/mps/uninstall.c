@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command.h"
+#include "cmd/cli/command_line.h"
 #include "cmd/mps/command.h"
 #include "cmd/uninstall/mps.h"
 
@@ -53,10 +53,10 @@ static size_t uninstall_print(const struct removals *removals, const char *root)
 static int uninstall(const struct option_set *set)
 {
         const struct mps_removal_options options = {
-                .root = command_line_get(set, "mps-directory"),
-                .control = command_line_get(set, "mps-control"),
-                .driver_root = command_line_get(set, "driver-root-ctr-path"),
-                .nvml_library = command_line_get(set, "nvml-library"),
+                .root = option_set_value(set, "mps-directory"),
+                .control = option_set_value(set, "mps-control"),
+                .driver_root = option_set_value(set, "driver-root-ctr-path"),
+                .nvml_library = option_set_value(set, "nvml-library"),
         };
         _cleanup_(removals_done) struct removals removals = {.is_dry = false};
         struct error err;

@@ -4,7 +4,7 @@
  * the node's label names, and signals the process that reads it.
  *
  * It follows the label and the content of the folder. It validates the chosen configuration, copies it to its
- * destination (nodeconfig/folder.h) and then sends the signal, if the content has changed. After a failure the file at
+ * destination (node/config/folder.h) and then sends the signal, if the content has changed. After a failure the file at
  * the destination stays as it is.
  */
 #include <errno.h>
@@ -18,18 +18,18 @@
 
 #include "base/complaint.h"
 #include "base/log.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/nvidia/process_find.h"
 #include "config/config.h"
 #include "config/go_value.h"
 #include "config/word.h"
-#include "io/loop.h"
-#include "io/signals.h"
-#include "node/label.h"
-#include "node/watch.h"
-#include "nodeconfig/choice.h"
-#include "nodeconfig/source.h"
+#include "base/io/loop.h"
+#include "base/io/signals.h"
+#include "node/status/label.h"
+#include "node/status/watch.h"
+#include "node/config/choice.h"
+#include "node/config/source.h"
 
 #define PROGRAM "config-manager"
 #define MAX_SIGNAL 64
@@ -374,10 +374,10 @@ static int config_manager_start(struct manager *manager, const struct option_set
 
         /* Without credentials it exits, as NVIDIA's does, and kubelet restarts the container. */
         if (signals_listen(&manager->signals, &manager->loop, on_config_manager_signal, manager, err) < 0 ||
-                kube_client_open(&manager->client, &manager->loop, command_line_get(set, "kubeconfig"), err) != 0 ||
+                kube_client_open(&manager->client, &manager->loop, option_set_value(set, "kubeconfig"), err) != 0 ||
                 config_source_new(&manager->source, &source, err) < 0)
                 return -1;
-        manager->node = node_watch_new(manager->client, command_line_get(set, "node-name"));
+        manager->node = node_watch_new(manager->client, option_set_value(set, "node-name"));
         label.watch = manager->node;
         manager->label = node_label_new(&label);
         log_text(LOG_INFO, "Waiting for change to '%s' label", label.key);
@@ -463,7 +463,7 @@ static int check_values(const struct option_set *set, const char *const *values,
         static const enum own_option needed[] = {LABEL, SOURCE, PLACE};
         const char *text = *values[SIGNAL] ? values[SIGNAL] : own[SIGNAL].fallback; /* charts set it empty */
 
-        if (!*command_line_get(set, "node-name"))
+        if (!*option_set_value(set, "node-name"))
                 return error_set(err, ERROR_INVALID, "node-name: is needed, use --node-name or NODE_NAME");
         for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
                 if (!*values[needed[i]])

@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "config/yaml.h"
-#include "kube/object.h"
+#include "base/data/yaml.h"
+#include "net/kube/object.h"
 
 #define FILE_LIMIT ((size_t)64 * 1024)
 

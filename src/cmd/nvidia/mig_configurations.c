@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "io/child.h"
-#include "kube/object.h"
+#include "base/io/child.h"
+#include "net/kube/object.h"
 #include "mig/run.h"
 
 #define COMPONENT "nvidia-mig-manager"

@@ -7,7 +7,7 @@
 
 #include <uv.h>
 
-#include "kube/client.h"
+#include "net/kube/client.h"
 
 struct mig_configurations;
 

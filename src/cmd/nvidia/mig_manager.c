@@ -22,17 +22,17 @@
 #include "base/complaint.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/nvidia/mig_clients.h"
 #include "cmd/nvidia/mig_configurations.h"
 #include "cmd/nvidia/mig_services.h"
-#include "io/loop.h"
-#include "io/signals.h"
-#include "kube/object.h"
+#include "base/io/loop.h"
+#include "base/io/signals.h"
+#include "net/kube/object.h"
 #include "mig/run.h"
-#include "node/mig_labels.h"
-#include "node/watch.h"
+#include "node/status/mig_labels.h"
+#include "node/status/watch.h"
 
 #define PROGRAM "nvidia-mig-manager"
 #define POLL_MS UINT64_C(1000)
@@ -510,7 +510,7 @@ static int mig_program_start(struct mig_program *program, const struct option_se
 
         if (signals_listen(&program->signals, &program->loop, on_program_signal, program, err) < 0 ||
                 open_services(program, err) < 0 ||
-                kube_client_open(&program->client, &program->loop, command_line_get(set, "kubeconfig"), err) != 0)
+                kube_client_open(&program->client, &program->loop, option_set_value(set, "kubeconfig"), err) != 0)
                 return -1;
         program->watch = node_watch_new(program->client, program->node_name);
         labels.client = program->client;
@@ -526,12 +526,12 @@ static int mig_program_start(struct mig_program *program, const struct option_se
 static int run_program(const struct option_set *set, const char *const *values)
 {
         struct mig_program program = {.values = values,
-                .node_name = command_line_get(set, "node-name"),
-                .mig = *command_line_get(set, "mig-program") ? command_line_get(set, "mig-program") : "/proc/self/exe"};
+                .node_name = option_set_value(set, "node-name"),
+                .mig = *option_set_value(set, "mig-program") ? option_set_value(set, "mig-program") : "/proc/self/exe"};
         struct error err;
 
         program.reading =
-                mig_run_reading(&program.arena, values[DRIVER_ROOT_CTR], command_line_get(set, "nvml-library"));
+                mig_run_reading(&program.arena, values[DRIVER_ROOT_CTR], option_set_value(set, "nvml-library"));
         command_line_setup_log(set, "klog");
         loop_init(&program.loop);
         uv_timer_init(&program.loop, &program.timer);
@@ -577,7 +577,7 @@ const struct command_line command_nvidia_mig_manager_line = {
 
 static int check_values(const struct option_set *set, const char *const *values, struct error *err)
 {
-        if (!*command_line_get(set, "node-name"))
+        if (!*option_set_value(set, "node-name"))
                 return error_set(err, ERROR_INVALID, "node-name: is needed, use --node-name or NODE_NAME");
         if (*values[CONFIG_FILE] && access(values[CONFIG_FILE], R_OK) < 0)
                 return error_set(err, ERROR_NOT_FOUND, "config-file: '%s' cannot be read", values[CONFIG_FILE]);

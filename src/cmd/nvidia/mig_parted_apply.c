@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "cmd/cli/command.h"
 #include "cmd/mig/under_way.h"
 #include "mig/checkpoint.h"
 #include "mig/hooks.h"

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 
 struct mig_parted_change {
         const struct command_line *line;

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cmd/nvidia/mig_clients.h"
-#include "io/child.h"
+#include "base/io/child.h"
 
 #define TIMEOUT_MS UINT64_C(120000)
 #define RECORD_MAX ((size_t)64 * 1024)

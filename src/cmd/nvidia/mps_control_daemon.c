@@ -9,11 +9,11 @@
 #include <warpshare_commit.h>
 
 #include "base/log.h"
-#include "cli/command_line.h"
-#include "cli/init.h"
+#include "cmd/cli/command_line.h"
+#include "base/io/init.h"
 #include "cmd/commands.h"
 #include "cmd/mps/own_plan.h"
-#include "io/signals.h"
+#include "base/io/signals.h"
 
 #define PROGRAM "mps-control-daemon"
 #define GRACE_MS UINT64_C(20000)
@@ -98,6 +98,6 @@ int command_mps_control_daemon(int argc, char **argv)
         if (!command_line_read(&command_mps_control_daemon_line, &set, NULL, &arena, argc, argv, &status))
                 return status;
         /* Only the plugin needs the host's MPS root, to mount it; NVIDIA's charts do not pass it to this program. */
-        set.values[option_find("mps-root")] = command_line_get(&set, "mps-directory");
+        set.values[option_find("mps-root")] = option_set_value(&set, "mps-directory");
         return run_dropin(&set);
 }

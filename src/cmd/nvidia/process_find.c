@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "io/cgroup.h"
-#include "io/worker.h"
+#include "base/io/cgroup.h"
+#include "base/io/worker.h"
 
 #define ARGUMENT_MAX ((size_t)PATH_MAX) /* a longer one is not the name of a program */
 #define ARGUMENT_DEADLINE_MS UINT64_C(1000)

@@ -10,13 +10,13 @@
 #include "agent/node_read.h"
 #include "gpu/apart.h"
 #include "base/text.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/demo/simulator.h"
 #include "cmd/plan/view.h"
-#include "dra/options.h"
-#include "dra/release.h"
-#include "nodeconfig/record.h"
+#include "node/dra/options.h"
+#include "node/dra/release.h"
+#include "node/config/record.h"
 
 #define MAX_GPUS 64U
 

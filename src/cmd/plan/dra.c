@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/columns.h"
+#include "cmd/cli/columns.h"
 #include "cmd/plan/view.h"
-#include "dra/slices.h"
+#include "node/dra/slices.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define UNKNOWN_NODE "node" /* where the node has no name yet */

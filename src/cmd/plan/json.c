@@ -2,9 +2,9 @@
 #include <jansson.h>
 
 #include "cmd/plan/view.h"
-#include "share/budget.h"
-#include "share/capability.h"
-#include "share/allocations.h"
+#include "plan/budget.h"
+#include "plan/capability.h"
+#include "plan/allocations.h"
 
 static json_t *number_or_null(uint64_t number)
 {

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/columns.h"
+#include "cmd/cli/columns.h"
 #include "cmd/plan/view.h"
-#include "share/budget.h"
-#include "share/capability.h"
-#include "share/allocations.h"
+#include "plan/budget.h"
+#include "plan/capability.h"
+#include "plan/allocations.h"
 
 struct look {
         struct strbuf *text;
@@ -229,7 +229,7 @@ static void put_sharing(const struct look *look, const struct resource *resource
         strbuf_puts(look->text, "\n");
 }
 
-/* A resource has one section for all its units (share/plan.h). */
+/* A resource has one section for all its units (plan/plan.h). */
 static void put_ceilings(const struct look *look, const struct resource *resource)
 {
         const struct sharing_section *section = NULL;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "share/allocations.h"
+#include "plan/allocations.h"
 
 static int read_count(struct plan_count *ret, const char *word, struct error *err)
 {

@@ -4,9 +4,9 @@
 #include <jansson.h>
 
 #include "base/strbuf.h"
-#include "dra/layout.h"
-#include "share/mps_wanted.h"
-#include "share/share.h"
+#include "node/dra/layout.h"
+#include "plan/mps_wanted.h"
+#include "plan/share.h"
 
 #define PLAN_VIEW_COUNTS_MAX 16U
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/probe/probe.h"
-#include "cuda/trouble.h"
+#include "gpu/cuda/trouble.h"
 
 /* ---- JSON ---- */
 

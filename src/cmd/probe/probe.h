@@ -3,9 +3,9 @@
 
 #include <stdbool.h>
 
-#include "cuda/granted.h"
-#include "cuda/measure.h"
-#include "io/worker.h"
+#include "gpu/cuda/granted.h"
+#include "gpu/cuda/measure.h"
+#include "base/io/worker.h"
 
 enum probe_kind {
         PROBE_ALL,   /* measure, and compare with the granted share */
@@ -70,8 +70,8 @@ struct probe_result {
 extern const char *const probe_step_names[PROBE_STEPS];
 
 /*
- * In a process of its own (io/worker.h), since CUDA may hang, or end it. It tells its steps, with |index| the enum, and
- * leaves what it finds out in |result|, so that one which hangs or ends has not worked for nothing.
+ * In a process of its own (base/io/worker.h), since CUDA may hang, or end it. It tells its steps, with |index| the
+ * enum, and leaves what it finds out in |result|, so that one which hangs or ends has not worked for nothing.
  */
 void probe_work(const struct probe_options *options, struct probe_result *result);
 

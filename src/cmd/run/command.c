@@ -12,12 +12,12 @@
 
 #include "base/mps_value.h"
 #include "base/text.h"
-#include "cli/columns.h"
+#include "cmd/cli/columns.h"
 #include "cmd/commands.h"
 #include "cmd/mps/standalone.h"
 #include "cmd/run/shares.h"
 #include "base/quantity.h"
-#include "share/mps_limits.h"
+#include "plan/mps_limits.h"
 
 enum { EXIT_NO_PROGRAM = 127, EXIT_NOT_STARTED = 126 }; /* as a shell's */
 

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "config/json_fields.h"
+#include "base/data/json_fields.h"
 
 #define UNITS_LIMIT ((size_t)1024 * 1024)
 #define SHARE_LIMIT ((size_t)4096)

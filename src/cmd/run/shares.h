@@ -3,7 +3,7 @@
  * GPUs.
  *
  *         <MPS root>/units.json        what there is, written by the supervisor for everybody to read
- *         <MPS root>/shares/           mode 1777; its lock (io/lock.h) is held while somebody chooses
+ *         <MPS root>/shares/           mode 1777; its lock (base/io/lock.h) is held while somebody chooses
  *           <random>.json              one share, locked by the program that has it, for as long as it and its children
  *                                      run
  *
@@ -21,7 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "io/lock.h"
+#include "base/io/lock.h"
 
 #define RUN_UNITS_NAME "units.json"
 #define RUN_SHARES_NAME "shares"

@@ -12,7 +12,7 @@
 #include <uv.h>
 
 #include "base/text.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/top/screen.h"
 #include "cmd/top/top.h"
@@ -90,7 +90,7 @@ const struct command_line command_top_line = {
 
 static const char *address_of(const struct option_set *set)
 {
-        const char *address = command_line_get(set, "metrics-address");
+        const char *address = option_set_value(set, "metrics-address");
 
         return *address ? address : DEFAULT_ADDRESS;
 }
@@ -104,10 +104,10 @@ static int get_text(char **ret, const struct option_set *set, const struct top_w
         if (top_fetch(ret, address_of(set), wish, err) == 0)
                 return 0;
         agent = *err;
-        if (err->kind != ERROR_UNAVAILABLE || *command_line_get(set, "metrics-address"))
+        if (err->kind != ERROR_UNAVAILABLE || *option_set_value(set, "metrics-address"))
                 return -1;
-        if (top_read_local(ret, command_line_get(set, "nvml-library"), command_line_get(set, "driver-root-ctr-path"),
-                    command_line_get(set, "system-root"), wish, &driver) == 0)
+        if (top_read_local(ret, option_set_value(set, "nvml-library"), option_set_value(set, "driver-root-ctr-path"),
+                    option_set_value(set, "system-root"), wish, &driver) == 0)
                 return 0;
         return error_set(err, driver.kind, "%s; and %s", agent.text, driver.text);
 }

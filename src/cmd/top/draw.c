@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/columns.h"
+#include "cmd/cli/columns.h"
 #include "cmd/top/top.h"
 
 #define GIB (1024.0 * 1024 * 1024)

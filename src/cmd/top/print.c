@@ -1,4 +1,4 @@
-#include "cli/csv.h"
+#include "cmd/cli/csv.h"
 #include "cmd/top/top.h"
 
 /* ---- lines ---- */

@@ -1,15 +1,15 @@
 /*
- * What `warpshare top` shows. The model is the page of a node (report/node_page.h), filtered and sorted; it is printed
- * for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure but for fetch, local and
- * screen: the first two get the page, from the agent, or from the driver where there is no agent, and the last shows it
- * until somebody quits.
+ * What `warpshare top` shows. The model is the page of a node (node/report/node_page.h), filtered and sorted; it is
+ * printed for programs, or drawn as lines of tinted text, which are printed or shown on a screen. Pure but for fetch,
+ * local and screen: the first two get the page, from the agent, or from the driver where there is no agent, and the
+ * last shows it until somebody quits.
  */
 #pragma once
 
 #include <stdbool.h>
 
 #include "base/strbuf.h"
-#include "report/node_page.h"
+#include "node/report/node_page.h"
 
 /* ---- the model ---- */
 
@@ -96,7 +96,7 @@ void top_lines_print(struct strbuf *text, const struct top_lines *lines, bool ha
 
 /* ---- the page, as node_page_read() takes it; the caller frees it ---- */
 
-/* Of the agent at |address| (metrics/http.h). ERROR_UNAVAILABLE: nobody answers there. */
+/* Of the agent at |address| (net/metrics/http.h). ERROR_UNAVAILABLE: nobody answers there. */
 int top_fetch(char **ret, const char *address, const struct top_wish *wish, struct error *err) MUST_USE;
 
 /* The same of the driver itself. Pods have no names then, and nothing is known of the time before. */

@@ -11,11 +11,11 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/command_line.h"
+#include "cmd/cli/command_line.h"
 #include "cmd/commands.h"
 #include "cmd/uninstall/mps.h"
-#include "io/lock.h"
-#include "node/labels_remove.h"
+#include "base/io/lock.h"
+#include "node/status/labels_remove.h"
 
 enum { DRY_RUN, FORCE, OUTPUT };
 

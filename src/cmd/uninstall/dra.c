@@ -5,13 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dra/claim_cdi.h"
-#include "dra/prepared_record.h"
-#include "dra/slices.h"
-#include "dra/sockets.h"
-#include "kube/client.h"
-#include "kube/list.h"
-#include "kube/object.h"
+#include "node/dra/claim_cdi.h"
+#include "node/dra/prepared_record.h"
+#include "node/dra/slices.h"
+#include "node/dra/sockets.h"
+#include "net/kube/client.h"
+#include "net/kube/list.h"
+#include "net/kube/object.h"
 
 /* ---- files ---- */
 

@@ -8,15 +8,15 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "cdi/start_devices.h"
+#include "node/cdi/start_devices.h"
 #include "cmd/doctor/facts.h"
-#include "dra/claim_cdi.h"
-#include "io/loop.h"
-#include "io/reach.h"
-#include "kubelet/plugin.h"
-#include "kubelet/pod_resources.h"
-#include "share/cdi_name.h"
-#include "share/checkpoint.h"
+#include "node/dra/claim_cdi.h"
+#include "base/io/loop.h"
+#include "base/io/reach.h"
+#include "node/kubelet/plugin.h"
+#include "node/kubelet/pod_resources.h"
+#include "plan/cdi_name.h"
+#include "plan/checkpoint.h"
 
 #define DEVICE_PREFIX "nvidia.com/" /* of every advertised resource */
 

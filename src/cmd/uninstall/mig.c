@@ -5,11 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/lock.h"
-#include "kube/object.h"
+#include "base/io/lock.h"
+#include "net/kube/object.h"
 #include "mig/record.h"
 #include "mig/run.h"
-#include "node/mig_labels.h"
+#include "node/status/mig_labels.h"
 
 /* ---- the folder ---- */
 

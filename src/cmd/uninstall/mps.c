@@ -1,6 +1,6 @@
 #include "cmd/uninstall/mps.h"
-#include "io/loop.h"
-#include "nodeconfig/record.h"
+#include "base/io/loop.h"
+#include "node/config/record.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "gpu/apart.h"
 #include "gpu/hangs.h"
 #include "gpu/nvml.h"
-#include "io/lock.h"
+#include "base/io/lock.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/identity.h"
 #include "mps/supervisor/memory_limit.h"
@@ -24,7 +24,7 @@
 #include "mps/supervisor/shm_mount.h"
 #include "mps/supervisor/supervisor.h"
 #include "mps/wire/message.h"
-#include "share/sharing_policy.h"
+#include "plan/sharing_policy.h"
 
 #define GRACE_MS UINT64_C(5000)
 #define FOLDER_MS 60000U /* tenants may have left any number of files in a folder */

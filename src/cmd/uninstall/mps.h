@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "cli/removal.h"
+#include "cmd/cli/removal.h"
 
 /* The name of the daemons in the list of removals. */
 #define MPS_REMOVAL_DAEMONS "MPS daemons"

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "kube/client.h"
-#include "kube/object.h"
-#include "node/state.h"
-#include "node/taint.h"
+#include "net/kube/client.h"
+#include "net/kube/object.h"
+#include "node/status/state.h"
+#include "node/status/taint.h"
 
 #define ANNOTATION_PREFIX "warpshare.dev/"
 

@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "cli/removal.h"
+#include "cmd/cli/removal.h"
 #include "config/config.h"
-#include "node/visit.h"
+#include "node/status/visit.h"
 
 /* ---- files.c: on this machine ---- */
 

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <uv.h>
 
-#include "io/lines.h"
-#include "io/loop.h"
+#include "base/io/lines.h"
+#include "base/io/loop.h"
 #include "mps/wire/message.h"
 
 #define PATIENCE_MS UINT64_C(10000)

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "mps/wire/status.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 #define MPS_EXTERNAL_MS UINT64_C(10000) /* between the starts of two rounds */
 

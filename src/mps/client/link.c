@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "io/lines.h"
+#include "base/io/lines.h"
 #include "mps/client/external.h"
 #include "mps/client/requests.h"
 #include "mps/wire/message.h"

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "mps/wire/status.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 struct mps_link;
 

@@ -15,8 +15,8 @@
 #include "base/list.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "io/child.h"
-#include "share/mps_wanted.h"
+#include "base/io/child.h"
+#include "plan/mps_wanted.h"
 
 #define SERVER "nvidia-cuda-mps-server"
 #define NO_DAEMON "Cannot find MPS control daemon process"

@@ -31,7 +31,7 @@ const char *const *dialogue_v3_namespace_create(struct arena *arena, const char 
 /*
  * The limits of a namespace. A client's variables can lower them and not raise them, with one exception (recorded,
  * 615.71.09): an entry of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT for a GPU that the client does not see leaves it without any
- * limit of memory; so containers in a namespace are not given that variable (share/allocate.c). At least one must
+ * limit of memory; so containers in a namespace are not given that variable (plan/allocate.c). At least one must
  * be set. |permille| is passed as whole percent, rounded down, but at least 1; 0: not set. |limit_mib| 0: not set.
  */
 const char *const *dialogue_v3_namespace_set(

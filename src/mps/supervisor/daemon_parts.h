@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "io/worker.h"
+#include "base/io/worker.h"
 #include "mps/supervisor/daemon_run.h"
 #include "mps/supervisor/folder.h"
 #include "mps/supervisor/journal.h"

@@ -303,7 +303,7 @@ static int find_major(const struct prepare *prepare)
 
 /*
  * Before Volta a multi-user server refuses clients of other users. Partitions need Ampere and a whole GPU
- * (share/capability.h); once enabled, every client must use one.
+ * (plan/capability.h); once enabled, every client must use one.
  */
 static unsigned int choose_options(const struct mps_run *run, const struct prepare *prepare)
 {

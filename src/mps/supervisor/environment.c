@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "mps/supervisor/process.h"
-#include "share/allocations.h"
+#include "plan/allocations.h"
 
 #define OWNERS_MAX ((size_t)32) /* of hung processes at once; one more takes the place of the oldest */
 

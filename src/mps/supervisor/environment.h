@@ -4,9 +4,9 @@
  * CUDA, are not visible.
  *
  * A tenant can also let a reader wait, by a process that holds the lock of its own memory while it waits for a file. So
- * a worker reads (io/worker.h), and the owner of a process on which it hung is left out for ENVIRONMENT_LEFT_OUT_MS,
- * with all processes of that pod, or of that user where there is no pod: their environments are unknown, and nobody
- * else waits for them.
+ * a worker reads (base/io/worker.h), and the owner of a process on which it hung is left out for
+ * ENVIRONMENT_LEFT_OUT_MS, with all processes of that pod, or of that user where there is no pod: their environments
+ * are unknown, and nobody else waits for them.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #include <uv.h>
 
 #include "base/list.h"
-#include "io/worker.h"
+#include "base/io/worker.h"
 
 #define ENVIRONMENT_ALLOCATION "WARPSHARE_GRANT"
 #define ENVIRONMENT_THREADS "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 /* False, and no guess: |name| or |units|, a list with commas, is nothing that a supervisor starts a daemon with. */
 bool mps_guess(struct mps_daemon_wanted *ret, struct arena *arena, const char *name, const char *units) MUST_USE;

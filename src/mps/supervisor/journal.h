@@ -9,7 +9,7 @@
 #pragma once
 
 #include "mps/supervisor/observe.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 #define MPS_JOURNAL_CLIENTS_MAX ((size_t)1024) /* more clients are not remembered */
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/spawn.h"
+#include "base/io/spawn.h"
 #include "mps/supervisor/identity.h"
 
 struct mps_launch {

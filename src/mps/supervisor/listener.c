@@ -12,7 +12,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
-#include "io/lines.h"
+#include "base/io/lines.h"
 #include "mps/wire/message.h"
 
 #define BACKLOG 16

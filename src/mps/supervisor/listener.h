@@ -3,7 +3,7 @@
  * (mps/wire/message.h).
  *
  * Only processes of root or of our own user are accepted. A slow reader does not affect others: of several changes it
- * gets only the last one, and its unread data is bounded. The caller holds the lock of the root (io/lock.h), so an
+ * gets only the last one, and its unread data is bounded. The caller holds the lock of the root (base/io/lock.h), so an
  * existing socket was left by an earlier process and is replaced.
  */
 #pragma once

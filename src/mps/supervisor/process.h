@@ -20,7 +20,7 @@ struct process {
         uint64_t start_time;    /* ticks since boot: identifies the process together with the PID */
         uid_t uid;              /* effective; (uid_t)-1 unknown */
         uint64_t pid_namespace; /* inode; 0 unknown */
-        const char *pod_uid;    /* this and the next two as in io/cgroup.h */
+        const char *pod_uid;    /* this and the next two as in base/io/cgroup.h */
         const char *container_id;
         const char *cgroup;
 };
@@ -37,7 +37,7 @@ uint64_t process_start_time(const char *root, pid_t pid);
 
 /*
  * The environment with which its program started, cut at PROCESS_ENVIRONMENT_MAX; empty if it cannot be read. It lies
- * in memory of the process, whose owner can let a reader wait for ever: only for a worker (io/worker.h).
+ * in memory of the process, whose owner can let a reader wait for ever: only for a worker (base/io/worker.h).
  */
 void process_read_environment(struct strbuf *ret, const char *root, pid_t pid, uint64_t start_time);
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "gpu/nvml_abi.h"
 #include "mps/wire/status.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 #define MPS_RECORD_FILE "state.json"
 #define MPS_RECORD_MAX ((size_t)8 * 1024 * 1024)

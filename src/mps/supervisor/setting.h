@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "mps/wire/status.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 /* A line, or arguments of the v3 interface. */
 struct mps_setting_command {

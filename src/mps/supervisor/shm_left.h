@@ -33,7 +33,7 @@ struct mps_shm_left {
  */
 size_t mps_shm_remove_left(const struct mps_shm_left *what, unsigned int ms, bool *ret_is_over);
 
-/* The same for a worker (io/worker.h): the message is a struct mps_shm_left, and this is the answer. */
+/* The same for a worker (base/io/worker.h): the message is a struct mps_shm_left, and this is the answer. */
 struct mps_shm_left_answer {
         size_t removed;
         bool is_over;

@@ -20,7 +20,7 @@
 #include "base/macro.h"
 #include "base/mountinfo.h"
 #include "base/strbuf.h"
-#include "io/worker.h"
+#include "base/io/worker.h"
 
 #define FALLBACK_KIB UINT64_C(65536)
 #define FILES 65536U /* each takes about 1 KiB of kernel memory; servers and clients create a few each */

@@ -68,6 +68,6 @@ ino_t mps_shm_mounts_of(pid_t pid);
 /*
  * A process that has the file system |device| as /dev/shm, or whose mounts cannot be read; 0: none. Processes of our
  * own mount namespace and of that of |except| (0: no exception) do not count. Each other mount namespace is read once:
- * a tenant can make that long, so this is for a worker (io/worker.h), and for commands.
+ * a tenant can make that long, so this is for a worker (base/io/worker.h), and for commands.
  */
 pid_t mps_shm_find_user(dev_t device, pid_t except);

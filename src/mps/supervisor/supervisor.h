@@ -30,7 +30,7 @@
 #include "base/error.h"
 #include "gpu/call.h"
 #include "mps/wire/status.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 struct mps_supervisor;
 

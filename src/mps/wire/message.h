@@ -26,7 +26,7 @@
 
 #include "base/error.h"
 #include "mps/wire/status.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 #define MPS_SOCKET "warpshare.sock"
 #define MPS_MESSAGE_MAX ((size_t)4 * 1024 * 1024)

@@ -3,9 +3,9 @@
  */
 #pragma once
 
-#include "config/json_fields.h"
+#include "base/data/json_fields.h"
 #include "mps/wire/status.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 /* The largest number of daemons of a node, of units of a daemon, and of clients and servers of a daemon. */
 #define MESSAGE_DAEMONS_MAX ((size_t)1024)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "share/allocations.h"
+#include "plan/allocations.h"
 
 static bool is_letter_or_digit(char c)
 {

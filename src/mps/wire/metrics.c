@@ -1,7 +1,7 @@
-/* The daemons as metrics: metrics/exposition.h makes the text, docs/metrics.md explains each metric. */
+/* The daemons as metrics: net/metrics/exposition.h makes the text, docs/metrics.md explains each metric. */
 #include <string.h>
 
-#include "metrics/exposition.h"
+#include "net/metrics/exposition.h"
 #include "mps/wire/message.h"
 
 /* |unit| and |state| may be NULL. */

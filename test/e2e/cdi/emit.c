@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "cdi/cdi.h"
+#include "node/cdi/cdi.h"
 
 static void warn(const char *text, void *data UNUSED)
 {

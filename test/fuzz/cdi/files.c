@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "base/strbuf.h"
-#include "cdi/cdi.h"
-#include "cdi/devices.h"
-#include "cdi/ldcache.h"
-#include "cdi/limit_devices.h"
-#include "cdi/roots.h"
-#include "cdi/soname.h"
+#include "node/cdi/cdi.h"
+#include "node/cdi/devices.h"
+#include "node/cdi/ldcache.h"
+#include "node/cdi/limit_devices.h"
+#include "node/cdi/roots.h"
+#include "node/cdi/soname.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

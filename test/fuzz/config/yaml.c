@@ -12,7 +12,7 @@
 
 #include "config/config.h"
 #include "config/option.h"
-#include "config/yaml.h"
+#include "base/data/yaml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

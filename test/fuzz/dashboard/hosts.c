@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dashboard/hosts.h"
+#include "cluster/dashboard/hosts.h"
 
 #define ADDRESS "0123456789abcdefABCDEF.:[]"
 #define DIGITS "0123456789"

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "dra/claim.h"
-#include "dra/parameters.h"
+#include "node/dra/claim.h"
+#include "node/dra/parameters.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "dra/prepared_record.h"
+#include "node/dra/prepared_record.h"
 
 static char path[96];
 static char broken[112];

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "dra/messages.h"
-#include "dra/name.h"
+#include "node/dra/messages.h"
+#include "node/dra/name.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/cgroup.h"
+#include "base/io/cgroup.h"
 
 static void need(int holds)
 {

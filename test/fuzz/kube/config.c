@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "kube/credentials.h"
+#include "net/kube/credentials.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

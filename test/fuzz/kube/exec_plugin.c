@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/exec_plugin.h"
+#include "net/kube/exec_plugin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/watch_lines.h"
+#include "net/kube/watch_lines.h"
 
 #define LIMIT ((size_t)4096)
 

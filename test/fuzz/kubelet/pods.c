@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "kubelet/pod_resources.h"
+#include "node/kubelet/pod_resources.h"
 
 #define PREFIX "nvidia.com/"
 

@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "kubelet/convert.h"
-#include "share/node.h"
+#include "node/kubelet/convert.h"
+#include "plan/node.h"
 
 static struct node node;
 

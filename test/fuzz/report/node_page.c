@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/node_page.h"
+#include "node/report/node_page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

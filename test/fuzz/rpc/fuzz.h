@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/macro.h"
-#include "rpc/session.h"
+#include "net/rpc/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

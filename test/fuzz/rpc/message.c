@@ -3,8 +3,8 @@
 #include <assert.h>
 
 #include "base/strbuf.h"
-#include "rpc/message.h"
-#include "rpc/status.h"
+#include "net/rpc/message.h"
+#include "net/rpc/status.h"
 
 static void read_messages(const uint8_t *bytes, size_t size)
 {

@@ -7,9 +7,9 @@
 
 #include "cluster/checkup.h"
 #include "cluster/why.h"
-#include "dra/claim.h"
-#include "dra/slices.h"
-#include "share/declared.h"
+#include "node/dra/claim.h"
+#include "node/dra/slices.h"
+#include "plan/declared.h"
 
 /* Whole objects, of which a step makes others. */
 static const char *const templates[STRANGE_KINDS] = {

@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "kube/transport.h"
-#include "kube/watch.h"
+#include "net/kube/transport.h"
+#include "net/kube/watch.h"
 #include "still.h"
 
 #define OBJECTS 6
@@ -148,7 +148,7 @@ static void start_watch(enum strange_kind kind)
                                                                    .objects = OBJECTS_MAX});
 }
 
-/* ---- kube/transport.h ---- */
+/* ---- net/kube/transport.h ---- */
 
 /* The loop's clock is the model's. */
 void uv_update_time(uv_loop_t *loop UNUSED)

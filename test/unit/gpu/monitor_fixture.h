@@ -6,7 +6,7 @@
 #include <uv.h>
 
 #include "gpu/monitor.h"
-#include "io/loop.h"
+#include "base/io/loop.h"
 #include "scenario.h"
 
 #define A "GPU-00000000-0000-4000-8000-00000000000a"

@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "gpu/hangs.h"
 #include "gpu/nvml_pool.h"
-#include "io/loop.h"
-#include "io/worker.h"
+#include "base/io/loop.h"
+#include "base/io/worker.h"
 #include "scenario.h"
 
 #define A "GPU-00000000-0000-4000-8000-00000000000a"

@@ -11,10 +11,10 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "dra/publish.h"
-#include "io/loop.h"
+#include "node/dra/publish.h"
+#include "base/io/loop.h"
 #include "test/unit/cluster_client.h"
-#include "test/unit/dra/simulated.h"
+#include "test/unit/node/dra/simulated.h"
 
 #define PATIENCE_MS 60000
 #define NODE "n1"

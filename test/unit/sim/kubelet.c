@@ -12,10 +12,10 @@
 
 #include "base/base64.h"
 #include "base/file.h"
-#include "io/loop.h"
-#include "rpc/client.h"
-#include "rpc/server.h"
-#include "share/checkpoint.h"
+#include "base/io/loop.h"
+#include "net/rpc/client.h"
+#include "net/rpc/server.h"
+#include "plan/checkpoint.h"
 #include "sim/kubelet/kubelet.h"
 
 #define PATIENCE_MS 30000

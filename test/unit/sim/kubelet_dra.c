@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "dra/registration.h"
-#include "dra/sockets.h"
-#include "io/loop.h"
+#include "node/dra/registration.h"
+#include "node/dra/sockets.h"
+#include "base/io/loop.h"
 #include "sim/kubelet/dra.h"
 
 #define PATIENCE_MS 60000

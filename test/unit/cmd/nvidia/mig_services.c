@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cmd/nvidia/mig_services.h"
-#include "io/loop.h"
+#include "base/io/loop.h"
 
 static const char systemctl[] = "#!/bin/sh\n"
                                 "cd \"$WARPSHARE_TEST_SERVICES\" || exit 1\n"

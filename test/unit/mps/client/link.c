@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "mps/fakes.h"
-#include "io/lines.h"
+#include "base/io/lines.h"
 #include "mps/client/link.h"
 #include "mps/supervisor/listener.h"
 #include "mps/wire/message.h"

@@ -25,7 +25,7 @@
 
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "io/lines.h"
+#include "base/io/lines.h"
 #include "mps/client/link.h"
 #include "mps/supervisor/listener.h"
 #include "mps/wire/message.h"

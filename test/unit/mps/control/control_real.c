@@ -23,7 +23,7 @@
 #include "base/text.h"
 #include "mps/control/control.h"
 #include "mps/control/dialogue.h"
-#include "share/mps_wanted.h"
+#include "plan/mps_wanted.h"
 
 #define TIMEOUT_MS UINT64_C(60000)
 

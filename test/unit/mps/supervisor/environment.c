@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "io/loop.h"
+#include "base/io/loop.h"
 #include "mps/supervisor/environment.h"
 #include "mps/supervisor/process.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/strbuf.h"
 #include "mps/fakes.h"
-#include "io/lines.h"
+#include "base/io/lines.h"
 #include "mps/supervisor/listener.h"
 #include "mps/wire/message.h"
 

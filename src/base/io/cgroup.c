@@ -1,0 +1,131 @@
+#include "base/io/cgroup.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static bool is_hex(char c)
+{
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/*
+ * A pod's UID: 8-4-4-4-12 hexadecimal digits, the groups separated by |dash|; or, of a static pod, 32 digits without a
+ * separator. NULL: |text| up to |suffix| is not one.
+ */
+static const char *read_pod_uid(const char *text, char dash, const char *suffix, struct arena *arena)
+{
+        static const char *const forms[] = {"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+                const char *form = forms[i];
+                size_t length = 0;
+
+                while (form[length] == 'x' ? is_hex(text[length]) : form[length] && text[length] == dash)
+                        length++;
+                if (!form[length] && strcmp(text + length, suffix) == 0) {
+                        char *uid = arena_strdup(arena, form);
+
+                        for (size_t at = 0; at < length; at++)
+                                uid[at] = form[at] == 'x' ? text[at] : '-';
+                        return uid;
+                }
+        }
+        return NULL;
+}
+
+/*
+ * The pod in one folder name of the path: "pod<uid>", "kubepods-burstable-pod<uid>.slice", in kind
+ * "kubelet-kubepods-…".
+ */
+static const char *pod_of(const char *name, struct arena *arena)
+{
+        const char *slice = strstr(name, "kubepods-");
+
+        if (text_starts_with(name, "pod"))
+                return read_pod_uid(name + strlen("pod"), '-', "", arena);
+        slice = slice ? strstr(slice + strlen("kubepods"), "-pod") : NULL;
+        return slice ? read_pod_uid(slice + strlen("-pod"), '_', ".slice", arena) : NULL;
+}
+
+/*
+ * The container in one folder name: "<id>", "cri-containerd-<id>.scope", "crio-<id>". Not CRI-O's "crio-conmon-<id>".
+ */
+static const char *container_of_name(const char *name, struct arena *arena)
+{
+        static const char *const runtimes[] = {"cri-containerd-", "crio-", "docker-", ""};
+
+        for (size_t i = 0; i < ARRAY_SIZE(runtimes); i++) {
+                const char *id = name + strlen(runtimes[i]);
+                size_t length = 0;
+
+                if (!text_starts_with(name, runtimes[i]))
+                        continue;
+                while (length < 65 && is_hex(id[length]))
+                        length++;
+                if (length == 64 && (id[length] == '\0' || id[length] == '.'))
+                        return arena_strndup(arena, id, length);
+        }
+        return NULL;
+}
+
+/* Pod and container in one folder name: "kubepods-besteffort-pod<uid>.slice:cri-containerd:<id>". */
+static bool read_joined(const char *name, struct arena *arena, struct cgroup_owner *ret)
+{
+        const char *first = strchr(name, ':');
+        const char *last = first ? strrchr(first + 1, ':') : NULL;
+
+        if (!last)
+                return false;
+        ret->pod_uid = pod_of(arena_strndup(arena, name, (size_t)(first - name)), arena);
+        ret->container_id = ret->pod_uid ? container_of_name(last + 1, arena) : NULL;
+        return ret->pod_uid;
+}
+
+/*
+ * Parses one path. The outermost pod counts, with the container directly below it, since a tenant may create and name
+ * folders below that. In a nested node (kind) the outermost folder is that of the node itself, but no kubelet runs
+ * outside of it.
+ */
+static bool read_path(const char *path, bool is_v2, struct arena *arena, struct cgroup_owner *ret)
+{
+        const char *start = path;
+        const char *pod = NULL;
+
+        is_v2 = is_v2 && !strstr(path, "/../");
+        for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
+                size_t length = strcspn(path, "/");
+                const char *name = arena_strndup(arena, path, length);
+
+                if (pod || read_joined(name, arena, ret)) {
+                        if (pod)
+                                ret->container_id = container_of_name(name, arena);
+                        ret->pod_uid = pod ? pod : ret->pod_uid;
+                        if (is_v2 && ret->container_id)
+                                ret->folder = arena_strndup(arena, start, (size_t)(path - start) + length);
+                        return true;
+                }
+                pod = pod_of(name, arena);
+                path += length;
+        }
+        ret->pod_uid = pod;
+        return pod;
+}
+
+struct cgroup_owner cgroup_parse(const char *text, struct arena *arena)
+{
+        struct cgroup_owner owner = {0};
+
+        while (*text) {
+                size_t length = strcspn(text, "\n");
+                const char *line = arena_strndup(arena, text, length);
+                const char *path = strchr(line, ':');
+
+                path = path ? strchr(path + 1, ':') : NULL;
+                if (path && read_path(path + 1, text_starts_with(line, "0::"), arena, &owner))
+                        break;
+                text += length + (text[length] == '\n');
+        }
+        return owner;
+}

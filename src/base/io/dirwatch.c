@@ -1,0 +1,167 @@
+/*
+ * inotify by uv_fs_event_t, plus a timer. The kernel's watch follows the inode, so a directory that was removed and
+ * made again needs a new one: each poll compares the identity of what is watched with what is at the path now.
+ */
+#include "base/io/dirwatch.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+
+#define MISSING_POLL_MS UINT64_C(1000)
+/*
+ * After a change the directory itself may be removed next (rm -r). The kernel reports that only when nobody has it open
+ * any more, and this process may have it open: so it is checked soon.
+ */
+#define CHANGED_POLL_MS UINT64_C(250)
+
+struct dirwatch {
+        uv_fs_event_t *event; /* NULL while the directory is missing; a handle of its own, as it is replaced */
+        uv_timer_t poll;
+        uv_check_t coalesce;
+        char *directory;
+        uint64_t poll_ms;
+        struct file_identity watched;
+        void (*changed)(void *data);
+        void *data;
+        unsigned int open_handles;
+};
+
+struct file_identity file_identity_of(const char *path)
+{
+        struct stat status;
+
+        if (lstat(path, &status) < 0)
+                return (struct file_identity){0};
+        return (struct file_identity){
+                .device = status.st_dev,
+                .inode = status.st_ino,
+                .change_ns = (int64_t)status.st_ctim.tv_sec * 1000000000 + status.st_ctim.tv_nsec,
+        };
+}
+
+bool file_identity_is_same(const struct file_identity *a, const struct file_identity *b)
+{
+        return a->device == b->device && a->inode == b->inode && a->change_ns == b->change_ns;
+}
+
+static void free_event(uv_handle_t *handle)
+{
+        free(handle);
+}
+
+static void forget_event(struct dirwatch *watch)
+{
+        if (!watch->event)
+                return;
+        uv_close((uv_handle_t *)watch->event, free_event);
+        watch->event = NULL;
+}
+
+static void on_coalesced(uv_check_t *check)
+{
+        struct dirwatch *watch = check->data;
+
+        uv_check_stop(check);
+        watch->changed(watch->data);
+}
+
+static void on_dirwatch_event(uv_fs_event_t *event, const char *name, int events, int status);
+static void on_dirwatch_poll(uv_timer_t *timer);
+
+/* Makes the kernel's watch follow what is at the path now. */
+static void dirwatch_follow(struct dirwatch *watch)
+{
+        struct file_identity now = file_identity_of(watch->directory);
+
+        /* A directory's change time moves with its entries: so only device and inode show whether it is the same. */
+        if (watch->event && now.device == watch->watched.device && now.inode == watch->watched.inode)
+                return;
+        forget_event(watch);
+        if (!file_identity_exists(&now))
+                return;
+        watch->event = xcalloc(1, sizeof(*watch->event));
+        uv_fs_event_init(watch->poll.loop, watch->event);
+        watch->event->data = watch;
+        watch->watched = now;
+        /* Out of inotify watches: the polls go on, only slower. */
+        if (uv_fs_event_start(watch->event, on_dirwatch_event, watch->directory, 0) < 0)
+                forget_event(watch);
+}
+
+static void on_dirwatch_event(uv_fs_event_t *event, const char *name, int events, int status UNUSED)
+{
+        struct dirwatch *watch = event->data;
+        const char *slash = strrchr(watch->directory, '/');
+
+        /*
+         * An event of the directory itself has the directory's name: it was removed or moved. The next directory there
+         * may have the same inode, so they can be distinguished only now.
+         */
+        if ((events & UV_RENAME) && name && strcmp(name, slash ? slash + 1 : watch->directory) == 0) {
+                forget_event(watch);
+                dirwatch_follow(watch);
+        }
+        if (uv_timer_get_due_in(&watch->poll) > CHANGED_POLL_MS)
+                uv_timer_start(&watch->poll, on_dirwatch_poll, CHANGED_POLL_MS, 0);
+        /* One change makes several events; the check runs once they are all read. */
+        uv_check_start(&watch->coalesce, on_coalesced);
+}
+
+static void on_dirwatch_poll(uv_timer_t *timer)
+{
+        struct dirwatch *watch = timer->data;
+
+        dirwatch_follow(watch);
+        uv_timer_start(
+                timer, on_dirwatch_poll, watch->event ? watch->poll_ms : MIN(watch->poll_ms, MISSING_POLL_MS), 0);
+        watch->changed(watch->data);
+}
+
+static void on_dirwatch_closed(uv_handle_t *handle)
+{
+        struct dirwatch *watch = handle->data;
+
+        if (--watch->open_handles)
+                return;
+        free(watch->directory);
+        free(watch);
+}
+
+int dirwatch_new(struct dirwatch **ret, uv_loop_t *loop, const char *directory, uint64_t poll_ms,
+        void (*changed)(void *data), void *data, struct error *err)
+{
+        struct dirwatch *watch = xcalloc(1, sizeof(*watch));
+        int rc;
+
+        watch->directory = xstrdup(directory);
+        watch->poll_ms = poll_ms;
+        watch->changed = changed;
+        watch->data = data;
+        watch->open_handles = 2;
+        rc = uv_timer_init(loop, &watch->poll);
+        if (rc == 0)
+                rc = uv_check_init(loop, &watch->coalesce);
+        if (rc < 0) {
+                free(watch->directory);
+                free(watch);
+                return error_errno(err, -rc, "watch '%s'", directory);
+        }
+        watch->poll.data = watch;
+        watch->coalesce.data = watch;
+        dirwatch_follow(watch);
+        uv_timer_start(&watch->poll, on_dirwatch_poll, watch->event ? poll_ms : MIN(poll_ms, MISSING_POLL_MS), 0);
+        *ret = watch;
+        return 0;
+}
+
+struct dirwatch *dirwatch_close(struct dirwatch *watch)
+{
+        if (!watch)
+                return NULL;
+        forget_event(watch);
+        uv_close((uv_handle_t *)&watch->poll, on_dirwatch_closed);
+        uv_close((uv_handle_t *)&watch->coalesce, on_dirwatch_closed);
+        return NULL;
+}

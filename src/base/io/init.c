@@ -1,0 +1,63 @@
+#include "base/io/init.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/exit_status.h"
+
+static int status_of(int status)
+{
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Buries whoever is dead; true when |child| was among them. */
+static bool bury(pid_t child, int *ret_status)
+{
+        bool is_over = false;
+        int status;
+        pid_t pid;
+
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+                if (pid != child)
+                        continue;
+                is_over = true;
+                *ret_status = status;
+        }
+        return is_over;
+}
+
+void init_if_first(void)
+{
+        sigset_t all;
+        sigset_t before;
+        int status = 0;
+        int number;
+        pid_t child;
+
+        if (getpid() != 1)
+                return;
+        sigfillset(&all);
+        sigprocmask(SIG_BLOCK, &all, &before);
+        child = fork();
+        if (child < 0) {
+                log_error("cannot start a second process", LOG_STR("error", strerror(errno)));
+                _exit(EXIT_FAILED);
+        }
+        if (child == 0) {
+                sigprocmask(SIG_SETMASK, &before, NULL);
+                return;
+        }
+        for (;;) {
+                if (sigwait(&all, &number) != 0)
+                        continue;
+                if (number != SIGCHLD)
+                        kill(child, number);
+                else if (bury(child, &status))
+                        _exit(status_of(status));
+        }
+}

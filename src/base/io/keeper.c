@@ -1,0 +1,210 @@
+#include "base/io/keeper.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/macro.h"
+
+#define SIGNALLED_STATUS 128 /* and the signal's number: what a shell would say */
+
+/* Those that are passed on. All but the first ask the agent to stop. */
+static const int passed_on[] = {SIGHUP, SIGTERM, SIGINT, SIGQUIT};
+
+struct keeper {
+        const char *what;
+        sigset_t before; /* the signals that were blocked when it was called */
+        sigset_t heard;
+        pid_t child; /* 0: none */
+        int64_t started_ms;
+        bool is_stopping;
+        unsigned int quick_ends;
+        struct keeper_crashes crashes;
+};
+
+int64_t keeper_wait_ms(unsigned int quick_ends)
+{
+        int64_t wait = 1000;
+
+        if (quick_ends <= KEEPER_QUICK_STARTS)
+                return 0;
+        for (unsigned int i = KEEPER_QUICK_STARTS + 1; i < quick_ends && wait < KEEPER_WAIT_MAX_MS; i++)
+                wait *= 2;
+        return MIN(wait, KEEPER_WAIT_MAX_MS);
+}
+
+/* Of another mount namespace: what runs the container. */
+static bool has_parent_outside(void)
+{
+        char path[40];
+        struct stat ours;
+        struct stat theirs;
+
+        snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)getppid());
+        return stat("/proc/self/ns/mnt", &ours) == 0 && stat(path, &theirs) == 0 && ours.st_ino != theirs.st_ino;
+}
+
+bool keeper_is_wanted(const char *choice)
+{
+        if (strcmp(choice, "auto") == 0)
+                return getpid() == 1 || has_parent_outside();
+        return strcmp(choice, "always") == 0;
+}
+
+static int64_t now_ms(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool asks_to_stop(int number)
+{
+        return number == SIGTERM || number == SIGINT || number == SIGQUIT;
+}
+
+/* A signal of |passed_on| that came, SIGCHLD, or 0 when none did until |deadline_ms|; -1: for ever. */
+static int wait_signal(const struct keeper *keeper, int64_t deadline_ms)
+{
+        for (;;) {
+                int64_t left = deadline_ms < 0 ? 1000 : MAX(deadline_ms - now_ms(), INT64_C(0));
+                struct timespec timeout = {.tv_sec = left / 1000, .tv_nsec = (left % 1000) * 1000000};
+                int number = deadline_ms < 0 ? sigwaitinfo(&keeper->heard, NULL)
+                                             : sigtimedwait(&keeper->heard, NULL, &timeout);
+
+                if (number > 0)
+                        return number;
+                if (errno == EAGAIN)
+                        return 0;
+        }
+}
+
+/* ---- the child ---- */
+
+/* Returns 1 in the child. */
+static int start_child(struct keeper *keeper, struct error *err)
+{
+        pid_t parent = getpid();
+        pid_t pid = fork();
+
+        if (pid < 0)
+                return error_errno(err, errno, "start %s in a child process", keeper->what);
+        if (pid == 0) {
+                /* Nobody is left behind where the parent is not PID 1. */
+                prctl(PR_SET_PDEATHSIG, SIGTERM);
+                if (getppid() != parent)
+                        _exit(EXIT_SUCCESS);
+                sigprocmask(SIG_SETMASK, &keeper->before, NULL);
+                return 1;
+        }
+        keeper->child = pid;
+        keeper->started_ms = now_ms();
+        return 0;
+}
+
+/* All that have ended, since orphans of a container are PID 1's. True when the child is one of them. */
+static bool keeper_reap(const struct keeper *keeper, int *ret_status)
+{
+        bool is_over = false;
+        int status;
+        pid_t pid;
+
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+                if (pid != keeper->child)
+                        continue;
+                *ret_status = status;
+                is_over = true;
+        }
+        return is_over;
+}
+
+/* Until it has ended; its status as waitpid() has it. */
+static int await_child(struct keeper *keeper)
+{
+        int status = 0;
+
+        while (!keeper_reap(keeper, &status)) {
+                int number = wait_signal(keeper, -1);
+
+                if (number == SIGCHLD)
+                        continue;
+                keeper->is_stopping = keeper->is_stopping || asks_to_stop(number);
+                kill(keeper->child, number);
+        }
+        keeper->child = 0;
+        return status;
+}
+
+/* ---- between two ---- */
+
+static void note_crash(struct keeper *keeper, int number)
+{
+        keeper->crashes.total++;
+        keeper->crashes.signal = number;
+        keeper->crashes.lived_ms = now_ms() - keeper->started_ms;
+        keeper->quick_ends = keeper->crashes.lived_ms < KEEPER_STEADY_MS ? keeper->quick_ends + 1 : 1;
+}
+
+/* Orphans are reaped meanwhile. False: a signal asked to stop. */
+static bool wait_for_next(const struct keeper *keeper)
+{
+        int64_t wait = keeper_wait_ms(keeper->quick_ends);
+        int64_t deadline = now_ms() + wait;
+        int status;
+
+        if (wait)
+                log_error("ended by a signal again and again; waiting before the next start",
+                        LOG_STR("process", keeper->what), LOG_STR("signal", strsignal(keeper->crashes.signal)),
+                        LOG_UINT("in_a_row", keeper->quick_ends), LOG_INT("wait_ms", wait));
+        for (;;) {
+                int number = wait_signal(keeper, deadline);
+
+                if (number == 0)
+                        return true;
+                if (asks_to_stop(number))
+                        return false;
+                (void)keeper_reap(keeper, &status);
+        }
+}
+
+int keeper_run(const char *what, struct keeper_crashes *ret, int *ret_status, struct error *err)
+{
+        struct keeper keeper = {.what = what};
+
+        sigemptyset(&keeper.heard);
+        sigaddset(&keeper.heard, SIGCHLD);
+        for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++)
+                sigaddset(&keeper.heard, passed_on[i]);
+        sigprocmask(SIG_BLOCK, &keeper.heard, &keeper.before);
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        for (;;) {
+                int rc = start_child(&keeper, err);
+                int status;
+
+                if (rc != 0) {
+                        if (rc < 0) /* the caller hears signals itself, SIGCHLD of its own children, too */
+                                sigprocmask(SIG_SETMASK, &keeper.before, NULL);
+                        *ret = keeper.crashes;
+                        return rc;
+                }
+                status = await_child(&keeper);
+                if (WIFEXITED(status)) {
+                        *ret_status = WEXITSTATUS(status);
+                        return 0;
+                }
+                *ret_status = SIGNALLED_STATUS + WTERMSIG(status);
+                if (keeper.is_stopping)
+                        return 0;
+                note_crash(&keeper, WTERMSIG(status));
+                if (!wait_for_next(&keeper))
+                        return 0;
+        }
+}

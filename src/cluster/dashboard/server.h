@@ -1,0 +1,51 @@
+/*
+ * The dashboard's port: the page, and what it shows as JSON (overview.h, details.h, search.h). It only reads, and takes
+ * GET and HEAD alone.
+ *
+ *     /, /style.css, …    the page, for everybody: it says nothing of the cluster
+ *     /api/v1/…           the cluster, for whom the API server lets in
+ *     /healthz, /livez    probes
+ *
+ * Who is let in: with DASHBOARD_TOKEN each request to /api has a bearer token of the cluster. Its user has to be
+ * allowed to list nodes; the namespaces in which it may list pods decide what it sees of shares (scope.h). With
+ * DASHBOARD_PROXY everybody who reaches the port sees all: a proxy in front has to let in the right ones, and nobody
+ * may go past it.
+ *
+ * There is no cookie, and nothing that a browser would send on its own, so that no other site can use a viewer's
+ * rights; a request that a browser marks as another site's is refused all the same, and so is one for a host of which
+ * the dashboard does not know that it is its own (hosts.h); not so probes. The page may load only what comes from this
+ * port, and may not be framed.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "base/error.h"
+#include "cluster/cluster.h"
+#include "cluster/dashboard/hosts.h"
+#include "net/kube/access.h"
+
+enum dashboard_access { DASHBOARD_TOKEN, DASHBOARD_PROXY };
+
+#define DASHBOARD_CONNECTIONS 64U            /* at a time; all may be a proxy's */
+#define DASHBOARD_MEMORY ((size_t)32 * 1024) /* of a request's head: tokens have some KiB */
+
+struct dashboard;
+
+struct dashboard_options {
+        uv_loop_t *loop;
+        const char *address; /* net/http/address.h */
+        enum dashboard_access access;
+        struct dashboard_hosts hosts; /* its names are borrowed */
+        struct cluster *cluster;      /* borrowed, as the next */
+        struct kube_client *client;   /* of |cluster| */
+        struct kube_access *rights;   /* NULL with DASHBOARD_PROXY */
+        uint64_t boot;                /* overview.h */
+};
+
+int dashboard_new(struct dashboard **ret, const struct dashboard_options *options, struct error *err) MUST_USE;
+
+unsigned int dashboard_port(const struct dashboard *dashboard);
+
+/* The memory goes when the loop has closed the handles. Accepts NULL, returns NULL. */
+struct dashboard *dashboard_close(struct dashboard *dashboard);

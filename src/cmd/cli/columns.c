@@ -1,0 +1,99 @@
+#include "cmd/cli/columns.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+#define GAP "  "
+#define IDLE (-1)
+
+void columns_init(struct columns *columns, const struct column *list, size_t n_columns)
+{
+        *columns = (struct columns){.columns = list, .n_columns = n_columns};
+}
+
+void columns_done(struct columns *columns)
+{
+        for (size_t i = 0; i < columns->n_cells; i++)
+                free(columns->cells[i]);
+        free(columns->cells);
+}
+
+void columns_add(struct columns *columns, const char *format, ...)
+{
+        struct strbuf text = STRBUF_INIT;
+        va_list args;
+
+        if (columns->n_cells == columns->capacity) {
+                columns->capacity = MAX(2 * columns->capacity, (size_t)64);
+                columns->cells = xrealloc(columns->cells, columns->capacity * sizeof(*columns->cells));
+        }
+        va_start(args, format);
+        strbuf_vprintf(&text, format, args);
+        va_end(args);
+        text_clean(text.data);
+        columns->cells[columns->n_cells++] = strbuf_take(&text);
+}
+
+/* No cell says anything. */
+static bool is_idle(const struct columns *columns, size_t column)
+{
+        for (size_t i = column; i < columns->n_cells; i += columns->n_columns)
+                if (*columns->cells[i] && strcmp(columns->cells[i], "-") != 0)
+                        return false;
+        return true;
+}
+
+static size_t width_of(const struct columns *columns, size_t column)
+{
+        size_t width = strlen(columns->columns[column].head);
+
+        for (size_t i = column; i < columns->n_cells; i += columns->n_columns)
+                width = MAX(width, strlen(columns->cells[i]));
+        return width;
+}
+
+static void trim_end(struct strbuf *text)
+{
+        while (text->size && text->data[text->size - 1] == ' ')
+                text->data[--text->size] = '\0';
+}
+
+/* |row| is a multiple of the number of columns, or NULL for the heads. */
+static void put_row(struct strbuf *text, const struct columns *columns, char *const *row, const int *widths)
+{
+        const char *gap = "";
+
+        for (size_t i = 0; i < columns->n_columns; i++) {
+                const char *cell = row ? row[i] : columns->columns[i].head;
+
+                if (widths[i] == IDLE)
+                        continue;
+
+                strbuf_printf(text, "%s%*s", gap, columns->columns[i].is_number ? widths[i] : -widths[i], cell);
+                gap = GAP;
+        }
+        trim_end(text);
+}
+
+void columns_print(struct strbuf *text, const struct columns *columns, const char *indent, bool has_colours)
+{
+        int *widths = xcalloc(columns->n_columns, sizeof(*widths));
+
+        assert(columns->n_cells % columns->n_columns == 0);
+        for (size_t i = 0; i < columns->n_columns; i++)
+                widths[i] = is_idle(columns, i) ? IDLE : (int)width_of(columns, i);
+        strbuf_printf(text, "%s%s", indent, has_colours ? "\033[2m" : "");
+        put_row(text, columns, NULL, widths);
+        strbuf_printf(text, "%s\n", has_colours ? "\033[0m" : "");
+        for (size_t i = 0; i < columns->n_cells; i += columns->n_columns) {
+                strbuf_puts(text, indent);
+                put_row(text, columns, &columns->cells[i], widths);
+                strbuf_putc(text, '\n');
+        }
+        free(widths);
+}

@@ -1,0 +1,214 @@
+#include "gpu/cuda/granted.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mps_value.h"
+#include "base/text.h"
+
+#define MIB_MAX (UINT64_C(1) << 32)
+#define PROOF_MIB UINT64_C(64)
+
+/* ---- the environment ---- */
+
+static int granted_fail(const char *name, const char *value, const char *form, struct error *err)
+{
+        return error_set(err, ERROR_INVALID, "%s: '%.64s' is not %s", name, value, form);
+}
+
+/* Both are optional; the lower one counts. */
+static void lower(uint64_t *value, uint64_t other)
+{
+        if (other && (*value == 0 || other < *value))
+                *value = other;
+}
+
+/* NULL and "" are the same: not set. */
+static const char *get(granted_env_fn *env, void *data, const char *name)
+{
+        const char *value = env(name, data);
+
+        return value && *value ? value : NULL;
+}
+
+static int read_threads(struct granted *granted, granted_env_fn *env, void *data, struct error *err)
+{
+        static const char *const names[] = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "WARPSHARE_THREAD_PERCENTAGE"};
+        uint64_t permille = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                const char *value = get(env, data, names[i]);
+                unsigned int read;
+
+                if (!value)
+                        continue;
+                if (!mps_value_threads(value, &read))
+                        return granted_fail(names[i], value, "a percentage above 0 and at most 100", err);
+                lower(&permille, read);
+        }
+        granted->threads_permille = (unsigned int)permille;
+        return 0;
+}
+
+static int read_memory(
+        struct granted *granted, granted_env_fn *env, void *data, int ordinal, const char *uuid, struct error *err)
+{
+        const char *list = get(env, data, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+        const char *mib = get(env, data, "WARPSHARE_MEMORY_LIMIT_MIB");
+        uint64_t value = 0;
+
+        if (list && !mps_value_memory(list, ordinal, uuid, &granted->memory_mib) &&
+                !mps_value_memory_of_each(list, &granted->memory_mib))
+                return granted_fail("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", list, "a list like 0=1630M", err);
+        if (mib && !text_to_uint(mib, MIB_MAX, &value))
+                return granted_fail("WARPSHARE_MEMORY_LIMIT_MIB", mib, "a number of MiB", err);
+        lower(&granted->memory_mib, value);
+        return 0;
+}
+
+static void copy_word(char *to, size_t size, const char *value)
+{
+        snprintf(to, size, "%s", value ? value : "");
+        text_clean(to);
+}
+
+int granted_read(struct granted *ret, granted_env_fn *env, void *data, int ordinal, const char *uuid, struct error *err)
+{
+        struct granted granted = {0};
+        const char *sms = get(env, data, "WARPSHARE_SMS");
+        uint64_t count = 0;
+
+        if (read_threads(&granted, env, data, err) < 0 || read_memory(&granted, env, data, ordinal, uuid, err) < 0)
+                return -1;
+        if (sms && !text_to_uint(sms, 4096, &count))
+                return granted_fail("WARPSHARE_SMS", sms, "a number of SMs", err);
+        granted.sms = (unsigned int)count;
+        copy_word(granted.tier, sizeof(granted.tier), get(env, data, "WARPSHARE_TIER"));
+        copy_word(granted.replicas, sizeof(granted.replicas), get(env, data, "WARPSHARE_REPLICAS"));
+        copy_word(granted.fraction, sizeof(granted.fraction), get(env, data, "WARPSHARE_FRACTION"));
+        copy_word(granted.pipe, sizeof(granted.pipe), get(env, data, "CUDA_MPS_PIPE_DIRECTORY"));
+        granted.mps = granted.threads_permille || granted.memory_mib || granted.sms || *granted.tier || *granted.pipe;
+        *ret = granted;
+        return 0;
+}
+
+uint64_t granted_memory_ceiling(const struct granted *granted)
+{
+        return granted->memory_mib ? (granted->memory_mib + PROOF_MIB) << 20 : 0;
+}
+
+/* ---- the verdict ---- */
+
+static void granted_find(struct granted_verdict *verdict, bool broken, const char *format, ...) PRINTF_LIKE(3, 4);
+static void granted_find(struct granted_verdict *verdict, bool broken, const char *format, ...)
+{
+        struct granted_finding *finding;
+        va_list args;
+
+        if (verdict->n_findings == GRANTED_FINDINGS_MAX)
+                return;
+        finding = &verdict->findings[verdict->n_findings++];
+        finding->broken = broken;
+        verdict->holds = verdict->holds && !broken;
+        va_start(args, format);
+        vsnprintf(finding->text, sizeof(finding->text), format, args);
+        va_end(args);
+}
+
+static void judge_mps(
+        struct granted_verdict *verdict, const struct granted *granted, const struct granted_measured *measured)
+{
+        int mps = measured->facts->mps;
+
+        if (!granted->mps)
+                return;
+        if (mps < 0 && !measured->socket)
+                granted_find(verdict, true, "MPS: there is no control daemon's socket in '%s'",
+                        *granted->pipe ? granted->pipe : "/tmp/nvidia-mps");
+        else if (mps < 0)
+                granted_find(verdict, false,
+                        "MPS: this driver does not report whether it is in use; a control daemon's socket is there");
+        else if (mps == 0)
+                granted_find(verdict, true,
+                        "MPS: not in use, so no limit is in force (CUDA continues without it where no control daemon "
+                        "answers%s%s)",
+                        *granted->pipe ? " in " : ": CUDA_MPS_PIPE_DIRECTORY is not set", granted->pipe);
+}
+
+static void judge_memory(
+        struct granted_verdict *verdict, const struct granted *granted, const struct granted_measured *measured)
+{
+        const struct measure_memory *memory = measured->memory;
+        uint64_t got;
+
+        if (granted->memory_mib == 0)
+                return;
+        if (!memory) {
+                granted_find(verdict, false, "memory: the limit of %" PRIu64 " MiB was not tried", granted->memory_mib);
+                return;
+        }
+        got = memory->granted >> 20;
+        if (got > granted->memory_mib)
+                granted_find(verdict, true, "memory: %" PRIu64 " MiB could be allocated, the limit is %" PRIu64 " MiB",
+                        got, granted->memory_mib);
+        else if (!memory->refused)
+                granted_find(verdict, false, "memory: tried up to %" PRIu64 " MiB only, the limit is %" PRIu64 " MiB",
+                        got, granted->memory_mib);
+        else if (got + GRANTED_CONTEXT_MIB < granted->memory_mib)
+                granted_find(verdict, true,
+                        "memory: only %" PRIu64 " of %" PRIu64
+                        " MiB could be allocated (CUDA's context takes its part, but not "
+                        "more than %" PRIu64 " MiB; of the GPU %" PRIu64 " MiB were free)",
+                        got, granted->memory_mib, GRANTED_CONTEXT_MIB, measured->facts->memory_free >> 20);
+}
+
+/* The grant in SMs: said, or the percentage of the whole. */
+static unsigned int granted_sms(const struct granted *granted, unsigned int unit_sms)
+{
+        if (granted->sms)
+                return granted->sms;
+        return MAX(unit_sms * granted->threads_permille / 1000, unit_sms && granted->threads_permille ? 1U : 0U);
+}
+
+static void judge_sms(
+        struct granted_verdict *verdict, const struct granted *granted, const struct granted_measured *measured)
+{
+        unsigned int at_once = measured->places->at_once;
+        unsigned int reported = measured->facts->affinity_sms ? measured->facts->affinity_sms : measured->facts->sms;
+
+        verdict->sms = granted_sms(granted, measured->unit_sms);
+        if (granted->sms == 0 && granted->threads_permille == 0)
+                return;
+        if (verdict->sms == 0) {
+                granted_find(verdict, false,
+                        "SMs: how many SMs %u.%u %% are is unknown, since NVML is not available to report how many "
+                        "the GPU has",
+                        granted->threads_permille / 10, granted->threads_permille % 10);
+                return;
+        }
+        if (at_once > verdict->sms + GRANTED_SM_TOLERANCE)
+                granted_find(
+                        verdict, true, "SMs: %u could be used at one time, %u are allocated", at_once, verdict->sms);
+        else if (MAX(at_once, reported) + GRANTED_SM_TOLERANCE < verdict->sms)
+                granted_find(verdict, true,
+                        "SMs: only %u could be used at one time and CUDA reports %u, %u are allocated", at_once,
+                        reported, verdict->sms);
+        else if (at_once + GRANTED_SM_TOLERANCE < verdict->sms)
+                granted_find(verdict, false,
+                        "SMs: %u of %u were free at the time of measuring, neighbours had the others", at_once,
+                        verdict->sms);
+}
+
+void granted_judge(struct granted_verdict *ret, const struct granted *granted, const struct granted_measured *measured)
+{
+        *ret = (struct granted_verdict){.holds = true};
+        judge_mps(ret, granted, measured);
+        judge_memory(ret, granted, measured);
+        judge_sms(ret, granted, measured);
+        if (!granted->mps)
+                granted_find(ret, false, "the environment names no share");
+}

@@ -1,0 +1,77 @@
+/*
+ * What a container was promised, as its environment has it, and whether what was measured keeps that. Pure.
+ *
+ *         CUDA_MPS_ACTIVE_THREAD_PERCENTAGE   "35", "33.3"; read by the driver
+ *         CUDA_MPS_PINNED_DEVICE_MEM_LIMIT    "0=11411M", "GPU-…=8G", "8G"; read by the driver
+ *         WARPSHARE_THREAD_PERCENTAGE, WARPSHARE_MEMORY_LIMIT_MIB, WARPSHARE_SMS, WARPSHARE_TIER, WARPSHARE_REPLICAS
+ *         ("7/20"), WARPSHARE_FRACTION ("0.35"): what the agent granted, for information
+ *
+ * A container may lower its own limits, so the promise is the lower of the two. What "holds" means:
+ *
+ *   MPS      is in use, where anything of the above or CUDA_MPS_PIPE_DIRECTORY is set.
+ *   memory   no more than the limit could be allocated, and no less than the limit without GRANTED_CONTEXT_MIB: CUDA's
+ *            own context counts, and its size depends on GPU and driver.
+ *   SMs      no more than the granted number and GRANTED_SM_TOLERANCE more at one time, and no less than as many fewer:
+ *            the hardware gives SMs by the TPC, which are two, and drivers round up or down. A neighbour that holds an
+ *            SM at the moment of measuring is no broken promise, since percentages are limits and no reservations: for
+ *            the lower bound it is enough that the driver says the number.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gpu/cuda/measure.h"
+
+#define GRANTED_SM_TOLERANCE 2U
+#define GRANTED_CONTEXT_MIB UINT64_C(768)
+
+struct granted {
+        bool mps;                      /* something says that MPS has to be in use */
+        unsigned int threads_permille; /* 0: no limit known */
+        uint64_t memory_mib;           /* 0: no limit known */
+        unsigned int sms;              /* 0: not said */
+        char tier[32];                 /* these as they stand; "" not said */
+        char replicas[16];
+        char fraction[16];
+        char pipe[112]; /* CUDA_MPS_PIPE_DIRECTORY */
+};
+
+typedef const char *granted_env_fn(const char *name, void *data);
+
+/*
+ * Reads the promise for the GPU of that ordinal and UUID ("1e2f3a4b-…"). ERROR_INVALID: a variable that cannot be
+ * understood; the text names it with its value.
+ */
+int granted_read(struct granted *ret, granted_env_fn *env, void *data, int ordinal, const char *uuid,
+        struct error *err) MUST_USE;
+
+struct granted_finding {
+        bool broken; /* else it is a remark */
+        char text[240];
+};
+
+#define GRANTED_FINDINGS_MAX 8U
+
+struct granted_verdict {
+        bool holds;
+        unsigned int sms; /* that the promise comes to on this GPU; 0 unknown */
+        unsigned int n_findings;
+        struct granted_finding findings[GRANTED_FINDINGS_MAX];
+};
+
+struct granted_measured {
+        const struct measure_facts *facts;
+        const struct measure_places *places;
+        const struct measure_memory *memory; /* NULL: not tried */
+        unsigned int unit_sms;               /* of the whole unit, as NVML says; 0 unknown */
+        bool socket;                         /* there is a control daemon's socket in the pipe directory */
+};
+
+void granted_judge(struct granted_verdict *ret, const struct granted *granted, const struct granted_measured *measured);
+
+/*
+ * How much memory it is enough to try: some more than the limit, so that a limit that is not in force is seen. 0: no
+ * limit.
+ */
+uint64_t granted_memory_ceiling(const struct granted *granted);

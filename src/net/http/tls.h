@@ -1,0 +1,55 @@
+/*
+ * TLS in front of an HTTP server (net/http/server.h), by OpenSSL. What clients send is decrypted into a pair of sockets
+ * whose other end libmicrohttpd has: it knows nothing of TLS, and all bounds and deadlines of connections are the
+ * server's. When it ends a connection, so does this.
+ *
+ *     client ◄── TLS ──► link ◄── pair ──► libmicrohttpd
+ *
+ *     HANDSHAKE ──► SERVED ──► LINGERS: the server has said all, and the client has not read it
+ *
+ * The server hears of a client whose handshake is done. Those that handshake or linger have a room of their own
+ * (net/http/room.h), of HTTP_TLS_APART and half of it for one address, and HTTP_TLS_HANDSHAKE_MS for the handshake: one
+ * that never ends pushes out nobody who is served.
+ *
+ * The certificate comes from a file, or is made at the start and signed by itself, as those of controller-runtime are:
+ * then nobody can know whom they read from, but nobody can listen. Files are looked at again when somebody connects, at
+ * most each HTTP_TLS_LOOK_MS, so a renewed certificate is used without a restart; where new files are wrong, the ones
+ * before stay, and |on_trouble| says why.
+ *
+ * A client on this machine may leave TLS out: what begins with no record of TLS is passed on as it is.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "net/http/room.h"
+
+#define HTTP_TLS_LOOK_MS UINT64_C(10000)
+#define HTTP_TLS_APART 32U
+#define HTTP_TLS_HANDSHAKE_MS UINT64_C(3000)
+
+struct http_tls;
+
+struct http_tls_options {
+        uv_loop_t *loop;
+        const char *certificate; /* path, PEM, with the chain; NULL: one is made */
+        const char *key;         /* path, PEM; NULL with |certificate| only */
+        uint64_t deadline_ms;    /* after the handshake */
+        /* Has this address shown who it is? */
+        bool (*is_known)(const struct http_peer *peer, void *data);
+        /* The handshake is done. |fd|, the other end of the pair, is taken. May not close. */
+        void (*on_accepted)(int fd, const struct sockaddr *address, socklen_t size, void *data);
+        void (*on_trouble)(const struct error *error, void *data); /* once for the same trouble; may be NULL */
+        void *data;
+};
+
+/* The options are copied. Errors name the file. */
+int http_tls_new(struct http_tls **ret, const struct http_tls_options *options, struct error *err) MUST_USE;
+
+/* Takes the connection |fd|. From a loopback address TLS may be left out. */
+void http_tls_accept(struct http_tls *tls, int fd, const struct sockaddr *address, socklen_t size);
+
+/* Links end at once; the memory goes when the loop has closed their handles. Accepts NULL, returns NULL. */
+struct http_tls *http_tls_close(struct http_tls *tls);

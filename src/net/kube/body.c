@@ -1,0 +1,130 @@
+#include "net/kube/body.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+
+static void print_text(struct strbuf *to, const char *at, size_t length)
+{
+        static const char digits[] = "0123456789ABCDEF";
+        static const char letters[' '] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
+        const char *end = at + length;
+
+        strbuf_putc(to, '"');
+        while (at < end) {
+                const char *from = at;
+                unsigned char c;
+
+                while (at < end && (unsigned char)*at >= ' ' && *at != '"' && *at != '\\')
+                        at++;
+                strbuf_append(to, from, (size_t)(at - from));
+                if (at == end)
+                        break;
+                c = (unsigned char)*at++;
+                strbuf_putc(to, '\\');
+                if (c >= ' ' || letters[c])
+                        strbuf_putc(to, c >= ' ' ? (char)c : letters[c]);
+                else
+                        strbuf_append(to, (const char[]){'u', '0', '0', digits[c / 16], digits[c % 16]}, 5);
+        }
+        strbuf_putc(to, '"');
+}
+
+static void print_integer(struct strbuf *to, const json_t *value)
+{
+        char text[24];
+
+        strbuf_append(
+                to, text, (size_t)snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(value)));
+}
+
+static void print(struct strbuf *to, const json_t *value);
+
+static void print_object(struct strbuf *to, const json_t *value)
+{
+        json_t *object = (json_t *)(uintptr_t)value;
+        const char *before = "{";
+
+        for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i)) {
+                const char *key = json_object_iter_key(i);
+
+                strbuf_puts(to, before);
+                print_text(to, key, strlen(key));
+                strbuf_putc(to, ':');
+                print(to, json_object_iter_value(i));
+                before = ",";
+        }
+        strbuf_puts(to, *before == '{' ? "{}" : "}");
+}
+
+static void print_array(struct strbuf *to, const json_t *value)
+{
+        strbuf_putc(to, '[');
+        for (size_t i = 0; i < json_array_size(value); i++) {
+                if (i)
+                        strbuf_putc(to, ',');
+                print(to, json_array_get(value, i));
+        }
+        strbuf_putc(to, ']');
+}
+
+/* jansson's own form of these, which nothing here sends often. */
+static void print_other(struct strbuf *to, const json_t *value)
+{
+        char *text = json_dumps(value, JSON_ENCODE_ANY);
+
+        strbuf_puts(to, text ? text : "null");
+        free(text);
+}
+
+static void print(struct strbuf *to, const json_t *value)
+{
+        switch (json_typeof(value)) {
+        case JSON_OBJECT:
+                print_object(to, value);
+                break;
+        case JSON_ARRAY:
+                print_array(to, value);
+                break;
+        case JSON_STRING:
+                print_text(to, json_string_value(value), json_string_length(value));
+                break;
+        case JSON_INTEGER:
+                print_integer(to, value);
+                break;
+        case JSON_REAL:
+        case JSON_TRUE:
+        case JSON_FALSE:
+        case JSON_NULL:
+                print_other(to, value);
+                break;
+        }
+}
+
+size_t body_count(const char *text, size_t size)
+{
+        bool is_quoted = false;
+        size_t count = 0;
+
+        for (size_t i = 0; i < size; i++) {
+                if (text[i] == '"')
+                        is_quoted = !is_quoted;
+                else if (is_quoted)
+                        i += text[i] == '\\';
+                else
+                        count += text[i] == ',' || text[i] == '[' || text[i] == '{';
+        }
+        return count;
+}
+
+char *body_print(const json_t *value)
+{
+        struct strbuf text = STRBUF_INIT;
+
+        print(&text, value);
+        return strbuf_take(&text);
+}

@@ -1,0 +1,349 @@
+#include "net/kube/client.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "net/kube/body.h"
+#include "net/kube/client_parts.h"
+#include "net/kube/object.h"
+
+struct kube_client {
+        uv_loop_t *loop;
+        struct kube_credentials credentials;
+        struct transport *transport;
+        bool is_equipped; /* it has credentials; until then calls wait in the list */
+        struct list calls;
+        unsigned int n_open; /* timers of calls and the transport that are not closed yet */
+        void (*closed)(void *data);
+        void *data;
+};
+
+static const struct {
+        const char *name;
+        const char *content_type;
+} methods[] = {
+        [KUBE_GET] = {"GET", NULL},
+        [KUBE_CREATE] = {"POST", "application/json"},
+        [KUBE_REPLACE] = {"PUT", "application/json"},
+        [KUBE_MERGE_PATCH] = {"PATCH", "application/merge-patch+json"},
+        [KUBE_APPLY] = {"PATCH", "application/apply-patch+yaml"}, /* JSON is a subset of YAML */
+        [KUBE_DELETE] = {"DELETE", "application/json"},
+};
+
+/* ---- end ---- */
+
+static void client_free(struct kube_client *client)
+{
+        if (--client->n_open > 0)
+                return;
+        kube_credentials_done(&client->credentials);
+        if (client->closed)
+                client->closed(client->data);
+        free(client);
+}
+
+static void on_transport_closed(void *data)
+{
+        client_free(data);
+}
+
+static void on_call_closed(uv_handle_t *handle)
+{
+        struct kube_call *call = container_of(handle, struct kube_call, timer);
+
+        client_free(call->client);
+        free(call);
+}
+
+/* Only the timer of the call is left. */
+static void call_end(struct kube_call *call)
+{
+        list_remove(&call->link);
+        call->transfer = transfer_cancel(call->transfer);
+        call->edit = edit_free(call->edit);
+        free(call->path);
+        free(call->query);
+        free(call->body);
+        uv_close((uv_handle_t *)&call->timer, on_call_closed);
+}
+
+static void client_finish(struct kube_call *call, const struct kube_answer *answer)
+{
+        kube_done_fn *done = call->done;
+        void *data = call->data;
+
+        call_end(call);
+        if (done)
+                done(answer, data);
+}
+
+/* ---- sending ---- */
+
+static void send_now(struct kube_call *call);
+
+static uint64_t time_left(const struct kube_call *call)
+{
+        uint64_t now = uv_now(call->client->loop);
+
+        return call->until > now ? call->until - now : 0;
+}
+
+static void on_wait_over(uv_timer_t *timer)
+{
+        struct kube_call *call = container_of(timer, struct kube_call, timer);
+
+        if (call->failure.kind == ERROR_NONE)
+                send_now(call);
+        else
+                client_finish(call, &(struct kube_answer){.error = &call->failure, .reason = ""});
+}
+
+/* One millisecond more than |ms|: the loop's clock is cut to milliseconds, and a retry must not come too early. */
+static void wait_for(struct kube_call *call, uint64_t ms)
+{
+        uv_update_time(call->client->loop);
+        uv_timer_start(&call->timer, on_wait_over, ms + 1, 0);
+}
+
+/* True if |call| was scheduled or sent again. */
+static bool try_again(struct kube_call *call, const struct transfer_end *end)
+{
+        uint64_t wait;
+
+        if (end->error)
+                return false;
+        if (end->is_identity_old && !call->is_identity_renewed) {
+                call->is_identity_renewed = true;
+                send_now(call);
+                return true;
+        }
+        if ((end->status != 429 && end->status != 503) || end->retry_after_ms == 0 ||
+                end->retry_after_ms > KUBE_RETRY_AFTER_LIMIT_MS)
+                return false;
+        wait = backoff_next(&call->backoff, end->retry_after_ms, kube_client_random());
+        if (wait >= time_left(call))
+                return false;
+        wait_for(call, wait);
+        return true;
+}
+
+static void on_client_end(const struct transfer_end *end, void *data)
+{
+        struct kube_call *call = data;
+        struct kube_answer answer = {.status = end->status,
+                .retry_after_ms = end->retry_after_ms,
+                .text = end->error ? NULL : end->body,
+                .size = end->error ? 0 : end->size};
+        struct kube_answer other = {0};
+        struct reply reply;
+
+        call->transfer = NULL;
+        uv_update_time(call->client->loop);
+        if (try_again(call, end))
+                return;
+        if (call->is_text)
+                reply_read_text(&reply, methods[call->method].name, call->path, end);
+        else
+                reply_read(&reply, methods[call->method].name, call->path, end);
+        answer.object = reply.object;
+        answer.reason = reply.reason;
+        answer.is_too_large = reply.is_too_large;
+        answer.error = reply.error.kind == ERROR_NONE ? NULL : &reply.error;
+        if (call->edit && edit_step(call, &answer, &other)) {
+                send_now(call);
+        } else {
+                client_finish(call, other.status ? &other : &answer);
+                json_decref(other.object);
+        }
+        reply_done(&reply);
+}
+
+static void fail_soon(struct kube_call *call)
+{
+        error_prefix(&call->failure, "%s %.200s", methods[call->method].name, call->path);
+        uv_timer_start(&call->timer, on_wait_over, 0, 0);
+}
+
+static void send_now(struct kube_call *call)
+{
+        const struct transfer_request request = {
+                .method = methods[call->method].name,
+                .path = call->path,
+                .query = call->query,
+                .body = call->body,
+                .content_type = methods[call->method].content_type,
+                .as = call->as,
+                .timeout_ms = time_left(call),
+                .limit = KUBE_ANSWER_LIMIT,
+                .on_end = on_client_end,
+                .data = call,
+        };
+
+        if (call->client->is_equipped &&
+                transfer_start(&call->transfer, call->client->transport, &request, &call->failure) < 0)
+                fail_soon(call);
+}
+
+/* ---- calls ---- */
+
+struct kube_call *call_new(struct kube_client *client, uint64_t timeout_ms, kube_done_fn *done, void *data)
+{
+        struct kube_call *call = xcalloc(1, sizeof(*call));
+
+        uv_update_time(client->loop);
+        call->client = client;
+        call->timeout_ms = timeout_ms ? timeout_ms : KUBE_TIMEOUT_MS;
+        call->backoff = (struct backoff){KUBE_RETRY_MS, KUBE_RETRY_LIMIT_MS, 0};
+        call->until = uv_now(client->loop) + call->timeout_ms;
+        call->done = done;
+        call->data = data;
+        uv_timer_init(client->loop, &call->timer);
+        client->n_open++;
+        list_append(&client->calls, &call->link);
+        return call;
+}
+
+void call_set(struct kube_call *call, enum kube_method method, const char *path, char *query, char *body)
+{
+        char *copy = xstrdup(path);
+
+        free(call->path);
+        free(call->query);
+        free(call->body);
+        call->method = method;
+        call->path = copy;
+        call->query = query;
+        call->body = body;
+        call->is_identity_renewed = false;
+}
+
+void call_begin(struct kube_call *call)
+{
+        send_now(call);
+}
+
+char *call_query(const char *query, enum kube_method method, const char *field_manager, bool force)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+
+        if (query)
+                strbuf_puts(&text, query);
+        if (field_manager && method != KUBE_GET && method != KUBE_DELETE) {
+                strbuf_puts(&text, text.size ? "&fieldManager=" : "fieldManager=");
+                object_escape(&text, field_manager);
+        }
+        if (force && method == KUBE_APPLY)
+                strbuf_puts(&text, text.size ? "&force=true" : "force=true");
+        return text.size ? strbuf_take(&text) : NULL;
+}
+
+struct kube_call *kube_client_send(struct kube_client *client, const struct kube_request *request)
+{
+        struct kube_call *call = call_new(client, request->timeout_ms, request->done, request->data);
+        char *query = call_query(request->query, request->method, request->field_manager, request->force);
+        char *body = request->body ? body_print(request->body) : NULL;
+
+        call->is_text = request->is_text;
+        call->as = request->as;
+        call_set(call, request->method, request->path, query, body);
+        call_begin(call);
+        return call;
+}
+
+struct kube_call *kube_call_cancel(struct kube_call *call)
+{
+        if (call)
+                call_end(call);
+        return NULL;
+}
+
+/* ---- the client ---- */
+
+struct kube_client *kube_client_new(uv_loop_t *loop)
+{
+        struct kube_client *client = xcalloc(1, sizeof(*client));
+
+        client->loop = loop;
+        list_init(&client->calls);
+        client->transport = transport_new(loop);
+        client->n_open = 1;
+        return client;
+}
+
+int kube_client_equip(struct kube_client *client, struct kube_credentials *credentials, struct error *err)
+{
+        assert(!client->is_equipped);
+        client->credentials = *credentials;
+        if (transport_equip(client->transport, &client->credentials, err) < 0) {
+                client->credentials = (struct kube_credentials){0};
+                return -1;
+        }
+        *credentials = (struct kube_credentials){0};
+        client->is_equipped = true;
+        uv_update_time(client->loop);
+        LIST_FOR_EACH(link, &client->calls) {
+                struct kube_call *call = container_of(link, struct kube_call, link);
+
+                call->until = uv_now(client->loop) + call->timeout_ms;
+                send_now(call);
+        }
+        return 0;
+}
+
+int kube_client_open(struct kube_client **ret, uv_loop_t *loop, const char *kubeconfig, struct error *err)
+{
+        struct kube_credentials credentials;
+        struct kube_client *client;
+        int rc = kube_credentials_find(&credentials, kubeconfig, err);
+
+        if (rc != 0)
+                return rc;
+        client = kube_client_new(loop);
+        if (kube_client_equip(client, &credentials, err) < 0) {
+                kube_credentials_done(&credentials);
+                kube_client_close(client, NULL, NULL);
+                return -1;
+        }
+        *ret = client;
+        return 0;
+}
+
+const char *kube_client_scope(const struct kube_client *client)
+{
+        return client->credentials.scope;
+}
+
+uv_loop_t *kube_client_loop(const struct kube_client *client)
+{
+        return client->loop;
+}
+
+struct transport *kube_client_transport(struct kube_client *client)
+{
+        return client->transport;
+}
+
+uint32_t kube_client_random(void)
+{
+        uint32_t random = 0;
+
+        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+                random = (uint32_t)uv_hrtime(); /* before the kernel's random pool is filled, the time of boot is random
+                                                 * enough */
+        return random;
+}
+
+struct kube_client *kube_client_close(struct kube_client *client, void (*closed)(void *data), void *data)
+{
+        if (!client)
+                return NULL;
+        client->closed = closed;
+        client->data = data;
+        while (!list_is_empty(&client->calls))
+                call_end(container_of(client->calls.next, struct kube_call, link));
+        transport_close(client->transport, on_transport_closed, client);
+        return NULL;
+}

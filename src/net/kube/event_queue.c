@@ -1,0 +1,408 @@
+#include "net/kube/event_queue.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "base/text.h"
+
+/* The balance in milliseconds: a token costs the time in which it is refilled. */
+struct bucket {
+        int64_t credit_ms;
+        int64_t at_ms;
+};
+
+/* An object with events, and its tokens. */
+struct subject {
+        struct list link;
+        struct event_object object; /* in |texts| */
+        struct bucket bucket;
+        char texts[];
+};
+
+struct entry {
+        struct list link;
+        struct event_entry reported; /* must be first: callers get a pointer to it */
+        bool again;                  /* it happened again while it was being sent */
+        struct event_tries tries;
+        char texts[]; /* texts of the event */
+};
+
+struct event_queue {
+        struct list waiting;   /* in the order in which they came */
+        struct list reported;  /* in the order in which they last happened */
+        struct entry *sending; /* one of |waiting| */
+        struct event_server server;
+        size_t n_entries;
+        struct list subjects; /* in the order in which they were last reported */
+        size_t n_subjects;
+        struct bucket total;
+        bool has_begun; /* false: |total| is filled at the first event */
+        unsigned int serial;
+        uint64_t dropped;
+};
+
+/* ---- texts ---- */
+
+static const char *plain(const char *text)
+{
+        return text ? text : "";
+}
+
+static bool same_text(const char *a, const char *b)
+{
+        return strcmp(plain(a), plain(b)) == 0;
+}
+
+static bool same_object(const struct event_object *a, const struct event_object *b)
+{
+        return same_text(a->name, b->name) && same_text(a->namespace, b->namespace) && same_text(a->kind, b->kind) &&
+               same_text(a->uid, b->uid) && same_text(a->api_version, b->api_version);
+}
+
+static bool same_event(const struct event *a, const struct event *b)
+{
+        return a->is_warning == b->is_warning && same_text(a->reason, b->reason) && same_text(a->message, b->message) &&
+               same_object(&a->about, &b->about);
+}
+
+static size_t size_of(const char *text)
+{
+        return strlen(plain(text)) + 1;
+}
+
+static size_t size_of_object(const struct event_object *object)
+{
+        return size_of(object->api_version) + size_of(object->kind) + size_of(object->namespace) +
+               size_of(object->name) + size_of(object->uid);
+}
+
+/* Copies to |*at|, and moves |*at| behind the copy. */
+static const char *event_queue_put(char **at, const char *text)
+{
+        char *copy = *at;
+
+        *at = stpcpy(copy, plain(text)) + 1;
+        return copy;
+}
+
+static struct event_object put_object(char **at, const struct event_object *object)
+{
+        return (struct event_object){
+                .api_version = event_queue_put(at, object->api_version),
+                .kind = event_queue_put(at, object->kind),
+                .namespace = event_queue_put(at, object->namespace),
+                .name = event_queue_put(at, object->name),
+                .uid = event_queue_put(at, object->uid),
+        };
+}
+
+static char *fit_message(const char *message)
+{
+        static const char dots[] = "…";
+        char *text = xstrdup(plain(message));
+        size_t end = EVENT_MESSAGE_MAX - (sizeof(dots) - 1);
+
+        text_clean(text);
+        if (strlen(text) <= EVENT_MESSAGE_MAX)
+                return text;
+        while (end > 0 && ((unsigned char)text[end] & 0xc0U) == 0x80U)
+                end--; /* do not cut within a character */
+        memcpy(text + end, dots, sizeof(dots));
+        return text;
+}
+
+/* ---- tokens ---- */
+
+static void fill(struct bucket *bucket, unsigned int burst, int64_t refill_ms, int64_t now_ms)
+{
+        int64_t most = burst * refill_ms;
+        int64_t elapsed = MAX(now_ms - bucket->at_ms, INT64_C(0));
+
+        bucket->credit_ms = elapsed >= most ? most : MIN(bucket->credit_ms + elapsed, most);
+        bucket->at_ms = now_ms;
+}
+
+static struct subject *find_subject(const struct event_queue *queue, const struct event_object *object)
+{
+        LIST_FOR_EACH(link, &queue->subjects) {
+                struct subject *subject = container_of(link, struct subject, link);
+
+                if (same_object(&subject->object, object))
+                        return subject;
+        }
+        return NULL;
+}
+
+static void free_subject(struct event_queue *queue, struct subject *subject)
+{
+        assert(subject && queue->n_subjects > 0);
+        list_remove(&subject->link);
+        free(subject);
+        queue->n_subjects--;
+}
+
+static struct subject *need_subject(struct event_queue *queue, const struct event_object *object, int64_t now_ms)
+{
+        struct subject *subject = find_subject(queue, object);
+        char *at;
+
+        if (subject) {
+                list_remove(&subject->link);
+                fill(&subject->bucket, EVENT_OBJECT_BURST, EVENT_OBJECT_REFILL_MS, now_ms);
+        } else {
+                if (queue->n_subjects == EVENT_QUEUE_MAX)
+                        free_subject(queue, container_of(queue->subjects.next, struct subject, link));
+                subject = xcalloc(1, sizeof(*subject) + size_of_object(object));
+                at = subject->texts;
+                subject->object = put_object(&at, object);
+                subject->bucket = (struct bucket){EVENT_OBJECT_BURST * EVENT_OBJECT_REFILL_MS, now_ms};
+                queue->n_subjects++;
+        }
+        list_append(&queue->subjects, &subject->link);
+        return subject;
+}
+
+static bool pay(struct event_queue *queue, const struct event_object *object, int64_t now_ms)
+{
+        struct subject *subject = need_subject(queue, object, now_ms);
+
+        if (!queue->has_begun)
+                queue->total = (struct bucket){EVENT_TOTAL_BURST * EVENT_TOTAL_REFILL_MS, now_ms};
+        queue->has_begun = true;
+        fill(&queue->total, EVENT_TOTAL_BURST, EVENT_TOTAL_REFILL_MS, now_ms);
+        if (subject->bucket.credit_ms < EVENT_OBJECT_REFILL_MS || queue->total.credit_ms < EVENT_TOTAL_REFILL_MS)
+                return false;
+        subject->bucket.credit_ms -= EVENT_OBJECT_REFILL_MS;
+        queue->total.credit_ms -= EVENT_TOTAL_REFILL_MS;
+        return true;
+}
+
+/* ---- entries ---- */
+
+static struct entry *find_among(const struct list *list, const struct event *event)
+{
+        LIST_FOR_EACH(link, list) {
+                struct entry *entry = container_of(link, struct entry, link);
+
+                if (same_event(&entry->reported.event, event))
+                        return entry;
+        }
+        return NULL;
+}
+
+static void free_entry(struct event_queue *queue, struct entry *entry)
+{
+        list_remove(&entry->link);
+        free(entry);
+        queue->n_entries--;
+}
+
+/*
+ * Drops the oldest event that was sent, which loses only its count; else the oldest waiting one, but not the one being
+ * sent.
+ */
+static void make_room(struct event_queue *queue)
+{
+        struct list *from = list_is_empty(&queue->reported) ? &queue->waiting : &queue->reported;
+        struct entry *oldest = container_of(from->next, struct entry, link);
+
+        if (queue->n_entries < EVENT_QUEUE_MAX)
+                return;
+        if (oldest == queue->sending)
+                oldest = container_of(oldest->link.next, struct entry, link);
+        queue->dropped += oldest->reported.is_new;
+        free_entry(queue, oldest);
+}
+
+/* the form of client-go, "<object>.<nanoseconds in hex>"; the serial distinguishes events within one millisecond */
+static void name_entry(struct event_queue *queue, struct entry *entry, int64_t now_ms)
+{
+        uint64_t number = (uint64_t)now_ms * 1000000 + queue->serial++ % 1000000;
+        char suffix[24];
+        int length = snprintf(suffix, sizeof(suffix), ".%" PRIx64, number);
+
+        snprintf(entry->reported.name, sizeof(entry->reported.name), "%.*s%s",
+                (int)sizeof(entry->reported.name) - 1 - length, entry->reported.event.about.name, suffix);
+}
+
+static void kube_event_queue_add(struct event_queue *queue, const struct event *event, int64_t now_ms)
+{
+        struct entry *entry = xcalloc(
+                1, sizeof(*entry) + size_of_object(&event->about) + size_of(event->reason) + size_of(event->message));
+        char *at = entry->texts;
+
+        make_room(queue);
+        entry->reported.event.about = put_object(&at, &event->about);
+        entry->reported.event.is_warning = event->is_warning;
+        entry->reported.event.reason = event_queue_put(&at, event->reason);
+        entry->reported.event.message = event_queue_put(&at, event->message);
+        entry->reported.count = 1;
+        entry->reported.first_ms = entry->reported.last_ms = now_ms;
+        entry->reported.is_new = true;
+        name_entry(queue, entry, now_ms);
+        list_append(&queue->waiting, &entry->link);
+        queue->n_entries++;
+}
+
+static void event_queue_count(struct entry *entry, int64_t now_ms)
+{
+        if (entry->reported.count < INT32_MAX)
+                entry->reported.count++; /* the API's type is int32 */
+        entry->reported.last_ms = now_ms;
+}
+
+/* True: there is something new to send. */
+static bool repeat(struct event_queue *queue, const struct event *event, int64_t now_ms, bool *ret_found)
+{
+        struct entry *entry = find_among(&queue->waiting, event);
+
+        *ret_found = true;
+        if (entry) {
+                event_queue_count(entry, now_ms);
+                if (entry == queue->sending)
+                        entry->again = entry->again || pay(queue, &event->about, now_ms);
+                return false; /* sent with the waiting one, or after the one being sent */
+        }
+        entry = find_among(&queue->reported, event);
+        if (entry && now_ms - entry->reported.last_ms <= EVENT_WINDOW_MS) {
+                bool paid = pay(queue, &event->about, now_ms);
+
+                event_queue_count(entry, now_ms);
+                list_remove(&entry->link);
+                list_append(paid ? &queue->waiting : &queue->reported, &entry->link);
+                return paid;
+        }
+        if (entry)
+                free_entry(queue, entry);
+        *ret_found = false;
+        return false;
+}
+
+/* ---- public ---- */
+
+struct event_queue *event_queue_new(uint64_t retry_ms)
+{
+        struct event_queue *queue = xcalloc(1, sizeof(*queue));
+
+        queue->server.least_ms = retry_ms ? retry_ms : EVENT_RETRY_MS;
+        queue->server.most_ms = retry_ms ? retry_ms : EVENT_RETRY_MAX_MS;
+        list_init(&queue->waiting);
+        list_init(&queue->reported);
+        list_init(&queue->subjects);
+        return queue;
+}
+
+static void free_all(struct event_queue *queue, struct list *list)
+{
+        while (!list_is_empty(list))
+                free_entry(queue, container_of(list->next, struct entry, link));
+}
+
+struct event_queue *event_queue_free(struct event_queue *queue)
+{
+        if (!queue)
+                return NULL;
+        free_all(queue, &queue->waiting);
+        free_all(queue, &queue->reported);
+        while (!list_is_empty(&queue->subjects))
+                free_subject(queue, container_of(queue->subjects.next, struct subject, link));
+        free(queue);
+        return NULL;
+}
+
+bool event_queue_add(struct event_queue *queue, const struct event *event, int64_t now_ms)
+{
+        _free_ char *message = fit_message(event->message);
+        struct event fitting = *event;
+        bool is_known;
+        bool is_news;
+
+        fitting.message = message;
+        is_news = repeat(queue, &fitting, now_ms, &is_known);
+        if (is_known)
+                return is_news;
+        if (!pay(queue, &fitting.about, now_ms)) {
+                queue->dropped++;
+                return false;
+        }
+        kube_event_queue_add(queue, &fitting, now_ms);
+        return true;
+}
+
+/* NULL: none waits. */
+static struct entry *find_first_due(const struct event_queue *queue)
+{
+        struct entry *first = NULL;
+
+        LIST_FOR_EACH(link, &queue->waiting) {
+                struct entry *entry = container_of(link, struct entry, link);
+
+                if (!first || entry->tries.due_ms < first->tries.due_ms)
+                        first = entry;
+        }
+        return first;
+}
+
+const struct event_entry *event_queue_next(struct event_queue *queue, uint64_t clock_ms, uint64_t *ret_wait_ms)
+{
+        struct entry *entry = queue->sending ? NULL : find_first_due(queue);
+        uint64_t due = entry ? event_tries_due(&entry->tries, &queue->server) : 0;
+
+        if (!entry || due > clock_ms) {
+                *ret_wait_ms = entry ? due - clock_ms : UINT64_MAX;
+                return NULL;
+        }
+        queue->sending = entry;
+        entry->again = false;
+        return &entry->reported;
+}
+
+bool event_queue_is_last_try(const struct event_queue *queue)
+{
+        return event_tries_are_last(&queue->sending->tries, &queue->server);
+}
+
+void event_queue_settle(struct event_queue *queue, enum event_outcome outcome, const struct event_failure *failure)
+{
+        struct entry *entry = TAKE_PTR(queue->sending);
+
+        assert(entry);
+        switch (outcome) {
+        case EVENT_SENT:
+                event_server_take(&queue->server);
+                entry->tries = (struct event_tries){0};
+                entry->reported.is_new = false;
+                list_remove(&entry->link);
+                list_append(entry->again ? &queue->waiting : &queue->reported, &entry->link);
+                break;
+        case EVENT_FAILED:
+                event_tries_fail(&entry->tries, &queue->server, failure);
+                break;
+        case EVENT_LOST:
+                entry->reported.is_new = true;
+                break;
+        case EVENT_REFUSED:
+        case EVENT_GIVEN_UP:
+                queue->dropped++;
+                free_entry(queue, entry);
+                break;
+        }
+}
+
+bool event_queue_is_well(const struct event_queue *queue)
+{
+        LIST_FOR_EACH(link, &queue->waiting) {
+                if (container_of(link, struct entry, link)->tries.failures > 0)
+                        return false;
+        }
+        return true;
+}
+
+uint64_t event_queue_dropped(const struct event_queue *queue)
+{
+        return queue->dropped;
+}

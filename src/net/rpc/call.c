@@ -1,0 +1,287 @@
+/*
+ * A call: its life, and what it sends. Messages wait in a list, go out one after the other as the peer's windows allow,
+ * and the trailers follow the last one.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "net/rpc/engine.h"
+
+struct waiting {
+        struct list link;
+        struct rpc_message *message;
+};
+
+struct rpc_call *rpc_call_new(struct rpc_session *session)
+{
+        struct rpc_call *call = xcalloc(1, sizeof(*call));
+
+        call->session = session;
+        call->references = 1;
+        call->deadline_ms = RPC_NO_DEADLINE;
+        list_init(&call->waiting);
+        rpc_reader_init(&call->reader, session->limits.message);
+        list_append(&session->calls, &call->link);
+        session->n_calls++;
+        return call;
+}
+
+static struct rpc_message *take_waiting(struct rpc_call *call)
+{
+        struct waiting *first = container_of(call->waiting.next, struct waiting, link);
+        struct rpc_message *message;
+
+        if (list_is_empty(&call->waiting))
+                return NULL;
+        message = first->message;
+        list_remove(&first->link);
+        free(first);
+        return message;
+}
+
+static void drop_waiting(struct rpc_call *call)
+{
+        while (!list_is_empty(&call->waiting))
+                rpc_message_unref(take_waiting(call));
+}
+
+void rpc_call_unref(struct rpc_call *call)
+{
+        if (--call->references > 0)
+                return;
+        drop_waiting(call);
+        rpc_message_unref(call->sending);
+        rpc_reader_done(&call->reader);
+        free(call->text);
+        free(call);
+}
+
+void rpc_call_end(struct rpc_call *call, enum rpc_status status, const char *text)
+{
+        struct rpc_session *session = call->session;
+
+        if (call->has_ended)
+                return;
+        call->has_ended = true;
+        call->is_finished = true;
+        list_remove(&call->link);
+        session->n_calls--;
+        rpc_call_forget_read(call);
+        if (call->stream_id > 0)
+                nghttp2_session_set_stream_user_data(session->http2, call->stream_id, NULL);
+        if (!session->is_server)
+                call->handlers.ended(call, status, text, call->data);
+        else if (call->ended)
+                call->ended(call, call->data);
+        rpc_call_unref(call);
+}
+
+void rpc_call_reset(struct rpc_call *call, uint32_t http2_error)
+{
+        call->is_finished = true;
+        if (call->stream_id > 0)
+                nghttp2_submit_rst_stream(call->session->http2, NGHTTP2_FLAG_NONE, call->stream_id, http2_error);
+}
+
+enum rpc_reader_result rpc_call_read(struct rpc_call *call, const uint8_t **bytes, size_t *size,
+        const uint8_t **ret_payload, size_t *ret_payload_size)
+{
+        struct rpc_session *session = call->session;
+        enum rpc_reader_result result;
+
+        session->unread -= call->reader.bytes.size;
+        result = rpc_reader_feed(&call->reader, bytes, size, ret_payload, ret_payload_size);
+        session->unread += call->reader.bytes.size;
+        /* One call may use its whole limit, but not all of them at once. */
+        return session->unread > 2 * session->limits.message ? RPC_READER_TOO_LARGE : result;
+}
+
+void rpc_call_forget_read(struct rpc_call *call)
+{
+        call->session->unread -= call->reader.bytes.size;
+        rpc_reader_done(&call->reader);
+}
+
+/* ---- sending ---- */
+
+void rpc_call_enqueue(struct rpc_call *call, struct rpc_message *message)
+{
+        struct waiting *waiting = xmalloc(sizeof(*waiting));
+
+        waiting->message = rpc_message_ref(message);
+        list_append(&call->waiting, &waiting->link);
+}
+
+static bool is_idle(const struct rpc_call *call)
+{
+        return !call->sending && list_is_empty(&call->waiting);
+}
+
+static size_t add_status(nghttp2_nv *fields, const struct rpc_call *call, char digits[static 4], struct strbuf *text)
+{
+        size_t count = 0;
+
+        snprintf(digits, 4, "%u", (unsigned int)call->status & 0xff);
+        fields[count++] = RPC_FIELD("grpc-status", digits, strlen(digits), 0);
+        if (call->text && call->text[0]) {
+                rpc_message_encode(call->text, text);
+                fields[count++] = RPC_FIELD("grpc-message", text->data, text->size, NGHTTP2_NV_FLAG_NO_INDEX);
+        }
+        return count;
+}
+
+static void submit_trailers(struct rpc_call *call)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        nghttp2_nv fields[2];
+        char digits[4];
+        size_t count = add_status(fields, call, digits, &text);
+        int r = nghttp2_submit_trailer(call->session->http2, call->stream_id, fields, count);
+
+        assert(r == 0);
+}
+
+/* One header list that is the whole answer. */
+static void submit_trailers_only(struct rpc_call *call, const char *http_status)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        nghttp2_nv fields[5] = {
+                RPC_FIELD(":status", http_status, strlen(http_status), 0),
+                RPC_FIELD_STATIC("content-type", "application/grpc"),
+        };
+        char digits[4];
+        size_t count = 2 + add_status(fields + 2, call, digits, &text);
+        int r;
+
+        if (call->status == RPC_UNIMPLEMENTED)
+                fields[count++] = RPC_FIELD_STATIC("grpc-accept-encoding", "identity");
+        r = nghttp2_submit_response(call->session->http2, call->stream_id, fields, count, NULL);
+        assert(r == 0);
+        call->has_answered = true;
+}
+
+static void submit_response(struct rpc_call *call)
+{
+        const nghttp2_nv fields[] = {
+                RPC_FIELD_STATIC(":status", "200"),
+                RPC_FIELD_STATIC("content-type", "application/grpc"),
+        };
+        const nghttp2_data_provider provider = {.read_callback = rpc_call_next_data};
+        int r = nghttp2_submit_response(call->session->http2, call->stream_id, fields, ARRAY_SIZE(fields), &provider);
+
+        assert(r == 0);
+        call->has_answered = true;
+}
+
+/*
+ * What nghttp2 asks for the next DATA frame. The bytes do not pass through its buffer: rpc_call_put_data() copies them
+ * once, from the message to the output. A frame never holds parts of two messages, which keeps this simple and costs
+ * nothing where messages are answers.
+ */
+ssize_t rpc_call_next_data(nghttp2_session *http2, int32_t stream_id, uint8_t *buffer UNUSED, size_t length,
+        uint32_t *flags, nghttp2_data_source *source UNUSED, void *user_data UNUSED)
+{
+        struct rpc_call *call = nghttp2_session_get_stream_user_data(http2, stream_id);
+        size_t size;
+
+        if (!call)
+                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* ended; its reset is on the way */
+        if (!call->sending) {
+                call->sending = take_waiting(call);
+                call->sent = 0;
+        }
+        if (!call->sending)
+                return NGHTTP2_ERR_DEFERRED;
+        size = MIN(length, call->sending->size - call->sent);
+        *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+        if (call->is_finished && size == call->sending->size - call->sent && list_is_empty(&call->waiting)) {
+                *flags |= NGHTTP2_DATA_FLAG_EOF;
+                if (call->session->is_server) {
+                        *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+                        submit_trailers(call);
+                }
+        }
+        return (ssize_t)size;
+}
+
+int rpc_call_put_data(struct rpc_call *call, const uint8_t *frame_header, size_t length, struct strbuf *out)
+{
+        if (!call || !call->sending)
+                return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+        strbuf_reserve(out, 9 + length);
+        strbuf_append(out, frame_header, 9);
+        strbuf_append(out, call->sending->bytes + call->sent, length);
+        call->sent += length;
+        if (call->sent == call->sending->size)
+                call->sending = rpc_message_unref(call->sending);
+        return 0;
+}
+
+/* ---- what the owner of a server call does ---- */
+
+void rpc_call_send(struct rpc_call *call, struct rpc_message *message)
+{
+        assert(call->session->is_server);
+        if (call->is_finished)
+                return;
+        rpc_call_enqueue(call, message);
+        if (!call->has_answered)
+                submit_response(call);
+        else
+                nghttp2_session_resume_data(call->session->http2, call->stream_id); /* no error if not deferred */
+        rpc_session_wake(call->session);
+}
+
+void rpc_call_send_latest(struct rpc_call *call, struct rpc_message *message)
+{
+        if (call->is_finished)
+                return;
+        drop_waiting(call);
+        rpc_call_send(call, message);
+}
+
+static void set_status(struct rpc_call *call, enum rpc_status status, const char *text)
+{
+        call->is_finished = true;
+        call->status = status;
+        call->text = text ? xstrdup(text) : NULL;
+}
+
+void rpc_call_refuse(struct rpc_call *call, const char *http_status, enum rpc_status status, const char *text)
+{
+        assert(!call->has_answered);
+        set_status(call, status, text);
+        submit_trailers_only(call, http_status);
+}
+
+void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *text)
+{
+        assert(call->session->is_server);
+        if (call->is_finished)
+                return;
+        if (!call->has_answered && status != RPC_OK) {
+                rpc_call_refuse(call, "200", status, text);
+        } else {
+                set_status(call, status, text);
+                if (!call->has_answered)
+                        submit_response(call);
+                if (is_idle(call))
+                        submit_trailers(call);
+                /* else rpc_call_next_data() does, with the last of the messages */
+        }
+        rpc_session_wake(call->session);
+}
+
+void rpc_call_on_ended(struct rpc_call *call, void (*ended)(struct rpc_call *call, void *data), void *data)
+{
+        assert(call->session->is_server && !call->ended);
+        call->ended = ended;
+        call->data = data;
+}
+
+void *rpc_call_owner(struct rpc_call *call)
+{
+        return call->session->owner;
+}

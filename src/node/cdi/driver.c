@@ -1,0 +1,488 @@
+#include "node/cdi/driver.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "node/cdi/ldcache.h"
+#include "node/cdi/soname.h"
+
+struct finder {
+        struct driver *driver;
+        struct arena *arena;
+        const struct driver_search *search;
+        const struct roots *roots;
+        const char *suffix;   /* ".so.580.105.08" */
+        const char **folders; /* those of the search path that exist, with links resolved, each once */
+        size_t n_folders;
+};
+
+/* ---- the result ---- */
+
+void driver_init(struct driver *driver, struct arena *arena)
+{
+        *driver = (struct driver){
+                .files = ARENA_ARRAY(arena, struct driver_file, DRIVER_MAX_FILES),
+                .links = ARENA_ARRAY(arena, struct driver_link, DRIVER_MAX_LINKS),
+                .cuda_folders = ARENA_ARRAY(arena, const char *, DRIVER_MAX_FOLDERS),
+                .library_folders = ARENA_ARRAY(arena, const char *, DRIVER_MAX_FOLDERS),
+        };
+}
+
+void driver_add_file(struct driver *driver, const char *source, const char *target, bool is_socket)
+{
+        for (size_t i = 0; i < driver->n_files; i++)
+                if (strcmp(driver->files[i].target, target) == 0)
+                        return;
+        if (driver->n_files < DRIVER_MAX_FILES)
+                driver->files[driver->n_files++] =
+                        (struct driver_file){.source = source, .target = target, .is_socket = is_socket};
+}
+
+void driver_add_link(struct driver *driver, const char *target, const char *link)
+{
+        for (size_t i = 0; i < driver->n_links; i++)
+                if (strcmp(driver->links[i].link, link) == 0)
+                        return;
+        if (driver->n_links < DRIVER_MAX_LINKS)
+                driver->links[driver->n_links++] = (struct driver_link){.target = target, .link = link};
+}
+
+static void add_folder(const char **folders, size_t *count, const char *folder)
+{
+        for (size_t i = 0; i < *count; i++)
+                if (strcmp(folders[i], folder) == 0)
+                        return;
+        if (*count < DRIVER_MAX_FOLDERS)
+                folders[(*count)++] = folder;
+}
+
+static const char *folder_of(struct arena *arena, const char *path)
+{
+        size_t length = (size_t)(file_base_name(path) - path);
+
+        return length > 1 ? arena_strndup(arena, path, length - 1) : "/";
+}
+
+static const char *driver_join(struct arena *arena, const char *folder, const char *name)
+{
+        return arena_printf(arena, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
+}
+
+void driver_add_library_folder(struct driver *driver, struct arena *arena, const char *library)
+{
+        if (fnmatch("lib?*.so*", file_base_name(library), 0) == 0)
+                add_folder(driver->library_folders, &driver->n_library_folders, folder_of(arena, library));
+}
+
+/* ---- libraries ---- */
+
+static const char *const search_path[] = {
+        "/",
+        "/usr/lib64",
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib/x86_64-linux-gnu/nvidia/current",
+        "/usr/lib/aarch64-linux-gnu/nvidia/current",
+        "/lib64",
+        "/lib/x86_64-linux-gnu",
+        "/lib/aarch64-linux-gnu",
+        "/lib/x86_64-linux-gnu/nvidia/current",
+        "/lib/aarch64-linux-gnu/nvidia/current",
+        "/usr/local/glibc/usr/lib", /* Talos */
+        "/run/opengl-driver/lib",   /* NixOS: a link into /nix/store */
+        "/x86_64-bottlerocket-linux-gnu/sys-root/usr/lib",
+        "/aarch64-bottlerocket-linux-gnu/sys-root/usr/lib",
+};
+
+/* Libraries that do not have the driver's version in their names. */
+static const char *const other_libraries[] = {"libnvidia-api.so.1", "libnvidia-nvvm70.so.*", "libnvidia-egl-gbm.so.*.*",
+        "libnvidia-egl-wayland.so.*.*", "libnvidia-egl-wayland2.so.*.*", "libnvidia-egl-xcb.so.*.*",
+        "libnvidia-egl-xlib.so.*.*"};
+static const char *const explicit_libraries[] = {"libEGL.so", "libGL.so", "libGLESv1_CM.so", "libGLESv2.so",
+        "libGLX.so", "libGLdispatch.so", "libOpenCL.so", "libOpenGL.so", "libnvidia-api.so", "libnvidia-egl-xcb.so",
+        "libnvidia-egl-xlib.so"};
+
+static bool ends_with(const char *text, const char *end)
+{
+        size_t length = strlen(text), end_length = strlen(end);
+
+        return length > end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+static bool is_of_version(const char *name, const void *suffix)
+{
+        return ends_with(name, suffix);
+}
+
+static bool is_other_library(const char *name, const void *data)
+{
+        const struct driver_search *search = data;
+
+        for (size_t i = 0; i < ARRAY_SIZE(other_libraries); i++)
+                if (fnmatch(other_libraries[i], name, 0) == 0)
+                        return true;
+        for (size_t i = 0; search->explicit_libraries && i < ARRAY_SIZE(explicit_libraries); i++)
+                if (strcmp(explicit_libraries[i], name) == 0)
+                        return true;
+        return false;
+}
+
+static bool is_link(const struct finder *finder, const char *path)
+{
+        return S_ISLNK(roots_type(finder->roots, path));
+}
+
+static bool read_soname(const struct finder *finder, const char *library, char *ret)
+{
+        _free_ char *path = xasprintf("%s%s", finder->roots->driver, library);
+        _close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+        if (fd < 0)
+                roots_note_errno(finder->roots, path);
+        return fd >= 0 && soname_read(fd, ret) && roots_is_plain(ret);
+}
+
+/*
+ * Adds the links that the host has beside the library: libcuda.so.1 → libcuda.so.580.105.08, and libcuda.so →
+ * libcuda.so.1.
+ */
+static void add_host_links(const struct finder *finder, const char *folder, const char *name)
+{
+        const char *end = strstr(name, ".so");
+        char soname[SONAME_SIZE];
+        const char *path;
+
+        if (!end || !read_soname(finder, driver_join(finder->arena, folder, name), soname) || strcmp(soname, name) == 0)
+                return;
+        path = driver_join(finder->arena, folder, soname);
+        if (is_link(finder, path))
+                driver_add_link(finder->driver, name, path);
+        path = arena_printf(finder->arena, "%s.so",
+                driver_join(finder->arena, folder, arena_strndup(finder->arena, name, (size_t)(end - name))));
+        if (is_link(finder, path) && strcmp(file_base_name(path), soname) != 0)
+                driver_add_link(finder->driver, arena_strdup(finder->arena, soname), path);
+}
+
+/* Adds links that programs expect, whether or not the host has them. */
+static void add_known_links(const struct finder *finder, const char *folder, const char *name)
+{
+        static const struct {
+                const char *library; /* without its version */
+                const char *target;  /* NULL: the library itself */
+                const char *link;    /* below the library's folder */
+        } known[] = {
+                {"libcuda", "libcuda.so.1", "libcuda.so"},
+                {"libGLX_nvidia", NULL, "libGLX_indirect.so.0"},
+                {"libnvidia-opticalflow", "libnvidia-opticalflow.so.1", "libnvidia-opticalflow.so"},
+                {"libnvidia-allocator", "../libnvidia-allocator.so.1", "gbm/nvidia-drm_gbm.so"},
+                {"libnvidia-vulkan-producer", NULL, "libnvidia-vulkan-producer.so"},
+                {"libglxserver_nvidia", NULL, "libglxserver_nvidia.so"},
+        };
+        size_t length = strlen(name) - strlen(finder->suffix);
+
+        for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+                if (strlen(known[i].library) == length && strncmp(known[i].library, name, length) == 0)
+                        driver_add_link(finder->driver, known[i].target ? known[i].target : name,
+                                driver_join(finder->arena, folder, known[i].link));
+}
+
+/* Adds a library that was found in |folder|. If it is a link, its target is mounted, at the target's path. */
+static void add_library(const struct finder *finder, const char *folder, const char *name)
+{
+        const char *found = driver_join(finder->arena, folder, name);
+        const char *path = roots_resolve(finder->roots, finder->arena, found);
+
+        if (!path || !S_ISREG(roots_type(finder->roots, path)))
+                return;
+        driver_add_file(finder->driver, path, path, false);
+        driver_add_library_folder(finder->driver, finder->arena, path);
+        folder = folder_of(finder->arena, path);
+        name = file_base_name(path);
+        add_host_links(finder, folder, name);
+        if (ends_with(name, finder->suffix))
+                add_known_links(finder, folder, name);
+}
+
+static void add_libraries(const struct finder *finder, const char *path, roots_filter_fn *is_wanted, const void *data)
+{
+        const char *folder = roots_resolve(finder->roots, finder->arena, path);
+        const char *const *names;
+        size_t count = folder ? roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names,
+                                        is_wanted, data)
+                              : 0;
+
+        for (size_t i = 0; i < count; i++)
+                add_library(finder, folder, names[i]);
+}
+
+static bool is_cuda_library(const char *name, const void *suffix)
+{
+        return text_starts_with(name, "lib") && ends_with(name, suffix);
+}
+
+static void add_all_libraries(const struct finder *finder)
+{
+        struct driver *driver = finder->driver;
+
+        for (size_t i = 0; i < finder->n_folders; i++) {
+                const char *folder = finder->folders[i];
+                const char *const *names;
+
+                if (roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names, is_cuda_library,
+                            finder->suffix))
+                        add_folder(driver->cuda_folders, &driver->n_cuda_folders, folder);
+                add_libraries(finder, folder, is_of_version, finder->suffix);
+                add_libraries(finder, driver_join(finder->arena, folder, "vdpau"), is_of_version, finder->suffix);
+                add_libraries(finder, folder, is_other_library, finder->search);
+        }
+}
+
+/* ---- the version of the driver that runs ---- */
+
+static bool is_core_library(const char *name, const void *data UNUSED)
+{
+        return (text_starts_with(name, "libcuda.so.") && strchr(name + 11, '.')) ||
+               (text_starts_with(name, "libnvidia-ml.so.") && strchr(name + 16, '.'));
+}
+
+/* Adds a folder of the search path, with links resolved. */
+static void add_search_folder(struct finder *finder, const char *path)
+{
+        const char *folder = roots_resolve(finder->roots, finder->arena, path);
+
+        if (folder && S_ISDIR(roots_type(finder->roots, folder)))
+                add_folder(finder->folders, &finder->n_folders, folder);
+}
+
+/*
+ * Whether there is a core library of the running version; if not, |ret_other| is one of another version, if there is
+ * any.
+ */
+static bool has_version(const struct finder *finder, const char **ret_other)
+{
+        for (size_t i = 0; i < finder->n_folders; i++) {
+                const char *const *names;
+                size_t count = roots_list(finder->roots, finder->roots->driver, finder->folders[i], finder->arena,
+                        &names, is_core_library, NULL);
+
+                for (size_t j = 0; j < count; j++) {
+                        if (ends_with(names[j], finder->suffix))
+                                return true;
+                        *ret_other = driver_join(finder->arena, finder->folders[i], names[j]);
+                }
+        }
+        return false;
+}
+
+static void add_cached_folders(struct finder *finder)
+{
+        static const char *const names[] = {"libcuda.so.1", "libnvidia-ml.so.1"};
+        const char *cache = roots_resolve(finder->roots, finder->arena, "/etc/ld.so.cache");
+        _cleanup_(strbuf_done) struct strbuf bytes = STRBUF_INIT;
+        struct error err;
+
+        if (!cache || !S_ISREG(roots_type(finder->roots, cache)))
+                return;
+        if (file_read(arena_printf(finder->arena, "%s%s", finder->roots->driver, cache), LDCACHE_LIMIT, &bytes, &err) <
+                0) {
+                roots_note(finder->roots, &err);
+                return;
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                const char *library = ldcache_find(bytes.data, bytes.size, names[i]);
+                const char *resolved = library ? roots_resolve(finder->roots, finder->arena, library) : NULL;
+
+                if (resolved)
+                        add_search_folder(finder, folder_of(finder->arena, resolved));
+        }
+}
+
+static int find_folders(struct finder *finder, struct error *err)
+{
+        const char *root = *finder->roots->driver ? finder->roots->driver : "/";
+        const char *other = NULL;
+
+        for (size_t i = 0; i < ARRAY_SIZE(search_path); i++)
+                add_search_folder(finder, search_path[i]);
+        if (has_version(finder, &other))
+                return 0;
+        add_cached_folders(finder);
+        if (has_version(finder, &other))
+                return 0;
+        if (other)
+                return error_set(err, ERROR_UNAVAILABLE,
+                        "driver %s runs, but below '%.100s' is '%.150s': the driver was changed; unload the old one, or "
+                        "restart the node",
+                        finder->search->version, root, other);
+        return error_set(err, ERROR_NOT_FOUND,
+                "below '%.150s' is neither libcuda%.50s nor libnvidia-ml%.50s: mount the root of the driver there, "
+                "or set --driver-root-ctr-path",
+                root, finder->suffix, finder->suffix);
+}
+
+/* ---- configuration, firmware, programs, sockets ---- */
+
+static bool is_xorg_module(const char *name, const void *suffix)
+{
+        return strcmp(name, "nvidia_drv.so") == 0 ||
+               (text_starts_with(name, "libglxserver_nvidia.so.") && ends_with(name, suffix));
+}
+
+static void add_xorg(const struct finder *finder)
+{
+        static const char *const bases[] = {"/usr/lib64", "/usr/lib", "/usr/lib/x86_64-linux-gnu",
+                "/usr/lib/aarch64-linux-gnu", "/usr/X11R6/lib64", "/usr/X11R6/lib"};
+        static const char *const folders[] = {"xorg/modules", "xorg/modules/drivers", "xorg/modules/extensions",
+                "xorg/modules/updates/drivers", "xorg/modules/updates/extensions", "nvidia/xorg", "nvidia/current"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(bases); i++)
+                for (size_t j = 0; j < ARRAY_SIZE(folders); j++)
+                        add_libraries(finder, driver_join(finder->arena, bases[i], folders[j]), is_xorg_module,
+                                finder->suffix);
+}
+
+/*
+ * Adds |name| from the first of |folders| that has it. In the container it is at |target|, or where it was found if
+ * that is NULL.
+ */
+static void add_first(const struct finder *finder, const char *const *folders, size_t n_folders, const char *name,
+        const char *target, unsigned int type)
+{
+        for (size_t i = 0; i < n_folders; i++) {
+                const char *found = driver_join(finder->arena, folders[i], name);
+                const char *path = roots_resolve(finder->roots, finder->arena, found);
+
+                if (!path || roots_type(finder->roots, path) != type)
+                        continue;
+                driver_add_file(finder->driver, path, target ? target : found, type == S_IFSOCK);
+                return;
+        }
+}
+
+static void add_configuration(const struct finder *finder)
+{
+        static const char *const folders[] = {"/etc", "/usr/local/share", "/usr/share"};
+        static const char *const vulkan_folders[] = {
+                "/etc", "/usr/local/share", "/usr/share", "/" /* Container-Optimized OS */};
+        static const char *const names[] = {"glvnd/egl_vendor.d/10_nvidia.json",
+                "egl/egl_external_platform.d/15_nvidia_gbm.json", "egl/egl_external_platform.d/10_nvidia_wayland.json",
+                "egl/egl_external_platform.d/09_nvidia_wayland2.json", "egl/egl_external_platform.d/20_nvidia_xcb.json",
+                "egl/egl_external_platform.d/20_nvidia_xlib.json", "nvidia/nvoptix.bin",
+                "X11/xorg.conf.d/10-nvidia.conf", "X11/xorg.conf.d/nvidia-drm-outputclass.conf",
+                "OpenCL/vendors/nvidia.icd"};
+        static const char *const vulkan[] = {"vulkan/icd.d/nvidia_icd.json", "vulkan/icd.d/nvidia_layers.json",
+                "vulkan/implicit_layer.d/nvidia_layers.json", "vulkan/icd.d/nvidia_icd.x86_64.json",
+                "vulkan/icd.d/nvidia_icd.aarch64.json"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFREG);
+        for (size_t i = 0; i < ARRAY_SIZE(vulkan); i++)
+                add_first(finder, vulkan_folders, ARRAY_SIZE(vulkan_folders), vulkan[i],
+                        driver_join(finder->arena, "/etc", vulkan[i]), S_IFREG);
+}
+
+static void add_programs(const struct finder *finder)
+{
+        static const char *const folders[] = {
+                "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"};
+        static const char *const names[] = {"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced",
+                "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-imex", "nvidia-imex-ctl"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFREG);
+}
+
+static void add_sockets(const struct finder *finder)
+{
+        static const char *const folders[] = {"/run", "/var/run"};
+        static const char *const names[] = {"nvidia-persistenced/socket", "nvidia-fabricmanager/socket"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                add_first(finder, folders, ARRAY_SIZE(folders), names[i], NULL, S_IFSOCK);
+}
+
+static bool is_firmware(const char *name, const void *data UNUSED)
+{
+        return fnmatch("gsp*.bin", name, 0) == 0;
+}
+
+/* True if |base| has the firmware: the kernel loads it from the first such folder. */
+static bool add_firmware_of(const struct finder *finder, const char *base)
+{
+        const char *path = arena_printf(finder->arena, "%s/nvidia/%s", base, finder->search->version);
+        const char *folder = roots_resolve(finder->roots, finder->arena, path);
+        const char *const *names;
+        size_t count = folder ? roots_list(finder->roots, finder->roots->driver, folder, finder->arena, &names,
+                                        is_firmware, NULL)
+                              : 0;
+
+        for (size_t i = 0; i < count; i++)
+                add_first(finder, &folder, 1, names[i], NULL, S_IFREG);
+        return count > 0;
+}
+
+/*
+ * Folders are searched in the kernel's order. The first is a parameter of the firmware loader, which is a path on the
+ * host; a driver in a container sets it to a folder in its own root.
+ */
+static void add_firmware(const struct finder *finder)
+{
+        _free_ char *parameter = xasprintf("%s/sys/module/firmware_class/parameters/path", finder->roots->system);
+        _cleanup_(strbuf_done) struct strbuf custom = STRBUF_INIT;
+        struct utsname kernel;
+        struct error err;
+
+        if (file_read(parameter, PATH_MAX, &custom, &err) < 0) {
+                roots_note(finder->roots, &err);
+        } else if (custom.data[0] == '/') {
+                size_t root = strlen(finder->roots->driver_host);
+
+                custom.data[strcspn(custom.data, "\n")] = '\0';
+                if (strncmp(custom.data, finder->roots->driver_host, root) != 0 || custom.data[root] != '/')
+                        root = 0;
+                if (add_firmware_of(finder, custom.data + root))
+                        return;
+        }
+        if (uname(&kernel) < 0)
+                return;
+        if (add_firmware_of(finder, arena_printf(finder->arena, "/lib/firmware/updates/%s", kernel.release)) ||
+                add_firmware_of(finder, "/lib/firmware/updates") ||
+                add_firmware_of(finder, arena_printf(finder->arena, "/lib/firmware/%s", kernel.release)))
+                return;
+        if (!add_firmware_of(finder, "/lib/firmware"))
+                add_firmware_of(finder, "/usr/lib/firmware");
+}
+
+int driver_find(struct driver *ret, struct arena *arena, const struct driver_search *search, struct error *err)
+{
+        struct driver driver;
+        struct finder finder = {
+                .driver = &driver,
+                .arena = arena,
+                .search = search,
+                .roots = search->roots,
+                .folders = ARENA_ARRAY(arena, const char *, DRIVER_MAX_FOLDERS),
+        };
+
+        if (!search->version || !roots_is_plain(search->version))
+                return error_set(err, ERROR_UNAVAILABLE, "NVML does not say which version the driver has");
+        finder.suffix = arena_printf(arena, ".so.%s", search->version);
+        driver_init(&driver, arena);
+        if (find_folders(&finder, err) < 0)
+                return -1;
+        add_all_libraries(&finder);
+        add_xorg(&finder);
+        add_configuration(&finder);
+        if (!search->no_sockets)
+                add_sockets(&finder);
+        add_firmware(&finder);
+        add_programs(&finder);
+        *ret = driver;
+        return 0;
+}

@@ -1,0 +1,108 @@
+#include "node/cdi/limit_devices.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "node/cdi/cdi.h"
+#include "plan/mps_limits.h"
+
+/* Pipe directory, threads, memory. */
+#define MAX_VARIABLES ((size_t)3)
+
+static void add_variables(const struct cdi_context *context, struct spec_edits *edits, const struct resource *resource,
+        const struct unit *unit, unsigned int k)
+{
+        struct arena *arena = context->arena;
+        struct mps_part part = {.resource = resource, .unit = unit, .replicas = k};
+        const char **variables;
+        size_t count;
+
+        if (k == 0) {
+                spec_add_env(edits,
+                        arena_printf(arena, "CUDA_MPS_PIPE_DIRECTORY=%s", mps_limits_pipe(arena, resource, unit)));
+                return;
+        }
+        part.share = share_of(resource, unit, k);
+        count = mps_limits_variables(arena, &part, 1, 0, &variables);
+        for (size_t i = 0; i < count; i++)
+                spec_add_env(edits, variables[i]);
+}
+
+/* Adds the device of the unit's daemon (k is 0), then those of 1, 2, … replicas. */
+static bool add_unit(
+        const struct cdi_context *context, struct spec *spec, const struct resource *resource, const struct unit *unit)
+{
+        unsigned int most = mps_limits_most(resource, unit);
+
+        for (unsigned int k = 0; k <= most; k++) {
+                const char *name = mps_limits_device(context->arena, resource, unit, k);
+                struct spec_edits *edits = spec_device(spec, name);
+
+                if (!edits) {
+                        cdi_warn(context,
+                                "%s: variables of a pod override the variables of its share "
+                                "(CUDA_MPS_PIPE_DIRECTORY, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, "
+                                "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT), since there is no CDI device '%s' to prevent "
+                                "that: %s",
+                                resource->name, name,
+                                spec_is_name(name)
+                                        ? arena_printf(context->arena, "there are more than %zu", SPEC_MAX_DEVICES)
+                                        : "the format does not allow such a name");
+                        return false;
+                }
+                add_variables(context, edits, resource, unit, k);
+        }
+        return true;
+}
+
+bool limit_devices_add(const struct cdi_context *context, struct spec *spec)
+{
+        for (size_t i = 0; i < context->plan->n_resources; i++) {
+                const struct resource *resource = &context->plan->resources[i];
+
+                for (size_t j = 0; resource->strategy == SHARING_MPS && j < resource->n_units; j++)
+                        if (resource->units[j].shared && !add_unit(context, spec, resource, &resource->units[j]))
+                                return false;
+        }
+        return true;
+}
+
+/* ---- devices of the previous specification ---- */
+
+static void keep_variables(struct spec *spec, const char *name, const json_t *variables)
+{
+        const json_t *variable;
+        size_t i;
+
+        json_array_foreach(variables, i, variable)
+        {
+                const char *text = json_string_value(variable);
+                struct spec_edits *edits;
+
+                if (i == MAX_VARIABLES)
+                        return;
+                edits = text && text_starts_with(text, "CUDA_MPS_") && strchr(text, '=') ? spec_device(spec, name)
+                                                                                         : NULL;
+                if (edits)
+                        spec_add_env(edits, text);
+        }
+}
+
+void limit_devices_keep(struct spec *spec, const char *previous, size_t size)
+{
+        json_t *document = json_loadb(previous, size, JSON_REJECT_DUPLICATES, NULL);
+        const char *kind = json_string_value(json_object_get(document, "kind"));
+        bool is_ours = kind && strcmp(kind, CDI_KIND_MPS) == 0;
+        const json_t *device;
+        size_t i;
+
+        json_array_foreach(is_ours ? json_object_get(document, "devices") : NULL, i, device)
+        {
+                const char *name = json_string_value(json_object_get(device, "name"));
+
+                if (name && !spec_has(spec, name))
+                        keep_variables(spec, name, json_object_get(json_object_get(device, "containerEdits"), "env"));
+        }
+        json_decref(document);
+}

@@ -1,0 +1,313 @@
+#include "node/dra/claim.h"
+
+#include <string.h>
+
+#include "node/dra/name.h"
+#include "base/quantity.h"
+#include "base/text.h"
+#include "net/kube/object.h"
+
+#define CAPACITY_NAME_MAX ((size_t)(63 + 1 + 32))
+#define SHOWN 64 /* bytes of a value in an error */
+
+struct reading {
+        struct arena *arena;
+        const struct dra_claim_asked *asked;
+        struct error *err;
+};
+
+/* The array at |key|; NULL without an error if it is missing. */
+static int claim_read_list(
+        const struct reading *reading, const json_t *object, const char *key, size_t most, const json_t **ret)
+{
+        const json_t *list = json_object_get(object, key);
+
+        *ret = NULL;
+        if (!list || json_is_null(list))
+                return 0;
+        if (!json_is_array(list))
+                return error_set(reading->err, ERROR_INVALID, "%s: not a list", key);
+        if (json_array_size(list) > most)
+                return error_set(reading->err, ERROR_INVALID, "%s: %zu entries, at most %zu are allowed", key,
+                        json_array_size(list), most);
+        *ret = list;
+        return 0;
+}
+
+/* ---- results ---- */
+
+static int read_request(const struct reading *reading, const char *text, const char **ret_name, const char **ret_sub)
+{
+        const size_t length = text ? strcspn(text, "/") : 0;
+        const char *sub = text && text[length] ? text + length + 1 : NULL;
+
+        if (!text || !dra_name_is_label(text, length) || (sub && !dra_name_is_label(sub, strlen(sub))))
+                return error_set(reading->err, ERROR_INVALID,
+                        "request: '%.*s', must be a DNS label of at most %zu characters, or two with a '/' between",
+                        SHOWN, text ? text : "", DRA_NAME_MAX);
+        *ret_name = arena_strndup(reading->arena, text, length);
+        *ret_sub = arena_strdup(reading->arena, sub);
+        return 0;
+}
+
+static int read_capacities(const struct reading *reading, const json_t *object, struct dra_claim_result *result)
+{
+        struct dra_claim_capacity *capacities;
+        const char *name;
+        json_t *value;
+
+        if (!object || json_is_null(object))
+                return 0;
+        if (!json_is_object(object) || json_object_size(object) > DRA_CLAIM_CAPACITIES_MAX)
+                return error_set(reading->err, ERROR_INVALID,
+                        "consumedCapacity: must be an object of at most %zu entries", DRA_CLAIM_CAPACITIES_MAX);
+        capacities = ARENA_ARRAY(reading->arena, struct dra_claim_capacity, json_object_size(object));
+        json_object_foreach((json_t *)(uintptr_t)object, name, value)
+        {
+                struct dra_claim_capacity *capacity = &capacities[result->n_capacities++];
+
+                if (strlen(name) > CAPACITY_NAME_MAX)
+                        return error_set(reading->err, ERROR_INVALID,
+                                "consumedCapacity: name '%.*s…' is longer than %zu characters", SHOWN, name,
+                                CAPACITY_NAME_MAX);
+                if (!json_is_string(value) || !quantity_value(json_string_value(value), &capacity->value))
+                        return error_set(reading->err, ERROR_INVALID,
+                                "consumedCapacity %s: '%.*s', must be a quantity from 0 to 2^63-1", name, SHOWN,
+                                json_is_string(value) ? json_string_value(value) : "");
+                capacity->name = arena_strdup(reading->arena, name);
+        }
+        result->capacities = capacities;
+        return 0;
+}
+
+static int read_result(const struct reading *reading, const json_t *object, struct dra_claim_result *ret)
+{
+        const char *device = object_text(object, "device", NULL);
+        const json_t *share = json_object_get(object, "shareID");
+        const char *share_id = json_string_value(share);
+
+        if (read_request(reading, object_text(object, "request", NULL), &ret->request, &ret->subrequest) < 0)
+                return -1;
+        if (!device || !dra_name_is_label(device, strlen(device)))
+                return error_set(reading->err, ERROR_INVALID,
+                        "device: '%.*s', must be a DNS label of at most %zu characters", SHOWN, device ? device : "",
+                        DRA_NAME_MAX);
+        if (share && !json_is_null(share) && (!share_id || !dra_name_is_uuid(share_id)))
+                return error_set(reading->err, ERROR_INVALID, "shareID: '%.*s', must be a UUID in lower case", SHOWN,
+                        share_id ? share_id : "");
+        ret->pool = arena_strdup(reading->arena, object_text(object, "pool", NULL));
+        ret->device = arena_strdup(reading->arena, device);
+        ret->share_id = arena_strdup(reading->arena, share_id);
+        ret->admin_access = json_is_true(json_object_get(object, "adminAccess"));
+        return read_capacities(reading, json_object_get(object, "consumedCapacity"), ret);
+}
+
+/* Whether two results are the same share or device. The scheduler gives each only once, except with admin access. */
+static bool is_same_part(const struct dra_claim_result *a, const struct dra_claim_result *b)
+{
+        return !a->admin_access && !b->admin_access && strcmp(a->device, b->device) == 0 &&
+               (!a->share_id || !b->share_id || strcmp(a->share_id, b->share_id) == 0);
+}
+
+static bool is_ours(const json_t *result, const struct dra_claim_asked *asked)
+{
+        const char *pool = object_text(result, "pool", NULL);
+
+        return pool && text_is_same(object_text(result, "driver", NULL), asked->driver) &&
+               (text_is_same(pool, asked->pool) || text_is_same(pool, asked->old_pool));
+}
+
+static int read_results(const struct reading *reading, const json_t *devices, struct dra_claim *claim)
+{
+        struct dra_claim_result *results;
+        const json_t *list;
+        json_t *object;
+        size_t i;
+
+        if (claim_read_list(reading, devices, "results", DRA_CLAIM_RESULTS_MAX, &list) < 0)
+                return -1;
+        results = ARENA_ARRAY(reading->arena, struct dra_claim_result, json_array_size(list));
+        json_array_foreach(list, i, object)
+        {
+                struct dra_claim_result *result = &results[claim->n_results];
+
+                if (!is_ours(object, reading->asked))
+                        continue;
+                *result = (struct dra_claim_result){0};
+                if (read_result(reading, object, result) < 0)
+                        return error_prefix(reading->err, "results[%zu]", i);
+                for (size_t other = 0; other < claim->n_results; other++)
+                        if (is_same_part(&results[other], result))
+                                return error_set(reading->err, ERROR_INVALID,
+                                        "results[%zu]: device '%s' is there twice", i, result->device);
+                claim->n_results++;
+        }
+        claim->results = results;
+        if (claim->n_results == 0)
+                return error_set(reading->err, ERROR_INVALID, "no result is of driver '%s' and pool '%s'",
+                        reading->asked->driver, reading->asked->pool);
+        return 0;
+}
+
+/* ---- configurations ---- */
+
+static int read_config_requests(const struct reading *reading, const json_t *object, struct dra_claim_config *config)
+{
+        const char **requests;
+        const json_t *list;
+        json_t *request;
+        size_t i;
+
+        if (claim_read_list(reading, object, "requests", DRA_CLAIM_RESULTS_MAX, &list) < 0)
+                return -1;
+        requests = ARENA_ARRAY(reading->arena, const char *, json_array_size(list));
+        json_array_foreach(list, i, request)
+        {
+                const char *name;
+                const char *sub;
+
+                if (read_request(reading, json_string_value(request), &name, &sub) < 0)
+                        return -1;
+                requests[config->n_requests++] = arena_strdup(reading->arena, json_string_value(request));
+        }
+        config->requests = requests;
+        return 0;
+}
+
+static int read_config(const struct reading *reading, const json_t *object, struct dra_claim_config *ret)
+{
+        const char *source = object_text(object, "source", NULL);
+
+        *ret = (struct dra_claim_config){.parameters = object_find(object, "opaque", "parameters", NULL)};
+        ret->is_of_class = source && strcmp(source, "FromClass") == 0;
+        if (!ret->is_of_class && (!source || strcmp(source, "FromClaim") != 0))
+                return error_set(reading->err, ERROR_INVALID, "source: '%.*s', must be FromClass or FromClaim", SHOWN,
+                        source ? source : "");
+        if (!json_is_object(ret->parameters))
+                return error_set(reading->err, ERROR_INVALID, "opaque.parameters: not an object");
+        return read_config_requests(reading, object, ret);
+}
+
+static int read_configs(const struct reading *reading, const json_t *devices, struct dra_claim *claim)
+{
+        struct dra_claim_config *configs;
+        const json_t *list;
+
+        if (claim_read_list(reading, devices, "config", DRA_CLAIM_CONFIGS_MAX, &list) < 0)
+                return -1;
+        configs = ARENA_ARRAY(reading->arena, struct dra_claim_config, json_array_size(list));
+        for (int of_class = 1; of_class >= 0; of_class--)
+                for (size_t i = 0; i < json_array_size(list); i++) {
+                        const json_t *object = json_array_get(list, i);
+                        const char *driver = object_text(object, "opaque", "driver", NULL);
+                        struct dra_claim_config config;
+
+                        if (!driver || strcmp(driver, reading->asked->driver) != 0)
+                                continue;
+                        if (read_config(reading, object, &config) < 0)
+                                return error_prefix(reading->err, "config[%zu]", i);
+                        if (config.is_of_class == of_class)
+                                configs[claim->n_configs++] = config;
+                }
+        claim->configs = configs;
+        return 0;
+}
+
+/* ---- the claim ---- */
+
+static int read_pods(const struct reading *reading, const json_t *object, struct dra_claim *claim)
+{
+        struct ledger_claim_pod *pods;
+        const json_t *list;
+        json_t *consumer;
+        size_t i;
+
+        if (claim_read_list(reading, object_find(object, "status", NULL), "reservedFor", DRA_CLAIM_PODS_MAX, &list) < 0)
+                return -1;
+        pods = ARENA_ARRAY(reading->arena, struct ledger_claim_pod, json_array_size(list));
+        json_array_foreach(list, i, consumer)
+        {
+                const char *resource = object_text(consumer, "resource", NULL);
+                const char *uid = object_text(consumer, "uid", NULL);
+                const char *name = object_text(consumer, "name", NULL);
+
+                if (resource && uid && name && strcmp(resource, "pods") == 0)
+                        pods[claim->n_pods++] = (struct ledger_claim_pod){
+                                .uid = arena_strdup(reading->arena, uid), .name = arena_strdup(reading->arena, name)};
+        }
+        claim->pods = pods;
+        return 0;
+}
+
+static int read_claim(const struct reading *reading, const json_t *object, struct dra_claim *claim)
+{
+        const struct dra_claim_asked *asked = reading->asked;
+        const char *uid = object_text(object, "metadata", "uid", NULL);
+        const json_t *devices = object_find(object, "status", "allocation", "devices", NULL);
+
+        if (!uid || strcmp(uid, asked->uid) != 0)
+                return error_set(reading->err, ERROR_NOT_FOUND,
+                        "it is another one now: its UID is '%.*s' instead of '%s'", SHOWN, uid ? uid : "", asked->uid);
+        if (!json_is_object(devices))
+                return error_set(reading->err, ERROR_UNAVAILABLE, "it is not allocated");
+        *claim = (struct dra_claim){
+                .namespace = arena_strdup(reading->arena, asked->namespace),
+                .name = arena_strdup(reading->arena, asked->name),
+                .uid = arena_strdup(reading->arena, uid),
+        };
+        if (read_results(reading, devices, claim) < 0 || read_configs(reading, devices, claim) < 0)
+                return error_prefix(reading->err, "status.allocation.devices");
+        if (read_pods(reading, object, claim) < 0)
+                return error_prefix(reading->err, "status");
+        return 0;
+}
+
+int dra_claim_read(struct dra_claim *ret, struct arena *arena, const json_t *object,
+        const struct dra_claim_asked *asked, struct error *err)
+{
+        const struct reading reading = {.arena = arena, .asked = asked, .err = err};
+
+        if (read_claim(&reading, object, ret) < 0)
+                return error_prefix(err, "ResourceClaim %s/%s", asked->namespace, asked->name);
+        return 0;
+}
+
+bool dra_claim_is_allocated(const json_t *object, const struct dra_claim_asked *asked)
+{
+        const json_t *results = object_find(object, "status", "allocation", "devices", "results", NULL);
+        const json_t *result;
+        size_t i;
+
+        if (!text_is_same(object_text(object, "metadata", "uid", NULL), asked->uid))
+                return false;
+        json_array_foreach(results, i, result)
+        {
+                if (is_ours(result, asked))
+                        return true;
+        }
+        return false;
+}
+
+bool dra_claim_config_applies(const struct dra_claim_config *config, const struct dra_claim_result *result)
+{
+        const size_t length = strlen(result->request);
+
+        for (size_t i = 0; i < config->n_requests; i++) {
+                const char *request = config->requests[i];
+
+                if (strncmp(request, result->request, length) != 0)
+                        continue;
+                if (!request[length] || (request[length] == '/' && result->subrequest &&
+                                                strcmp(request + length + 1, result->subrequest) == 0))
+                        return true;
+        }
+        return config->n_requests == 0;
+}
+
+uint64_t dra_claim_capacity(const struct dra_claim_result *result, const char *name, uint64_t otherwise)
+{
+        for (size_t i = 0; i < result->n_capacities; i++)
+                if (strcmp(result->capacities[i].name, name) == 0)
+                        return result->capacities[i].value;
+        return otherwise;
+}

@@ -1,0 +1,230 @@
+/*
+ * The layout: which DRA devices a node offers, of which GPUs, with which capacities, and which devices exclude each
+ * other. Pure: no clock, no I/O, no JSON. node/dra/slices.h makes ResourceSlices of it; Prepare looks up the device of
+ * a claim by its name.
+ *
+ * One H100 (80 GiB, usable 79 GiB), sharing by MPS and by time-slicing offered, is three devices:
+ *
+ *   gpu-0            the whole GPU          memory 80Gi                                            1 of counter "unit"
+ *   gpu-0-shared     MPS, many claims       memory 79Gi, threadPercentage 100, clients 60          1 of counter "unit"
+ *   gpu-0-timeslice  time-slicing, many     slots 4                                                1 of counter "unit"
+ *
+ * The counter set gpu-0-counters has 1 of "unit", and a shared device is charged once, by its first claim. So the
+ * scheduler gives the GPU to one claim as a whole, or to any number of claims that fit by MPS, or to 4 by time-slicing,
+ * and never mixes them.
+ *
+ * Names (DNS labels). N is the GPU's minor number, or NVML's index if the minor number of any GPU is unknown:
+ *
+ *   gpu-N                                whole GPU
+ *   gpu-N-mig-1g-10gb-gi7-ci0            MIG device that exists, by its GPU instance and compute instance
+ *   gpu-N-mig-1g-10gb-at-4               MIG candidate: a GPU instance that can be made at memory slice 4. It keeps
+ *                                        this name once it is made: what Prepare made stays a candidate as long as it
+ *                                        is there
+ *   <any of the first two>-shared        the same unit, shared by MPS
+ *   <any of the first two>-timeslice     the same unit, shared by time-slicing
+ *   <any of the first two>-share-K       share K of |shares| equal ones by MPS: safe layout only
+ *
+ * In a profile '.' is '-', "+me" is "-me", and "-me" (without media engines) is "-no-me".
+ *
+ * The full layout needs consumable capacity and partitionable devices in the API server. A server without one of them
+ * silently drops its fields: a device for many claims would look like one for a single claim, and a GPU and its MIG
+ * devices like independent devices. Such a server gets the safe layout: each unit as a whole, or as static shares
+ * (|fallback|), never both, and no candidates.
+ *
+ * A scheduler that forgets shares (node/dra/release.h) would give the whole unit out beside them, whatever the counters
+ * say. There each unit has one form: the one in which claims have it; else the first above, unless |one_form| says
+ * whole. Candidates stay: each is for one claim.
+ *
+ * Order: the scheduler takes the first device that fits, so the order decides how full GPUs get. Shared devices come
+ * first, then time-sliced ones, MIG devices and candidates from small to large, whole GPUs last. Within a kind, devices
+ * are in the order of the GPU's number; whole GPUs in the opposite order, so that claims for whole GPUs and claims for
+ * shares fill the node from different ends. A candidate's placements are in the order of how many other placements each
+ * makes impossible, the fewest first.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/alloc.h"
+#include "config/config.h"
+#include "gpu/inventory.h"
+
+#define DRA_DEVICE_NAME_SIZE ((size_t)64) /* a DNS label has at most 63 characters */
+#define DRA_MAX_COUNTERS ((size_t)32)     /* of one counter set, says the API server */
+
+/* Names of capacities; those of MIG devices are NVIDIA's. */
+#define DRA_CAPACITY_MEMORY "memory" /* bytes, whole MiB */
+#define DRA_CAPACITY_THREADS "threadPercentage"
+#define DRA_CAPACITY_CLIENTS "clients" /* MPS clients (processes) */
+#define DRA_CAPACITY_SLOTS "slots"     /* claims that take turns */
+
+enum dra_device_kind {
+        DRA_DEVICE_WHOLE,         /* gpu-N */
+        DRA_DEVICE_SHARED,        /* …-shared: by MPS, of a GPU or a MIG device */
+        DRA_DEVICE_TIMESLICE,     /* …-timeslice: of a GPU or a MIG device */
+        DRA_DEVICE_SHARE,         /* …-share-K: one of |shares| equal parts by MPS, for one claim */
+        DRA_DEVICE_MIG,           /* a MIG device that exists, for one claim */
+        DRA_DEVICE_MIG_CANDIDATE, /* one that Prepare makes, for one claim */
+};
+
+/* "whole", "shared", … for log lines. */
+const char *dra_device_kind_name(enum dra_device_kind kind);
+
+/* Whether claims of such a device are clients of an MPS daemon. */
+static inline bool dra_device_kind_is_by_mps(enum dra_device_kind kind)
+{
+        return kind == DRA_DEVICE_SHARED || kind == DRA_DEVICE_SHARE;
+}
+
+/*
+ * What a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus
+ * a multiple of |step|, and is at most |max|; a claim that requests none takes |preset|. Without a policy, the claim
+ * that has the device has the whole value.
+ */
+struct dra_capacity {
+        const char *name;
+        uint64_t value;
+        bool is_binary; /* written in Mi and Gi */
+        bool has_policy;
+        uint64_t preset;
+        uint64_t min;
+        uint64_t max;
+        uint64_t step; /* 0: |preset| is the only value that can be requested */
+};
+
+struct dra_counter {
+        const char *name; /* "unit", "memory-slice-3" */
+        uint64_t value;
+};
+
+/* All that is to be had of one GPU at the same time; the layout has none where nothing excludes anything. */
+struct dra_counter_set {
+        const char *name; /* "gpu-0-counters" */
+        const struct dra_counter *counters;
+        size_t n_counters;
+};
+
+/* A GPU instance that is there. */
+struct dra_mig_instance {
+        struct mig_placed at;
+        bool is_ours;     /* made by Prepare: its MIG device is no device of its own, the candidate is */
+        const char *uuid; /* of its MIG device, if it is ours and known; else NULL */
+};
+
+/* Of the GPU instance that a candidate stands for: nothing, or nothing is left; one may be there; one is there. */
+enum dra_instance_state { DRA_INSTANCE_NONE, DRA_INSTANCE_MAKING, DRA_INSTANCE_MADE };
+
+/* A GPU instance that Prepare makes for a claim, or has made: node/dra/instances.h. */
+struct dra_instance {
+        const char *gpu; /* UUID */
+        unsigned int profile_id;
+        unsigned int start;
+        enum dra_instance_state state;
+        const char *uuid; /* MADE: of its MIG device; else NULL */
+};
+
+/* What is known of MIG on one GPU in MIG mode. */
+struct dra_mig_gpu {
+        const char *uuid;
+        const struct mig_instance_profile *profiles; /* none: nothing can be made */
+        size_t n_profiles;
+        const struct dra_mig_instance *instances;
+        size_t n_instances;
+};
+
+/* What the API server keeps of what is written to it: read back by node/dra/publish.h. */
+struct dra_features {
+        bool consumable_capacity;   /* DRAConsumableCapacity */
+        bool partitionable_devices; /* DRAPartitionableDevices */
+        bool device_taints;         /* DRADeviceTaints */
+};
+
+/* A unit that claims have as a device of that name; its form is in the name. */
+struct dra_held {
+        const char *uuid;
+        const char *device;
+};
+
+/* Of one node. DRA_OPTIONS_DEFAULT has all features and offers whole units and MPS. */
+struct dra_options {
+        const char *const *devices; /* UUIDs of the GPUs that belong to DRA; NULL: all */
+        size_t n_devices;
+        bool whole;        /* offer whole GPUs and MIG devices for one claim */
+        bool mps;          /* offer MPS */
+        bool time_slicing; /* offer time-slicing */
+        bool dynamic_mig;  /* the geometry of MIG may change: offer candidates */
+        /* What a claim takes of a device shared by MPS if it does not say. */
+        uint64_t default_memory_mib; /* 0: an eighth of what is usable */
+        unsigned int default_thread_percentage;
+        unsigned int default_clients;
+        uint64_t memory_mib;     /* of each unit whose memory NVML does not report; 0: unknown */
+        bool has_memory_reserve; /* memory_reserve_mib counts, else what plan/budget.h estimates */
+        uint64_t memory_reserve_mib;
+        unsigned int slots;         /* claims that one unit takes by time-slicing, at least 1 */
+        enum dra_fallback fallback; /* of the safe layout */
+        const char *forgetful;      /* "v1.36.1", whose scheduler forgets shares: one form for each unit; NULL: none */
+        enum dra_one_form one_form; /* which, of a unit that nobody has; another one keeps its form */
+        const struct dra_held *held;
+        size_t n_held;
+        unsigned int shares; /* static shares of a unit there, 1 to CONFIG_MAX_SHARES */
+        struct dra_features features;
+        const struct dra_mig_gpu *mig_gpus; /* also without dynamic_mig: what is ours is known by it */
+        size_t n_mig_gpus;
+};
+
+#define DRA_OPTIONS_DEFAULT                                                                                            \
+        {                                                                                                              \
+                .whole = true, .mps = true, .default_thread_percentage = 10, .default_clients = 1, .slots = 4,         \
+                .shares = 4, .features = {                                                                             \
+                        .consumable_capacity = true,                                                                   \
+                        .partitionable_devices = true,                                                                 \
+                        .device_taints = true                                                                          \
+                }                                                                                                      \
+        }
+
+struct dra_device {
+        const char *name;
+        enum dra_device_kind kind;
+        const char *uuid;                           /* of the unit: MIG device or GPU; of a candidate, its GPU */
+        const struct gpu *gpu;                      /* of a MIG device or candidate: its parent */
+        size_t position;                            /* of |gpu| in the inventory */
+        const struct mig_device *mig;               /* the unit is this MIG device; NULL: the GPU, or a candidate */
+        const struct mig_instance_profile *profile; /* of a candidate, else NULL */
+        unsigned int start;                         /* of a candidate: its first memory slice */
+        const char *made;                           /* of a candidate: the MIG device that is made of it now, or NULL */
+        unsigned int share;                         /* DRA_DEVICE_SHARE: K */
+        bool allows_multiple; /* many claims may have it, each a share with its own consumedCapacity */
+        const struct dra_capacity *capacities;
+        size_t n_capacities;
+        const struct dra_counter_set *counter_set; /* that it consumes from; NULL: nothing excludes it */
+        const struct dra_counter *consumes;
+        size_t n_consumes;
+};
+
+struct dra_layout {
+        const struct inventory *inventory;
+        bool is_safe;         /* a feature that the options ask for is off */
+        const char *one_form; /* why each unit has one form of those asked for; NULL: it has all */
+        const struct dra_device *devices;
+        size_t n_devices;
+        const struct dra_counter_set *counter_sets; /* by GPU */
+        size_t n_counter_sets;
+        const char *const *notes; /* "GPU-…: not offered by MPS: …": what was left out, and why */
+        size_t n_notes;
+};
+
+/*
+ * In |arena|, which also holds the layout. The inventory and what |options| points to are borrowed and must live as
+ * long. A GPU with a failure keeps its devices (taints say the rest) unless it never told its memory. The same input
+ * makes the same layout.
+ */
+const struct dra_layout *dra_layout_build(
+        struct arena *arena, const struct inventory *inventory, const struct dra_options *options);
+
+/* The device with this name, or NULL. */
+const struct dra_device *dra_layout_find(const struct dra_layout *layout, const char *name);
+
+/* The capacity of |device| with this name, or NULL. */
+const struct dra_capacity *dra_device_capacity(const struct dra_device *device, const char *name);

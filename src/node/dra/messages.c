@@ -1,0 +1,168 @@
+#include "node/dra/messages.h"
+
+#include <string.h>
+
+#include <dra.pb-c.h>
+
+#include "base/text.h"
+#include "node/dra/name.h"
+#include "net/kube/object.h"
+#include "node/kubelet/protobuf.h"
+
+#define REQUEST_MEMORY ((size_t)256 * 1024) /* twice what DRA_SERVICE_CLAIMS_MAX claims with the longest names need */
+
+static int check_claim(const Dra__Claim *claim, struct error *err)
+{
+        if (!dra_name_is_uid(claim->uid))
+                return error_set(err, ERROR_INVALID, "claim UID '%.80s': must be 1 to %zu letters, digits and '-'",
+                        claim->uid, DRA_NAME_MAX);
+        if (!dra_name_is_label(claim->namespace_, strlen(claim->namespace_)))
+                return error_set(err, ERROR_INVALID, "claim %s: namespace '%.80s' is no name of a namespace",
+                        claim->uid, claim->namespace_);
+        if (!object_is_name(claim->name))
+                return error_set(
+                        err, ERROR_INVALID, "claim %s: name '%.80s' is no name of a claim", claim->uid, claim->name);
+        return 0;
+}
+
+int dra_messages_claims(const struct dra_service_claim **ret_claims, size_t *ret_count, struct arena *arena,
+        const uint8_t *bytes, size_t size, struct error *err)
+{
+        const Dra__ClaimsRequest *request = (const Dra__ClaimsRequest *)(const void *)protobuf_unpack(
+                &dra__claims_request__descriptor, arena, REQUEST_MEMORY, bytes, size, err);
+        struct dra_service_claim *claims;
+
+        if (!request)
+                return -1;
+        if (request->n_claims > DRA_SERVICE_CLAIMS_MAX)
+                return error_set(err, ERROR_EXHAUSTED, "%zu claims in one request, at most %zu", request->n_claims,
+                        DRA_SERVICE_CLAIMS_MAX);
+        claims = ARENA_ARRAY(arena, struct dra_service_claim, request->n_claims);
+        for (size_t i = 0; i < request->n_claims; i++) {
+                const Dra__Claim *claim = request->claims[i];
+
+                if (check_claim(claim, err) < 0)
+                        return -1;
+                for (size_t k = 0; k < i; k++)
+                        if (strcmp(claims[k].uid, claim->uid) == 0)
+                                return error_set(err, ERROR_INVALID, "claim %s: twice in one request", claim->uid);
+                claims[i] = (struct dra_service_claim){claim->namespace_, claim->uid, claim->name};
+        }
+        *ret_claims = claims;
+        *ret_count = request->n_claims;
+        return 0;
+}
+
+static char *clean_copy(struct arena *arena, const char *text)
+{
+        char *copy = arena_strdup(arena, text ? text : "");
+
+        text_clean(copy);
+        return copy;
+}
+
+static char **clean_copies(struct arena *arena, const char *const *texts, size_t count)
+{
+        char **copies = ARENA_ARRAY(arena, char *, count);
+
+        for (size_t i = 0; i < count; i++)
+                copies[i] = clean_copy(arena, texts[i]);
+        return copies;
+}
+
+static Dra__Device *make_device(struct arena *arena, const struct dra_service_device *device, bool has_share_ids)
+{
+        Dra__Device *made = ARENA_NEW(arena, Dra__Device);
+
+        dra__device__init(made);
+        made->n_request_names = device->n_request_names;
+        made->request_names = clean_copies(arena, device->request_names, device->n_request_names);
+        made->pool_name = clean_copy(arena, device->pool_name);
+        made->device_name = clean_copy(arena, device->device_name);
+        made->n_cdi_device_ids = device->n_cdi_device_ids;
+        made->cdi_device_ids = clean_copies(arena, device->cdi_device_ids, device->n_cdi_device_ids);
+        if (has_share_ids)
+                made->share_id = clean_copy(arena, device->share_id);
+        return made;
+}
+
+struct rpc_message *dra_messages_prepared(const struct dra_messages_answer *answers, size_t count, bool has_share_ids)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        Dra__PrepareResponse response = DRA__PREPARE_RESPONSE__INIT;
+
+        response.n_claims = count;
+        response.claims = ARENA_ARRAY(&arena, Dra__PrepareEntry *, count);
+        for (size_t i = 0; i < count; i++) {
+                Dra__PrepareEntry *entry = response.claims[i] = ARENA_NEW(&arena, Dra__PrepareEntry);
+                Dra__PrepareResult *result = ARENA_NEW(&arena, Dra__PrepareResult);
+
+                dra__prepare_entry__init(entry);
+                dra__prepare_result__init(result);
+                entry->key = clean_copy(&arena, answers[i].uid);
+                entry->value = result;
+                result->error = clean_copy(&arena, answers[i].error);
+                result->n_devices = answers[i].n_devices;
+                result->devices = ARENA_ARRAY(&arena, Dra__Device *, result->n_devices);
+                for (size_t k = 0; k < result->n_devices; k++)
+                        result->devices[k] = make_device(&arena, &answers[i].devices[k], has_share_ids);
+        }
+        return protobuf_pack(&response.base);
+}
+
+struct rpc_message *dra_messages_unprepared(const struct dra_messages_answer *answers, size_t count)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        Dra__UnprepareResponse response = DRA__UNPREPARE_RESPONSE__INIT;
+
+        response.n_claims = count;
+        response.claims = ARENA_ARRAY(&arena, Dra__UnprepareEntry *, count);
+        for (size_t i = 0; i < count; i++) {
+                Dra__UnprepareEntry *entry = response.claims[i] = ARENA_NEW(&arena, Dra__UnprepareEntry);
+                Dra__UnprepareResult *result = ARENA_NEW(&arena, Dra__UnprepareResult);
+
+                dra__unprepare_entry__init(entry);
+                dra__unprepare_result__init(result);
+                entry->key = clean_copy(&arena, answers[i].uid);
+                entry->value = result;
+                result->error = clean_copy(&arena, answers[i].error);
+        }
+        return protobuf_pack(&response.base);
+}
+
+/* Cuts the message where kubelet would, but not inside a character. */
+static char *cut_message(struct arena *arena, const char *text)
+{
+        char *message = clean_copy(arena, text);
+        size_t keep = DRA_HEALTH_MESSAGE_MAX - 3;
+
+        if (strlen(message) <= DRA_HEALTH_MESSAGE_MAX)
+                return message;
+        while (((unsigned char)message[keep] & 0xc0) == 0x80)
+                keep--;
+        memcpy(message + keep, "...", 4);
+        return message;
+}
+
+struct rpc_message *dra_messages_health(const struct dra_health_device *devices, size_t count)
+{
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        Dra__WatchResponse response = DRA__WATCH_RESPONSE__INIT;
+
+        response.n_devices = count;
+        response.devices = ARENA_ARRAY(&arena, Dra__DeviceHealth *, count);
+        for (size_t i = 0; i < count; i++) {
+                Dra__DeviceHealth *health = response.devices[i] = ARENA_NEW(&arena, Dra__DeviceHealth);
+
+                dra__device_health__init(health);
+                health->device = ARENA_NEW(&arena, Dra__DeviceIdentifier);
+                dra__device_identifier__init(health->device);
+                health->device->pool_name = clean_copy(&arena, devices[i].pool_name);
+                health->device->device_name = clean_copy(&arena, devices[i].device_name);
+                health->health = (Dra__HealthStatus)devices[i].status;
+                health->last_updated_time = devices[i].updated_unix_s;
+                health->health_check_timeout_seconds = devices[i].timeout_s;
+                health->message = cut_message(&arena, devices[i].message);
+        }
+        return protobuf_pack(&response.base);
+}

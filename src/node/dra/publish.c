@@ -1,0 +1,604 @@
+#include "node/dra/publish.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "node/dra/api_server.h"
+#include "node/dra/reconcile.h"
+#include "node/dra/repair_pace.h"
+#include "node/dra/there.h"
+#include "net/kube/backoff.h"
+#include "net/kube/object.h"
+#include "net/kube/watch.h"
+
+#define IDLE_LOOK_MS UINT64_C(1000)
+
+struct dra_publisher {
+        struct dra_publisher_options options;
+        const struct inventory *inventory; /* NULL: nothing is to be offered yet */
+        struct dra_options wish;
+        struct dra_taint *taints;
+        size_t n_taints;
+
+        /* Facts about the server. */
+        struct dra_api_server server;
+        bool is_refused;       /* the full layout: 422 */
+        bool has_warned;       /* that the safe layout is used */
+        bool has_told_release; /* that there is one form a unit */
+        char *owner_uid;       /* NULL: not known */
+        bool is_owner_old;
+
+        struct arena arena; /* of |layout| */
+        const struct dra_layout *layout;
+        bool is_layout_old;
+        bool is_layout_new; /* the slices were not compared with it yet */
+        json_t *wanted;     /* NULL: to be made; only while something is to be done: it is as large as what is there */
+        struct dra_there there;
+        json_t *accepted; /* only where the server changed something */
+        struct kube_watch *watch;
+        bool is_synced;
+        bool had_trouble;
+        bool is_at_rest;        /* reported */
+        struct kube_call *call; /* NULL: no request is under way */
+        json_t *sent;           /* the spec that |call| writes */
+        char *sent_name;
+        struct backoff backoff;
+        struct dra_repair_pace pace;
+        uv_timer_t timer;
+        bool is_idle_look; /* what the timer is for: nothing waits */
+};
+
+static void go_on(struct dra_publisher *publisher);
+
+/* ---- success and failure ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+        go_on(timer->data);
+}
+
+/* Continues later, from the loop, so that several changes in one turn of it are handled at once. */
+static void arm(struct dra_publisher *publisher, uint64_t ms)
+{
+        publisher->is_idle_look = false;
+        uv_timer_start(&publisher->timer, on_timer, ms, 0);
+}
+
+static void forget_wanted(struct dra_publisher *publisher)
+{
+        json_decref(publisher->wanted);
+        publisher->wanted = NULL;
+}
+
+static void change(struct dra_publisher *publisher)
+{
+        forget_wanted(publisher);
+        publisher->is_layout_old = true;
+        if (!publisher->call)
+                arm(publisher, 0);
+}
+
+static void put_off(struct dra_publisher *publisher, const struct error *error, uint64_t asked_ms)
+{
+        publisher->is_at_rest = false;
+        arm(publisher, backoff_next(&publisher->backoff, asked_ms, (uint32_t)uv_hrtime()));
+        publisher->options.done(error, publisher->options.data);
+}
+
+static bool begin_answer(struct dra_publisher *publisher, const struct kube_answer *answer)
+{
+        publisher->call = NULL;
+        if (!answer->error)
+                return true;
+        put_off(publisher, answer->error, answer->retry_after_ms);
+        return false;
+}
+
+/* ---- the server ---- */
+
+static void on_server(const struct error *error, uint64_t retry_after_ms, void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        publisher->call = NULL;
+        if (error) {
+                put_off(publisher, error, retry_after_ms);
+        } else if (publisher->server.has_features) {
+                publisher->is_refused = false;
+                change(publisher);
+        } else {
+                arm(publisher, 0);
+        }
+}
+
+static void on_node(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+        const char *uid = answer->error ? NULL : object_text(answer->object, "metadata", "uid", NULL);
+
+        if (!begin_answer(publisher, answer))
+                return;
+        free(publisher->owner_uid);
+        publisher->owner_uid = xstrdup(uid ? uid : "");
+        publisher->is_owner_old = false;
+        arm(publisher, 0);
+}
+
+static void ask_node(struct dra_publisher *publisher)
+{
+        _free_ char *path = object_path("/api/v1/nodes", publisher->options.node);
+
+        publisher->call = kube_client_send(publisher->options.client,
+                &(struct kube_request){.method = KUBE_GET, .path = path, .done = on_node, .data = publisher});
+}
+
+/* ---- writing ---- */
+
+static struct dra_slices_options slices_options(const struct dra_publisher *publisher)
+{
+        return (struct dra_slices_options){.driver = publisher->options.driver,
+                .node = publisher->options.node,
+                .pool = publisher->options.pool,
+                .api = publisher->server.api,
+                .counters_apart = publisher->server.counters_apart,
+                .has_taints = publisher->server.features.device_taints,
+                .taints = publisher->taints,
+                .n_taints = publisher->n_taints};
+}
+
+static void keep_sent(struct dra_publisher *publisher, const char *name, json_t *spec)
+{
+        free(publisher->sent_name);
+        publisher->sent_name = xstrdup(name);
+        json_decref(publisher->sent);
+        publisher->sent = json_incref(spec);
+}
+
+/* The server refused a slice as invalid (422). If other slices are wanted meanwhile, these are tried first. */
+static void refuse(struct dra_publisher *publisher, const struct kube_answer *answer)
+{
+        bool was_safe;
+
+        if (!publisher->wanted) {
+                arm(publisher, 0);
+                return;
+        }
+        was_safe = publisher->is_refused || publisher->layout->is_safe;
+        publisher->is_refused = true;
+        if (was_safe) {
+                put_off(publisher, answer->error, answer->retry_after_ms);
+                return;
+        }
+        log_error("the API server refuses a ResourceSlice; the safe layout is offered instead", LOG_ERR(answer->error));
+        change(publisher);
+}
+
+/* Reads the server's answer: it is the slice that exists now, and shows which fields the server dropped. */
+static void read_back(struct dra_publisher *publisher, json_t *object)
+{
+        struct dra_features features = publisher->server.features;
+        json_t *kept = json_object_get(object, "spec");
+
+        if (!kept) /* no ResourceSlice: the watch will bring it */
+                return;
+        json_object_set(dra_there_slices(&publisher->there), publisher->sent_name, object);
+        if (dra_slices_are_same(publisher->sent, kept))
+                json_object_del(publisher->accepted, publisher->sent_name);
+        else
+                json_object_set_new(publisher->accepted, publisher->sent_name,
+                        json_pack("{s: O, s: O}", "sent", publisher->sent, "kept", kept));
+        dra_slices_dropped(&features, publisher->sent, kept);
+        if (memcmp(&features, &publisher->server.features, sizeof(features)) != 0) {
+                publisher->server.features = features;
+                change(publisher);
+        }
+}
+
+static void on_written(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        if (answer->status == 422) {
+                publisher->call = NULL;
+                refuse(publisher, answer);
+                return;
+        }
+        if (answer->status == 404 && json_object_del(dra_there_slices(&publisher->there), publisher->sent_name) == 0) {
+                publisher->call = NULL; /* another client deleted it meanwhile */
+                dra_repair_written(&publisher->pace);
+                arm(publisher, 0);
+                return;
+        }
+        if (!begin_answer(publisher, answer))
+                return;
+        publisher->backoff.failures = 0;
+        dra_repair_written(&publisher->pace);
+        read_back(publisher, answer->object);
+        keep_sent(publisher, "", NULL);
+        arm(publisher, 0);
+}
+
+static void on_deleted(const struct kube_answer *answer, void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        publisher->call = NULL;
+        if (answer->error && answer->status != 404) {
+                put_off(publisher, answer->error, answer->retry_after_ms);
+                return;
+        }
+        dra_repair_written(&publisher->pace);
+        json_object_del(dra_there_slices(&publisher->there), publisher->sent_name);
+        arm(publisher, 0);
+}
+
+static void write_slice(struct dra_publisher *publisher, const struct dra_action *action)
+{
+        const struct dra_slices_options options = slices_options(publisher);
+        _free_ char *slices = dra_api_slices(publisher->server.api);
+        _free_ char *path = object_path(slices, action->name);
+        json_t *there = json_object_get(dra_there_slices(&publisher->there), action->name);
+        json_t *object = there ? json_deep_copy(there) : json_object();
+        json_t *spec = json_deep_copy(action->spec);
+
+        json_object_set_new(object_find(spec, "pool", NULL), "generation", json_integer(action->generation));
+        keep_sent(publisher, action->name, spec);
+        dra_slices_set_object(object, &options, action->name, publisher->owner_uid, spec);
+        publisher->call = kube_client_send(
+                publisher->options.client, &(struct kube_request){.method = there ? KUBE_REPLACE : KUBE_CREATE,
+                                                   .path = there ? path : slices,
+                                                   .body = object,
+                                                   .done = on_written,
+                                                   .data = publisher});
+        json_decref(object);
+        json_decref(spec);
+}
+
+static void delete_slice(struct dra_publisher *publisher, const struct dra_action *action)
+{
+        _free_ char *slices = dra_api_slices(publisher->server.api);
+        _free_ char *path = object_path(slices, action->name);
+        const json_t *there = json_object_get(dra_there_slices(&publisher->there), action->name);
+        json_t *body = json_pack("{s: s, s: s, s: {s: O, s: O}}", "apiVersion", "v1", "kind", "DeleteOptions",
+                "preconditions", "uid", object_find(there, "metadata", "uid", NULL), "resourceVersion",
+                object_find(there, "metadata", "resourceVersion", NULL));
+
+        keep_sent(publisher, action->name, NULL);
+        publisher->call = kube_client_send(publisher->options.client,
+                &(struct kube_request){
+                        .method = KUBE_DELETE, .path = path, .body = body, .done = on_deleted, .data = publisher});
+        json_decref(body);
+}
+
+/* ---- list and watch ---- */
+
+/*
+ * Where something waits, it looks at this, too. A look costs 40 ms of the processor for the slices of 16 GPUs: where it
+ * would find nothing it comes later, once for many, and only makes dra_there_rest() save their memory.
+ */
+static void look(struct dra_publisher *publisher, bool is_harmless)
+{
+        bool is_armed = uv_is_active((uv_handle_t *)&publisher->timer);
+
+        if (!publisher->is_synced || publisher->call || (is_armed && (is_harmless || !publisher->is_idle_look)))
+                return;
+        arm(publisher, is_harmless ? IDLE_LOOK_MS : 0);
+        publisher->is_idle_look = is_harmless;
+}
+
+static void on_object(enum kube_change what, json_t *object, void *data)
+{
+        struct dra_publisher *publisher = data;
+        enum dra_there_news news = dra_there_follow(&publisher->there, what, object);
+
+        publisher->is_owner_old |= news == DRA_THERE_GONE;
+        look(publisher, news == DRA_THERE_SAME);
+}
+
+static void on_synced(void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        publisher->is_synced = true;
+        if (publisher->had_trouble)
+                publisher->server.has_version = publisher->server.has_features = false;
+        publisher->had_trouble = false;
+        if (!publisher->call)
+                arm(publisher, 0);
+}
+
+/* An API server that is replaced by one of another release ends the watch, and the next one is accepted at once. */
+static void on_resumed(void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        publisher->had_trouble = true;
+        on_synced(publisher);
+}
+
+static void forget_watch(struct dra_publisher *publisher)
+{
+        publisher->watch = kube_watch_close(publisher->watch);
+        publisher->is_synced = false;
+        dra_there_clear(&publisher->there);
+}
+
+static void on_trouble(const struct error *error, void *data)
+{
+        struct dra_publisher *publisher = data;
+
+        publisher->had_trouble = true;
+        publisher->is_at_rest = false;
+        if (error->kind == ERROR_NOT_FOUND) {
+                forget_watch(publisher);
+                publisher->server.has_api = publisher->server.has_version = publisher->server.has_features = false;
+                if (!publisher->call)
+                        put_off(publisher, error, 0);
+                return;
+        }
+        publisher->options.done(error, publisher->options.data);
+}
+
+static void begin_watch(struct dra_publisher *publisher)
+{
+        _free_ char *path = dra_api_slices(publisher->server.api);
+        _free_ char *selector =
+                xasprintf("spec.driver=%s,spec.nodeName=%s", publisher->options.driver, publisher->options.node);
+
+        publisher->watch = kube_watch_new(publisher->options.client, &(struct kube_watch_options){
+                                                                             .path = path,
+                                                                             .field_selector = selector,
+                                                                             .on_object = on_object,
+                                                                             .on_synced = on_synced,
+                                                                             .on_resumed = on_resumed,
+                                                                             .on_trouble = on_trouble,
+                                                                             .data = publisher,
+                                                                     });
+}
+
+/* ---- reconcile ---- */
+
+static void drop_layout(struct dra_publisher *publisher)
+{
+        publisher->layout = NULL;
+        arena_done(&publisher->arena);
+        forget_wanted(publisher);
+}
+
+static void make_slices(struct dra_publisher *publisher)
+{
+        const struct dra_slices_options slices = slices_options(publisher);
+
+        publisher->wanted = dra_slices_build(publisher->layout, &slices);
+}
+
+static void make_layout(struct dra_publisher *publisher)
+{
+        const struct dra_features *has = &publisher->server.features;
+        struct dra_options options = publisher->wish;
+
+        options.features.consumable_capacity &= has->consumable_capacity && !publisher->is_refused;
+        options.features.partitionable_devices &= has->partitionable_devices && !publisher->is_refused;
+        options.features.device_taints &= has->device_taints;
+        options.forgetful = *publisher->server.forgetful ? publisher->server.forgetful : NULL;
+        drop_layout(publisher);
+        publisher->layout = dra_layout_build(&publisher->arena, publisher->inventory, &options);
+        publisher->is_layout_old = false;
+        publisher->is_layout_new = true;
+        make_slices(publisher);
+        if (publisher->layout->is_safe && !publisher->has_warned && !publisher->is_refused)
+                log_warn("the API server lacks a feature that sharing needs; the safe layout is offered instead",
+                        LOG_STR("DRAConsumableCapacity", has->consumable_capacity ? "on" : "off"),
+                        LOG_STR("DRAPartitionableDevices", has->partitionable_devices ? "on" : "off"));
+        publisher->has_warned = publisher->layout->is_safe;
+        if (publisher->layout->one_form && !publisher->has_told_release)
+                log_warn("each GPU and MIG device is offered in one form only",
+                        LOG_STR("reason", publisher->layout->one_form));
+        publisher->has_told_release = publisher->layout->one_form;
+        if (publisher->options.on_layout)
+                publisher->options.on_layout(publisher->options.data);
+}
+
+static void rest(struct dra_publisher *publisher)
+{
+        publisher->backoff.failures = 0;
+        dra_repair_rest(&publisher->pace);
+        forget_wanted(publisher);
+        dra_there_rest(&publisher->there);
+        if (!publisher->is_at_rest) {
+                publisher->is_at_rest = true;
+                publisher->options.done(NULL, publisher->options.data);
+        }
+}
+
+/* Another client undoes each repair. The first pause is not told: kubelet may be slow in deleting all at its start. */
+static void wait_for_repair(struct dra_publisher *publisher, const struct dra_action *action, uint64_t wait_ms)
+{
+        static const char *const done[] = {
+                [DRA_STEP_DELETE] = "added", [DRA_STEP_REPLACE] = "changed", [DRA_STEP_CREATE] = "deleted"};
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE,
+                "another client has %s ResourceSlice %s soon after the last repair; the next one is in %.1f s, and they "
+                "become rarer, down to one a minute, while this goes on; the audit log of the API server names the client",
+                done[action->step], action->name, (double)wait_ms / 1000);
+        forget_wanted(publisher);
+        dra_there_rest(&publisher->there);
+        publisher->is_at_rest = false;
+        arm(publisher, wait_ms);
+        if (publisher->pace.pauses.failures > 1)
+                publisher->options.done(&err, publisher->options.data);
+}
+
+static void take_step(struct dra_publisher *publisher, const struct dra_action *action)
+{
+        publisher->is_at_rest = false;
+        if (publisher->is_owner_old)
+                ask_node(publisher);
+        else if (action->step == DRA_STEP_DELETE)
+                delete_slice(publisher, action);
+        else
+                write_slice(publisher, action);
+}
+
+static void reconcile(struct dra_publisher *publisher)
+{
+        const struct dra_pool pool = {.wanted = publisher->wanted,
+                .there = dra_there_slices(&publisher->there),
+                .accepted = publisher->accepted,
+                .owner_uid = publisher->owner_uid};
+        const struct dra_action action = dra_reconcile(&pool);
+        uint64_t wait_ms;
+
+        if (publisher->is_layout_new)
+                dra_repair_allow(&publisher->pace, action.n_writes);
+        publisher->is_layout_new = false;
+        if (action.step == DRA_STEP_NONE) {
+                rest(publisher);
+                return;
+        }
+        wait_ms = dra_repair_next(
+                &publisher->pace, action.n_writes, uv_now(publisher->options.loop), (uint32_t)uv_hrtime());
+        if (wait_ms > 0)
+                wait_for_repair(publisher, &action, wait_ms);
+        else
+                take_step(publisher, &action);
+}
+
+static void go_on(struct dra_publisher *publisher)
+{
+        if (publisher->call || !publisher->inventory)
+                return;
+        if (!publisher->owner_uid) {
+                ask_node(publisher);
+        } else if (!dra_api_server_is_known(&publisher->server)) {
+                publisher->call = dra_api_server_ask(&publisher->server, publisher->owner_uid);
+        } else if (!publisher->watch) {
+                begin_watch(publisher);
+        } else if (publisher->is_synced) {
+                if (!publisher->layout || publisher->is_layout_old)
+                        make_layout(publisher);
+                else if (!publisher->wanted)
+                        make_slices(publisher);
+                reconcile(publisher);
+        }
+}
+
+/* ---- public ---- */
+
+struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *options)
+{
+        struct dra_publisher *publisher = xcalloc(1, sizeof(*publisher));
+
+        publisher->options = *options;
+        publisher->options.node = xstrdup(options->node);
+        publisher->options.driver = xstrdup(options->driver);
+        publisher->options.pool = xstrdup(options->pool);
+        dra_api_server_init(&publisher->server, &(struct dra_api_server_options){.client = options->client,
+                                                        .driver = publisher->options.driver,
+                                                        .node = publisher->options.node,
+                                                        .pool = publisher->options.pool,
+                                                        .done = on_server,
+                                                        .data = publisher});
+        publisher->accepted = json_object();
+        publisher->backoff =
+                (struct backoff){options->retry_ms ? options->retry_ms : DRA_RETRY_MS, DRA_RETRY_LIMIT_MS, 0};
+        publisher->pace.pauses = publisher->backoff;
+        uv_timer_init(options->loop, &publisher->timer);
+        publisher->timer.data = publisher;
+        return publisher;
+}
+
+void dra_publisher_put(
+        struct dra_publisher *publisher, const struct inventory *inventory, const struct dra_options *options)
+{
+        publisher->inventory = inventory;
+        publisher->wish = *options;
+        publisher->is_refused = false;
+        publisher->backoff.failures = 0;
+        drop_layout(publisher); /* it was made of the inventory before */
+        if (publisher->server.has_features)
+                make_layout(publisher);
+        if (!publisher->call)
+                arm(publisher, 0);
+}
+
+void dra_publisher_set_pool(struct dra_publisher *publisher, const char *pool)
+{
+        if (strcmp(publisher->options.pool, pool) == 0)
+                return;
+        free((char *)(uintptr_t)publisher->options.pool);
+        publisher->options.pool = publisher->server.options.pool = xstrdup(pool);
+        if (publisher->inventory)
+                change(publisher);
+}
+
+static void free_taints(struct dra_publisher *publisher)
+{
+        for (size_t i = 0; i < publisher->n_taints; i++) {
+                free((char *)(uintptr_t)publisher->taints[i].uuid);
+                free((char *)(uintptr_t)publisher->taints[i].key);
+                free((char *)(uintptr_t)publisher->taints[i].value);
+        }
+        free(publisher->taints);
+        publisher->taints = NULL;
+        publisher->n_taints = 0;
+}
+
+void dra_publisher_set_taints(struct dra_publisher *publisher, const struct dra_taint *taints, size_t n_taints)
+{
+        free_taints(publisher);
+        publisher->taints = xcalloc(n_taints, sizeof(*publisher->taints));
+        publisher->n_taints = n_taints;
+        for (size_t i = 0; i < n_taints; i++)
+                publisher->taints[i] = (struct dra_taint){.uuid = xstrdup(taints[i].uuid),
+                        .key = xstrdup(taints[i].key),
+                        .value = xstrdup(taints[i].value),
+                        .effect = taints[i].effect};
+        change(publisher);
+}
+
+const struct dra_layout *dra_publisher_layout(const struct dra_publisher *publisher)
+{
+        return publisher->layout;
+}
+
+struct dra_features dra_publisher_features(const struct dra_publisher *publisher)
+{
+        return publisher->server.features;
+}
+
+enum dra_api dra_publisher_api(const struct dra_publisher *publisher)
+{
+        return publisher->server.has_api ? publisher->server.api : DRA_API_V1;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct dra_publisher *publisher = handle->data;
+
+        free_taints(publisher);
+        dra_api_server_done(&publisher->server);
+        json_decref(publisher->wanted);
+        dra_there_clear(&publisher->there);
+        json_decref(publisher->accepted);
+        json_decref(publisher->sent);
+        free(publisher->sent_name);
+        free(publisher->owner_uid);
+        arena_done(&publisher->arena);
+        free((char *)(uintptr_t)publisher->options.node);
+        free((char *)(uintptr_t)publisher->options.driver);
+        free((char *)(uintptr_t)publisher->options.pool);
+        free(publisher);
+}
+
+struct dra_publisher *dra_publisher_close(struct dra_publisher *publisher)
+{
+        if (!publisher)
+                return NULL;
+        publisher->watch = kube_watch_close(publisher->watch);
+        publisher->call = kube_call_cancel(publisher->call);
+        uv_close((uv_handle_t *)&publisher->timer, on_closed);
+        return NULL;
+}

@@ -1,0 +1,50 @@
+/*
+ * Whether what a claim was allocated is free on this node. It may not be yet: kubelet deletes a pod at once where its
+ * grace period is 0, the scheduler gives what its claim had to the next one, and the Unprepare of the first comes after
+ * the Prepare of the second. Kubelet tries a Prepare that failed again only after more than a minute, so it is better
+ * to wait. Claim A has 20 GiB of a GPU, and so has claim B now:
+ *
+ *   B does not fit beside A ──► is A still allocated? ──┬── no: its Unprepare is under way ──► wait for it
+ *                                                       └── yes: a conflict; a scheduler made a mistake ──► refuse
+ *
+ * It asks for one claim at a time, and for no more than it takes to know. It neither reads claims nor waits itself.
+ */
+#pragma once
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "node/dra/claim.h"
+#include "node/dra/prepared_record.h"
+#include "node/dra/service.h"
+#include "node/dra/wanted.h"
+#include "node/ledger/ledger.h"
+
+enum dra_room_state {
+        DRA_ROOM_THERE,
+        DRA_ROOM_COMES, /* claims that are over have what is missing */
+        DRA_ROOM_ASK,   /* dra_room_learn() must say whether |asked| is over */
+        DRA_ROOM_NONE,  /* claims that are not over have it */
+};
+
+struct dra_room_known;
+
+/* Of one claim that is being prepared; zeroed at first. */
+struct dra_room {
+        const struct dra_record *record; /* borrowed, as the next */
+        const struct ledger *ledger;
+        struct arena *arena;          /* of the rest */
+        struct dra_room_known *known; /* claims that were asked for */
+        struct dra_service_claim asked;
+};
+
+/*
+ * |wanted| has an entry for each result of |claim|, with devices of |layout|. |err| says what is in the way, unless
+ * there is room: where it comes, by whoever has it; where there is none, by claims that are not over.
+ */
+enum dra_room_state dra_room_look(struct dra_room *room, const struct dra_claim *claim, const struct dra_wanted *wanted,
+        const struct dra_layout *layout, struct error *err);
+
+void dra_room_learn(struct dra_room *room, bool is_over);
+
+/* Something has become free, so claims that were not over may be now. */
+void dra_room_doubt(struct dra_room *room);

@@ -1,0 +1,558 @@
+/*
+ * Requests wait for works. A waiter is one claim of one request, and is in the list of the work that will answer it.
+ * Works are in the order of the requests; those that can begin are also in |ready|.
+ */
+#include "node/dra/service.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "node/dra/messages.h"
+#include "base/io/lock.h"
+#include "net/rpc/server.h"
+
+#define LOCK_RETRY_MS UINT64_C(50)
+
+enum work_kind { WORK_PREPARE, WORK_UNPREPARE };
+
+struct dra_service {
+        struct dra_service_options options;
+        char *lock_directory; /* NULL: none */
+        struct lock lock;
+        char lock_reason[sizeof(((struct error *)0)->text)]; /* why the lock is not held; or empty */
+        uv_timer_t deadline;
+        uv_timer_t lock_retry;
+        struct dra_health_stream *health;
+        struct list requests; /* not answered yet; the first has the earliest deadline */
+        size_t n_requests;
+        struct list works;
+        size_t n_works;
+        struct list ready; /* not begun, and there is no earlier work of the same UID */
+        size_t n_running;
+        bool is_advancing;
+        bool is_held;
+        bool is_closing;
+        unsigned int open; /* timers that are not closed */
+};
+
+struct dra_work {
+        struct list in_works;
+        struct list in_ready;
+        struct dra_service *service;
+        enum work_kind kind;
+        bool is_running;
+        struct arena arena; /* of |claim| */
+        struct dra_service_claim claim;
+        struct list waiters;
+};
+
+struct waiter {
+        struct list in_work;
+        struct dra_work *work; /* NULL: answered */
+        struct request *request;
+        struct dra_messages_answer answer;
+};
+
+struct request {
+        struct list in_service;
+        struct dra_service *service;
+        struct rpc_call *call;
+        enum work_kind kind;
+        bool is_v1;
+        uint64_t deadline_ms;
+        struct arena arena;
+        struct waiter *waiters;
+        size_t n_waiters;
+        size_t n_pending;
+};
+
+static const char *kind_name(enum work_kind kind)
+{
+        return kind == WORK_PREPARE ? "prepare" : "unprepare";
+}
+
+/* ---- works ---- */
+
+static struct dra_work *work_of(struct list *in_works)
+{
+        return container_of(in_works, struct dra_work, in_works);
+}
+
+static struct dra_work *newest_work(const struct dra_service *service, const char *uid)
+{
+        for (struct list *link = service->works.previous; link != &service->works; link = link->previous)
+                if (strcmp(work_of(link)->claim.uid, uid) == 0)
+                        return work_of(link);
+        return NULL;
+}
+
+static struct dra_work *oldest_work(const struct dra_service *service, const char *uid)
+{
+        LIST_FOR_EACH(link, &service->works)
+                if (strcmp(work_of(link)->claim.uid, uid) == 0)
+                        return work_of(link);
+        return NULL;
+}
+
+static bool is_same_claim(const struct dra_service_claim *a, const struct dra_service_claim *b)
+{
+        return strcmp(a->uid, b->uid) == 0 && strcmp(a->namespace, b->namespace) == 0 && strcmp(a->name, b->name) == 0;
+}
+
+static struct dra_work *find_or_add_work(
+        struct dra_service *service, enum work_kind kind, const struct dra_service_claim *claim)
+{
+        struct dra_work *newest = newest_work(service, claim->uid);
+        struct dra_work *work;
+
+        if (newest && newest->kind == kind && is_same_claim(&newest->claim, claim))
+                return newest;
+        work = xcalloc(1, sizeof(*work));
+        work->service = service;
+        work->kind = kind;
+        work->claim.namespace = arena_strdup(&work->arena, claim->namespace);
+        work->claim.uid = arena_strdup(&work->arena, claim->uid);
+        work->claim.name = arena_strdup(&work->arena, claim->name);
+        list_init(&work->waiters);
+        list_init(&work->in_ready);
+        list_append(&service->works, &work->in_works);
+        service->n_works++;
+        if (!newest)
+                list_append(&service->ready, &work->in_ready);
+        return work;
+}
+
+/* Removes the work from the service; the next work of the same claim can begin. */
+static void remove_work(struct dra_work *work)
+{
+        struct dra_service *service = work->service;
+        struct dra_work *next;
+
+        list_remove(&work->in_works);
+        list_remove(&work->in_ready);
+        service->n_works--;
+        next = oldest_work(service, work->claim.uid);
+        if (next && !next->is_running && list_is_empty(&next->in_ready))
+                list_append(&service->ready, &next->in_ready);
+}
+
+static void free_work(struct dra_work *work)
+{
+        arena_done(&work->arena);
+        free(work);
+}
+
+/* ---- requests ---- */
+
+static void arm_deadline(struct dra_service *service);
+
+static void leave_work(struct waiter *waiter)
+{
+        struct dra_work *work = TAKE_PTR(waiter->work);
+        const struct dra_service_backend *backend = &work->service->options.backend;
+
+        list_remove(&waiter->in_work);
+        if (!list_is_empty(&work->waiters))
+                return;
+        if (!work->is_running) {
+                remove_work(work);
+                free_work(work);
+        } else if (work->kind == WORK_PREPARE && backend->abandon) {
+                backend->abandon(&work->claim, backend->data); /* which may end the work */
+        }
+}
+
+static void leave_service(struct request *request)
+{
+        list_remove(&request->in_service);
+        request->service->n_requests--;
+        arm_deadline(request->service);
+}
+
+static void on_call_ended(struct rpc_call *call UNUSED, void *data)
+{
+        struct request *request = data;
+
+        if (request->n_pending > 0) {
+                for (size_t i = 0; i < request->n_waiters; i++)
+                        if (request->waiters[i].work)
+                                leave_work(&request->waiters[i]);
+                leave_service(request);
+        }
+        arena_done(&request->arena);
+        free(request);
+}
+
+/* The request may be freed when this returns. */
+static void send_answer(struct request *request)
+{
+        struct rpc_call *call = request->call;
+        struct dra_messages_answer *answers =
+                ARENA_ARRAY(&request->arena, struct dra_messages_answer, request->n_waiters);
+        struct rpc_message *message;
+
+        for (size_t i = 0; i < request->n_waiters; i++)
+                answers[i] = request->waiters[i].answer;
+        message = request->kind == WORK_PREPARE ? dra_messages_prepared(answers, request->n_waiters, request->is_v1)
+                                                : dra_messages_unprepared(answers, request->n_waiters);
+        rpc_call_send(call, message);
+        rpc_message_unref(message);
+        rpc_call_finish(call, RPC_OK, NULL);
+        rpc_call_flush(call);
+}
+
+static const char *const *copy_texts(struct arena *arena, const char *const *texts, size_t count)
+{
+        const char **copies = ARENA_ARRAY(arena, const char *, count);
+
+        for (size_t i = 0; i < count; i++)
+                copies[i] = arena_strdup(arena, texts[i]);
+        return copies;
+}
+
+static const struct dra_service_device *copy_devices(
+        struct arena *arena, const struct dra_service_device *devices, size_t count)
+{
+        struct dra_service_device *copies = ARENA_ARRAY(arena, struct dra_service_device, count);
+
+        for (size_t i = 0; i < count; i++) {
+                const struct dra_service_device *device = &devices[i];
+
+                copies[i] = (struct dra_service_device){
+                        .request_names = copy_texts(arena, device->request_names, device->n_request_names),
+                        .n_request_names = device->n_request_names,
+                        .pool_name = arena_strdup(arena, device->pool_name),
+                        .device_name = arena_strdup(arena, device->device_name),
+                        .cdi_device_ids = copy_texts(arena, device->cdi_device_ids, device->n_cdi_device_ids),
+                        .n_cdi_device_ids = device->n_cdi_device_ids,
+                        .share_id = arena_strdup(arena, device->share_id),
+                };
+        }
+        return copies;
+}
+
+/* ---- works begin and end ---- */
+
+static void free_if_done(struct dra_service *service)
+{
+        if (!service->is_closing || service->open > 0 || service->n_running > 0)
+                return;
+        lock_release(&service->lock);
+        free(service->lock_directory);
+        free(service);
+}
+
+static void on_lock_retry(uv_timer_t *timer);
+
+static bool has_lock(struct dra_service *service)
+{
+        struct error err;
+        int rc;
+
+        if (!service->lock_directory || service->lock.fd >= 0)
+                return true;
+        rc = lock_take(&service->lock, service->lock_directory, &err);
+        if (rc == 0) {
+                service->lock_reason[0] = '\0';
+                return true;
+        }
+        if (rc == LOCK_BUSY)
+                error_raise(&err, ERROR_UNAVAILABLE, "another instance of this driver holds the lock on '%s'",
+                        service->lock_directory);
+        snprintf(service->lock_reason, sizeof(service->lock_reason), "%s", err.text);
+        uv_timer_start(&service->lock_retry, on_lock_retry, LOCK_RETRY_MS, 0);
+        return false;
+}
+
+/*
+ * Begins all works that can begin. The backend may answer a work at once, which calls this function again: the nested
+ * call returns, and the loop below goes on.
+ */
+static void advance(struct dra_service *service)
+{
+        const struct dra_service_backend *backend = &service->options.backend;
+
+        if (service->is_advancing)
+                return;
+        service->is_advancing = true;
+        while (!service->is_held && !list_is_empty(&service->ready) && has_lock(service)) {
+                struct dra_work *work = container_of(service->ready.next, struct dra_work, in_ready);
+
+                list_remove(&work->in_ready);
+                work->is_running = true;
+                service->n_running++;
+                if (work->kind == WORK_PREPARE)
+                        backend->prepare(work, &work->claim, backend->data);
+                else
+                        backend->unprepare(work, &work->claim, backend->data);
+        }
+        service->is_advancing = false;
+        if (service->n_running > 0)
+                return;
+        if (backend->idle && (!service->lock_directory || service->lock.fd >= 0))
+                backend->idle(backend->data);
+        lock_release(&service->lock);
+}
+
+static void on_lock_retry(uv_timer_t *timer)
+{
+        advance(container_of(timer, struct dra_service, lock_retry));
+}
+
+static void end_work(struct dra_work *work, const char *error, const struct dra_service_device *devices, size_t count)
+{
+        struct dra_service *service = work->service;
+
+        assert(work->is_running);
+        remove_work(work);
+        service->n_running--;
+        /*
+         * Writing an answer may end other requests, and remove their waiters from this list: so always take the first.
+         */
+        while (!list_is_empty(&work->waiters)) {
+                struct waiter *waiter = container_of(work->waiters.next, struct waiter, in_work);
+                struct request *request = waiter->request;
+
+                list_remove(&waiter->in_work);
+                waiter->work = NULL;
+                if (service->is_held)
+                        continue;
+                waiter->answer.error = arena_strdup(&request->arena, error);
+                waiter->answer.devices = copy_devices(&request->arena, devices, count);
+                waiter->answer.n_devices = count;
+                if (--request->n_pending > 0)
+                        continue;
+                leave_service(request);
+                send_answer(request);
+        }
+        free_work(work);
+        if (service->is_closing)
+                free_if_done(service);
+        else
+                advance(service);
+}
+
+void dra_work_succeed(struct dra_work *work, const struct dra_service_device *devices, size_t count)
+{
+        end_work(work, NULL, devices, work->kind == WORK_PREPARE ? count : 0);
+}
+
+void dra_work_fail(struct dra_work *work, const struct error *err)
+{
+        /* Kubelet takes an empty text for success. */
+        end_work(work, err->text[0] ? err->text : error_kind_name(err->kind), NULL, 0);
+}
+
+/* ---- deadlines ---- */
+
+static void expire(struct request *request)
+{
+        const struct dra_service *service = request->service;
+
+        for (size_t i = 0; i < request->n_waiters; i++) {
+                struct waiter *waiter = &request->waiters[i];
+                const char *what = kind_name(request->kind);
+
+                if (!waiter->work)
+                        continue;
+                if (waiter->work->is_running)
+                        waiter->answer.error = arena_printf(&request->arena,
+                                "%s of claim %s/%s takes longer than %" PRIu64
+                                " ms; it goes on, and is asked for again",
+                                what, waiter->work->claim.namespace, waiter->work->claim.name,
+                                service->options.timeout_ms);
+                else
+                        waiter->answer.error = arena_printf(&request->arena,
+                                "%s of claim %s/%s could not begin within %" PRIu64 " ms: %s", what,
+                                waiter->work->claim.namespace, waiter->work->claim.name, service->options.timeout_ms,
+                                service->lock_reason[0] ? service->lock_reason : "what was asked before takes longer");
+                log_warn("claim is late", LOG_STR("uid", waiter->answer.uid), LOG_STR("error", waiter->answer.error));
+                leave_work(waiter);
+        }
+        request->n_pending = 0;
+        leave_service(request);
+        send_answer(request);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        struct dra_service *service = container_of(timer, struct dra_service, deadline);
+
+        while (!list_is_empty(&service->requests)) {
+                struct request *request = container_of(service->requests.next, struct request, in_service);
+
+                if (request->deadline_ms > uv_now(service->options.loop))
+                        break;
+                expire(request);
+        }
+        arm_deadline(service);
+}
+
+static void arm_deadline(struct dra_service *service)
+{
+        uint64_t now_ms = uv_now(service->options.loop);
+        uint64_t deadline_ms;
+
+        if (list_is_empty(&service->requests) || service->is_held) {
+                uv_timer_stop(&service->deadline);
+                return;
+        }
+        deadline_ms = container_of(service->requests.next, struct request, in_service)->deadline_ms;
+        uv_timer_start(&service->deadline, on_deadline, deadline_ms > now_ms ? deadline_ms - now_ms : 0, 0);
+}
+
+/* ---- methods ---- */
+
+static int read_request(struct request *request, const uint8_t *message, size_t size, struct error *err)
+{
+        struct dra_service *service = request->service;
+        const struct dra_service_claim *claims;
+
+        if (service->n_requests >= DRA_SERVICE_REQUESTS_MAX)
+                return error_set(err, ERROR_EXHAUSTED, "%zu requests are not answered yet", service->n_requests);
+        if (dra_messages_claims(&claims, &request->n_waiters, &request->arena, message, size, err) < 0)
+                return -1;
+        if (service->n_works + request->n_waiters > DRA_SERVICE_WORKS_MAX)
+                return error_set(err, ERROR_EXHAUSTED, "%zu claims are not done yet", service->n_works);
+        request->waiters = ARENA_ARRAY(&request->arena, struct waiter, request->n_waiters);
+        for (size_t i = 0; i < request->n_waiters; i++) {
+                struct waiter *waiter = &request->waiters[i];
+
+                waiter->request = request;
+                waiter->answer.uid = claims[i].uid;
+                waiter->work = find_or_add_work(service, request->kind, &claims[i]);
+                list_append(&waiter->work->waiters, &waiter->in_work);
+        }
+        return 0;
+}
+
+static void handle_claims(struct rpc_call *call, const uint8_t *message, size_t size, struct dra_service *service,
+        enum work_kind kind, bool is_v1)
+{
+        struct request *request = xcalloc(1, sizeof(*request));
+        struct error err;
+
+        request->service = service;
+        request->call = call;
+        request->kind = kind;
+        request->is_v1 = is_v1;
+        if (read_request(request, message, size, &err) < 0) {
+                log_warn("request refused", LOG_STR("method", kind_name(kind)), LOG_ERR(&err));
+                rpc_call_finish(call, rpc_status_of_error(&err), err.text);
+                arena_done(&request->arena);
+                free(request);
+                return;
+        }
+        rpc_call_on_ended(call, on_call_ended, request);
+        if (request->n_waiters == 0) {
+                send_answer(request);
+                return;
+        }
+        request->n_pending = request->n_waiters;
+        request->deadline_ms = uv_now(service->options.loop) + service->options.timeout_ms;
+        list_append(&service->requests, &request->in_service);
+        service->n_requests++;
+        arm_deadline(service);
+        advance(service);
+}
+
+static void handle_prepare_v1(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
+{
+        handle_claims(call, message, size, context, WORK_PREPARE, true);
+}
+
+static void handle_prepare_v1beta1(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
+{
+        handle_claims(call, message, size, context, WORK_PREPARE, false);
+}
+
+static void handle_unprepare(struct rpc_call *call, const uint8_t *message, size_t size, void *context)
+{
+        handle_claims(call, message, size, context, WORK_UNPREPARE, true);
+}
+
+static void handle_watch(struct rpc_call *call, const uint8_t *message UNUSED, size_t size UNUSED, void *context)
+{
+        dra_health_stream_add(((struct dra_service *)context)->health, call);
+}
+
+static const struct rpc_method methods[] = {
+        {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", handle_prepare_v1},
+        {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources", handle_unprepare},
+        {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources", handle_prepare_v1beta1},
+        {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources", handle_unprepare},
+        {"/v1alpha1.DRAResourceHealth/NodeWatchResources", handle_watch},
+};
+
+struct rpc_service dra_service_rpc(struct dra_service *service)
+{
+        return (struct rpc_service){.methods = methods, .n_methods = ARRAY_SIZE(methods), .context = service};
+}
+
+/* ---- start and end ---- */
+
+struct dra_service *dra_service_new(const struct dra_service_options *options)
+{
+        struct dra_service *service = xcalloc(1, sizeof(*service));
+
+        service->options = *options;
+        if (!service->options.timeout_ms)
+                service->options.timeout_ms = DRA_SERVICE_TIMEOUT_MS;
+        service->lock_directory = options->lock_directory ? xstrdup(options->lock_directory) : NULL;
+        service->lock = (struct lock)LOCK_INIT;
+        list_init(&service->requests);
+        list_init(&service->works);
+        list_init(&service->ready);
+        uv_timer_init(options->loop, &service->deadline);
+        uv_timer_init(options->loop, &service->lock_retry);
+        service->deadline.data = service;
+        service->lock_retry.data = service;
+        service->open = 2;
+        service->health = dra_health_stream_new(options->loop, options->resend_ms);
+        return service;
+}
+
+struct dra_health_stream *dra_service_health(struct dra_service *service)
+{
+        return service->health;
+}
+
+void dra_service_hold(struct dra_service *service)
+{
+        service->is_held = true;
+        arm_deadline(service);
+}
+
+size_t dra_service_requests(const struct dra_service *service)
+{
+        return service->n_requests;
+}
+
+size_t dra_service_works(const struct dra_service *service)
+{
+        return service->n_works;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+        struct dra_service *service = handle->data;
+
+        service->open--;
+        free_if_done(service);
+}
+
+struct dra_service *dra_service_close(struct dra_service *service)
+{
+        if (!service)
+                return NULL;
+        assert(list_is_empty(&service->requests));
+        service->is_closing = true;
+        service->health = dra_health_stream_close(service->health);
+        uv_close((uv_handle_t *)&service->deadline, on_timer_closed);
+        uv_close((uv_handle_t *)&service->lock_retry, on_timer_closed);
+        return NULL;
+}

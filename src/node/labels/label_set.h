@@ -1,0 +1,40 @@
+/*
+ * Labels while they are collected: a later one of the same key replaces the earlier. Part of node/labels/labels.h.
+ */
+#pragma once
+
+#include "node/labels/labels.h"
+
+struct label_set {
+        struct arena *arena;
+        const struct labels_input *input;
+        config_warn_fn *warn;
+        void *warn_data;
+        struct label *items;
+        size_t count;
+        size_t capacity;
+};
+
+void label_set_warn(const struct label_set *set, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* |key| is copied, too. The value is made legal. */
+void label_set_put(struct label_set *set, const char *key, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* "<prefix><resource>.<what>": the labels of one resource. */
+void label_set_put_of(struct label_set *set, const char *resource, const char *what, const char *format, ...)
+        PRINTF_LIKE(4, 5);
+
+/* NVIDIA's rule for names: what is neither letter, digit, '-', '_', '.' nor blank goes, words are joined by '-'. */
+const char *label_clean(struct arena *arena, const char *text);
+
+/* The position of the text that is there most often; of equals, of the one that comes first. */
+size_t label_leading(const char *const *texts, size_t count);
+
+/* The parts: node.c, gpus.c, shares.c. */
+void labels_put_node(struct label_set *set);
+void labels_put_gpus(struct label_set *set);
+void labels_put_shares(struct label_set *set);
+
+/* Whether there is a GPU for the labels to describe; |gpu| is one of them. */
+bool labels_has_gpus(const struct inventory *inventory);
+bool labels_counts_gpu(const struct inventory *inventory, const struct gpu *gpu);

@@ -1,0 +1,57 @@
+/*
+ * Labels of the node: what inventory, configuration and plan say to the scheduler. Pure. It does not know where they go
+ * (node/status/labels_publisher.h); docs/labels.md is the list for users.
+ *
+ * Keys below "nvidia.com/" and their values are those of NVIDIA's gpu-feature-discovery v0.20, so that selectors and
+ * the GPU Operator find what they know. Keys below LABELS_PREFIX are ours: they say how large a share is, by resource.
+ *
+ * "nvidia.com/gpu.*" can describe one product only. Of several on a node it is always the same: one of which a GPU is
+ * not in MIG mode before one of which all are; of these, the one with the most GPUs; of equals, the one that NVML has
+ * first. Where units of one resource are shared differently, the labels have the sharing of most of them, of equals the
+ * first. All products are in LABELS_PREFIX "product.<product>", with the number of their GPUs.
+ *
+ * A value is legal whatever NVML or a file said: letters, digits, '-', '_' and '.', a letter or digit at both ends, at
+ * most LABELS_MAX_VALUE characters; a key whose name would be longer than LABELS_MAX_NAME is left out with a warning.
+ */
+#pragma once
+
+#include "base/strbuf.h"
+#include "config/config.h"
+#include "gpu/inventory.h"
+#include "gpu/vgpu.h"
+#include "plan/plan.h"
+
+#define LABELS_PREFIX "warpshare.dev/"
+#define LABELS_NVIDIA_PREFIX "nvidia.com/"
+#define LABELS_MAX_VALUE ((size_t)63)
+#define LABELS_MAX_NAME ((size_t)63) /* of a key, without its prefix */
+
+struct label {
+        const char *key;
+        const char *value;
+};
+
+/* By key, each once. */
+struct labels {
+        const struct label *items;
+        size_t count;
+};
+
+struct labels_input {
+        const struct config *config;
+        const struct inventory *inventory; /* NULL: NVML cannot be used */
+        /* NULL: none can be made of the two. Under migStrategy single the labels say that the MIG layout is invalid. */
+        const struct plan *plan;
+        const char *machine; /* what the file with the machine's type says; NULL: nothing */
+        struct vgpu vgpu;
+        int64_t timestamp; /* Unix time, seconds; 0: without that label */
+};
+
+/* In |arena|. |warn| hears of what has no label, and of products and sharings that lost to others. */
+void labels_build(struct labels *ret, struct arena *arena, const struct labels_input *input, config_warn_fn *warn,
+        void *warn_data);
+
+bool labels_are_same(const struct labels *a, const struct labels *b);
+
+/* "key=value" lines, as node-feature-discovery reads them. */
+void labels_print(const struct labels *labels, struct strbuf *text);

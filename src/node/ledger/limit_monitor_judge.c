@@ -1,0 +1,479 @@
+/*
+ * Which allocation a process belongs to, and which limit it violates. Each process is counted to an account: an
+ * allocation, all allocations of a pod on a unit together, a pod that has no allocation there, or no pod.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/text.h"
+#include "node/ledger/limit_monitor_parts.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* Of one process at most: its two accounts', a limit of threads, one of memory, a claim, a variable. */
+#define VIOLATIONS_PER_CLIENT 6
+
+struct owned {
+        const struct limit_monitor_allocation *allocation;
+        const struct owned *next; /* of the same pod */
+};
+
+struct pod {
+        const struct owned *allocations;
+        bool is_guess; /* one of them */
+};
+
+struct account {
+        enum { ACCOUNT_ALLOCATION, ACCOUNT_POD, ACCOUNT_STRANGER, ACCOUNT_NOBODY } kind;
+        const char *key;
+        const struct mps_daemon_status *daemon;
+        const char *unit;                                  /* or NULL */
+        const struct limit_monitor_allocation *allocation; /* ACCOUNT_ALLOCATION */
+        bool is_by_claim;   /* nothing but the environment says that it is this allocation */
+        uint64_t limit_mib; /* of all its allocations; 0: none */
+        unsigned int threads_permille;
+        bool is_by_variable;       /* of all its allocations: nothing but the container's variable lowers its threads */
+        bool is_limited_elsewhere; /* not, or not only, by what the server allows every client */
+
+        bool is_on_record;            /* ACCOUNT_NOBODY: kubelet's record has the pod, and no allocation of it here */
+        bool is_guess;                /* what the pod was granted is not known for certain */
+        int64_t seen;                 /* the newest of its processes, for the first time */
+        bool is_mixed;                /* it has processes of several containers */
+        const struct mps_client *top; /* the one with most memory */
+        uint64_t memory;              /* bytes that are known */
+        unsigned int n_clients;
+};
+
+struct judge {
+        struct arena *arena;
+        const struct limit_monitor_facts *facts;
+        struct map pods;     /* UID → struct pod * */
+        struct map by_id;    /* of allocations → const struct limit_monitor_allocation * */
+        struct map orphans;  /* UUIDs of units with allocations whose owner is not known */
+        struct map accounts; /* key → struct account * */
+        struct account **list;
+        size_t n_accounts;
+        struct limit_monitor_entries *found;
+};
+
+/* ---- the allocations ---- */
+
+static void index_allocations(struct judge *judge)
+{
+        for (size_t i = 0; i < judge->facts->n_allocations; i++) {
+                const struct limit_monitor_allocation *allocation = &judge->facts->allocations[i];
+                struct owned *owned;
+                struct pod *pod;
+
+                map_add(&judge->by_id, allocation->id, (void *)(uintptr_t)allocation);
+                if (!allocation->pod_uid) {
+                        map_add(&judge->orphans, allocation->unit, judge);
+                        continue;
+                }
+                pod = map_find(&judge->pods, allocation->pod_uid);
+                if (!pod) {
+                        pod = ARENA_NEW(judge->arena, struct pod);
+                        map_add(&judge->pods, allocation->pod_uid, pod);
+                }
+                owned = ARENA_NEW(judge->arena, struct owned);
+                *owned = (struct owned){.allocation = allocation, .next = pod->allocations};
+                pod->allocations = owned;
+                pod->is_guess |= allocation->is_guess;
+        }
+}
+
+static bool is_of_daemon(const struct mps_daemon_status *daemon, const char *uuid)
+{
+        for (size_t i = 0; i < daemon->n_units; i++)
+                if (strcmp(daemon->units[i], uuid) == 0)
+                        return true;
+        return false;
+}
+
+/* Where the unit of a process is not known, any of the daemon's may be the one. */
+static bool is_on(
+        const struct limit_monitor_allocation *allocation, const struct mps_daemon_status *daemon, const char *unit)
+{
+        return unit ? strcmp(allocation->unit, unit) == 0 : is_of_daemon(daemon, allocation->unit);
+}
+
+static bool has_orphans(const struct judge *judge, const struct mps_daemon_status *daemon, const char *unit)
+{
+        if (unit)
+                return map_find(&judge->orphans, unit) != NULL;
+        for (size_t i = 0; i < daemon->n_units; i++)
+                if (map_find(&judge->orphans, daemon->units[i]))
+                        return true;
+        return false;
+}
+
+static bool is_guess(const struct judge *judge, const char *uid)
+{
+        const struct pod *pod = uid ? map_find(&judge->pods, uid) : NULL;
+
+        return pod && pod->is_guess;
+}
+
+static const struct owned *allocations_of_pod(const struct judge *judge, const char *uid)
+{
+        const struct pod *pod = uid ? map_find(&judge->pods, uid) : NULL;
+
+        return pod ? pod->allocations : NULL;
+}
+
+/* ---- the account of a process ---- */
+
+static struct account *get_account(struct judge *judge, const struct account *like, const char *what, const char *who)
+{
+        const char *key =
+                arena_printf(judge->arena, "%s|%s|%s|%s", what, like->daemon->name, like->unit ? like->unit : "", who);
+        struct account *account = map_find(&judge->accounts, key);
+
+        if (account)
+                return account;
+        account = ARENA_NEW(judge->arena, struct account);
+        *account = *like;
+        account->key = key;
+        map_add(&judge->accounts, key, account);
+        judge->list[judge->n_accounts++] = account;
+        return account;
+}
+
+static struct account *account_of_allocation(
+        struct judge *judge, const struct account *like, const struct limit_monitor_allocation *allocation)
+{
+        struct account account = *like;
+
+        account.kind = ACCOUNT_ALLOCATION;
+        account.allocation = allocation;
+        account.limit_mib = allocation->limit_mib;
+        account.threads_permille = allocation->threads_permille;
+        account.is_limited_elsewhere = allocation->tier != MPS_TIER_DEFAULT;
+        account.is_by_variable = allocation->tier == MPS_TIER_VERIFIED;
+        return get_account(judge, &account, "grant", allocation->id);
+}
+
+/* Adds up what the process may have at most, and finds the allocation that it is counted to, or NULL. */
+static const struct limit_monitor_allocation *match(
+        struct account *sum, size_t *ret_count, const struct owned *owned, const struct mps_client *client)
+{
+        const struct limit_monitor_allocation *found = NULL;
+        bool is_limited = true;
+
+        sum->is_by_variable = true;
+        *ret_count = 0;
+        for (; owned; owned = owned->next) {
+                const struct limit_monitor_allocation *allocation = owned->allocation;
+
+                if (!is_on(allocation, sum->daemon, sum->unit))
+                        continue;
+                ++*ret_count;
+                is_limited = is_limited && allocation->limit_mib > 0;
+                sum->limit_mib += allocation->limit_mib;
+                sum->threads_permille = MIN(sum->threads_permille + allocation->threads_permille, 1000);
+                sum->is_limited_elsewhere |= allocation->tier != MPS_TIER_DEFAULT;
+                sum->is_by_variable &= allocation->tier == MPS_TIER_VERIFIED;
+                if (*ret_count == 1 || text_is_same(allocation->id, client->allocation))
+                        found = allocation;
+        }
+        if (!is_limited)
+                sum->limit_mib = 0;
+        sum->is_by_claim = *ret_count > 1;
+        return sum->is_by_claim && !text_is_same(found->id, client->allocation) ? NULL : found;
+}
+
+static uint64_t memory_of(const struct mps_client *client)
+{
+        return client->memory == UINT64_MAX ? 0 : client->memory;
+}
+
+static int64_t seen_of(
+        const struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
+{
+        const int64_t *seen = map_find(judge->facts->seen, limit_monitor_client_key(judge->arena, daemon, client));
+
+        return seen ? *seen : INT64_MAX;
+}
+
+static void limit_monitor_judge_count(
+        const struct judge *judge, struct account *account, const struct mps_client *client)
+{
+        int64_t seen = seen_of(judge, account->daemon, client);
+
+        account->seen = account->n_clients ? MAX(account->seen, seen) : seen;
+        if (account->top && !text_is_same(account->top->container_id, client->container_id))
+                account->is_mixed = true;
+        account->n_clients++;
+        account->memory += memory_of(client);
+        if (!account->top || memory_of(client) > memory_of(account->top))
+                account->top = client;
+}
+
+/* The account that this process is judged by. */
+static struct account *find_account(
+        struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
+{
+        struct account account = {.daemon = daemon, .unit = client->unit, .is_guess = is_guess(judge, client->pod_uid)};
+        struct account *whole;
+        const struct limit_monitor_allocation *allocation;
+        size_t n_allocations;
+
+        if (!account.unit && daemon->n_units == 1)
+                account.unit = daemon->units[0];
+        if (client->pid <= 0 || !client->pod_uid) {
+                account.kind = ACCOUNT_NOBODY;
+                return get_account(judge, &account, "unknown", "");
+        }
+        allocation = match(&account, &n_allocations, allocations_of_pod(judge, client->pod_uid), client);
+        if (n_allocations == 0) {
+                bool is_open = has_orphans(judge, daemon, account.unit);
+
+                account.is_on_record = !is_open && judge->facts->pods && map_find(judge->facts->pods, client->pod_uid);
+                account.kind = is_open || account.is_on_record ? ACCOUNT_NOBODY : ACCOUNT_STRANGER;
+                return get_account(judge, &account, account.kind == ACCOUNT_NOBODY ? "unknown" : "stranger",
+                        client->container_id ? client->container_id : client->pod_uid);
+        }
+        if (!account.is_by_claim)
+                return account_of_allocation(judge, &account, allocation);
+        account.kind = ACCOUNT_POD;
+        account.is_by_claim = false;
+        whole = get_account(judge, &account, "pod", client->pod_uid);
+        if (!allocation)
+                return whole;
+        limit_monitor_judge_count(judge, whole, client);
+        account.is_by_claim = true;
+        return account_of_allocation(judge, &account, allocation);
+}
+
+/* ---- what is wrong ---- */
+
+/* Whom the violation is about, as far as it is known. */
+static const char *who(const struct judge *judge, const struct account *account, const struct mps_client *client)
+{
+        const struct owned *owned = allocations_of_pod(judge, client->pod_uid);
+        const char *pod = owned ? owned->allocation->pod : NULL;
+
+        if (!client->pod_uid)
+                return arena_printf(judge->arena, "process %d", (int)client->pid);
+        return arena_printf(judge->arena, "container %.12s of pod %s on %s (daemon %s)",
+                client->container_id ? client->container_id : "?", pod ? pod : client->pod_uid,
+                account->unit ? account->unit : "an unknown unit", account->daemon->name);
+}
+
+/* Kubelet's next answer may say whose the processes are. */
+static bool may_get_owner(const struct account *account)
+{
+        return account->top->pid > 0 && account->top->pod_uid && !account->is_on_record;
+}
+
+static struct limit_violation *limit_monitor_judge_add(struct judge *judge, enum limit_violation_kind kind,
+        const struct account *account, const struct mps_client *client, const char *key)
+{
+        struct limit_monitor_entry *entry = &judge->found->entries[judge->found->count++];
+        const struct owned *owned = allocations_of_pod(judge, client->pod_uid);
+        bool is_of_account =
+                kind == LIMIT_VIOLATION_MEMORY || kind == LIMIT_VIOLATION_STRANGER || kind == LIMIT_VIOLATION_UNKNOWN;
+
+        entry->key = key;
+        entry->proof_may_lack = kind == LIMIT_VIOLATION_UNKNOWN && may_get_owner(account);
+        entry->needs_proof = kind != LIMIT_VIOLATION_UNKNOWN || account->is_on_record || entry->proof_may_lack;
+        entry->seen = is_of_account ? account->seen : seen_of(judge, account->daemon, client);
+        entry->violation = (struct limit_violation){
+                .kind = kind,
+                .is_certain = (kind == LIMIT_VIOLATION_MEMORY || kind == LIMIT_VIOLATION_STRANGER) &&
+                              client->container_id && !account->is_by_claim && !account->is_guess &&
+                              !(kind == LIMIT_VIOLATION_MEMORY && account->is_mixed),
+                .daemon = arena_strdup(judge->arena, account->daemon->name),
+                .unit = arena_strdup(judge->arena, account->unit),
+                .client = client->pid,
+                .pod_uid = arena_strdup(judge->arena, client->pod_uid),
+                .pod = owned ? arena_strdup(judge->arena, owned->allocation->pod) : NULL,
+                .container_id = arena_strdup(judge->arena, client->container_id),
+                .allocation = account->kind == ACCOUNT_ALLOCATION ? arena_strdup(judge->arena, account->allocation->id)
+                                                                  : NULL,
+        };
+        return &entry->violation;
+}
+
+static const char *allocation_text(const struct judge *judge, const struct account *account)
+{
+        return account->kind == ACCOUNT_ALLOCATION
+                       ? arena_printf(judge->arena, "allocation %s", account->allocation->id)
+                       : "all allocations of the pod";
+}
+
+static void judge_memory(struct judge *judge, const struct account *account)
+{
+        uint64_t allowed = (account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB * account->n_clients) * MIB;
+        struct limit_violation *violation;
+
+        if (account->limit_mib == 0 || account->memory <= allowed)
+                return;
+        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_MEMORY, account, account->top,
+                arena_printf(judge->arena, "memory|%s", account->key));
+        violation->measured = account->memory / MIB;
+        violation->granted = account->limit_mib;
+        violation->text = arena_printf(judge->arena,
+                "%s uses %" PRIu64 " MiB in %u processes, allocated are %" PRIu64
+                " MiB (%s); process %d uses most, %" PRIu64 " MiB",
+                who(judge, account, account->top), violation->measured, account->n_clients, violation->granted,
+                allocation_text(judge, account), (int)account->top->pid, memory_of(account->top) / MIB);
+}
+
+static void judge_stranger(struct judge *judge, const struct account *account)
+{
+        struct limit_violation *violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_STRANGER, account,
+                account->top, arena_printf(judge->arena, "stranger|%s", account->key));
+
+        violation->measured = account->memory / MIB;
+        violation->text = arena_printf(judge->arena,
+                "%s has no allocation on this unit but %u processes with %" PRIu64
+                " MiB; process %d uses most, %" PRIu64 " MiB",
+                who(judge, account, account->top), account->n_clients, violation->measured, (int)account->top->pid,
+                memory_of(account->top) / MIB);
+}
+
+static void judge_unknown(struct judge *judge, const struct account *account)
+{
+        struct limit_violation *violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_UNKNOWN, account,
+                account->top, arena_printf(judge->arena, "unknown|%s", account->key));
+
+        violation->measured = account->n_clients;
+        violation->text = arena_printf(judge->arena,
+                "%u MPS clients of daemon %s with %" PRIu64 " MiB have no known owner, one of them process %d: %s",
+                account->n_clients, account->daemon->name, account->memory / MIB, (int)account->top->pid,
+                account->top->pid <= 0   ? "their PIDs are not visible, the daemon needs the host's PID namespace"
+                : !account->top->pod_uid ? "no pod is in their cgroups"
+                : account->is_on_record  ? "kubelet's record has their pod, but no share of this unit for it"
+                                         : "their pod has no allocation there, but some allocations have no known "
+                                           "owner yet");
+}
+
+static void judge_account(struct judge *judge, const struct account *account)
+{
+        switch (account->kind) {
+        case ACCOUNT_POD:
+        case ACCOUNT_ALLOCATION:
+                judge_memory(judge, account);
+                break;
+        case ACCOUNT_STRANGER:
+                judge_stranger(judge, account);
+                break;
+        case ACCOUNT_NOBODY:
+                judge_unknown(judge, account);
+                break;
+        }
+}
+
+static void judge_limits(struct judge *judge, const struct account *account, const struct mps_client *client)
+{
+        struct limit_violation *violation;
+
+        if (account->is_limited_elsewhere)
+                return;
+        if (client->threads_permille > account->threads_permille + LIMIT_MONITOR_TOLERANCE_PERMILLE) {
+                violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_LIMIT, account, client,
+                        arena_printf(judge->arena, "threads|%s|%s|%d", account->daemon->name,
+                                account->unit ? account->unit : "", (int)client->pid));
+                violation->measured = client->threads_permille;
+                violation->granted = account->threads_permille;
+                violation->text = arena_printf(judge->arena,
+                        "%s: process %d may use %u.%u %% of the threads according to its server's log, allocated are "
+                        "%u.%u %% (%s)",
+                        who(judge, account, client), (int)client->pid, client->threads_permille / 10,
+                        client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
+                        allocation_text(judge, account));
+        }
+        if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB) {
+                violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_LIMIT, account, client,
+                        arena_printf(judge->arena, "limit|%s|%s|%d", account->daemon->name,
+                                account->unit ? account->unit : "", (int)client->pid));
+                violation->measured = client->limit_mib;
+                violation->granted = account->limit_mib;
+                violation->text = arena_printf(judge->arena,
+                        "%s: process %d may allocate %" PRIu64
+                        " MiB according to its server's log, allocated are %" PRIu64 " MiB (%s)",
+                        who(judge, account, client), (int)client->pid, client->limit_mib, account->limit_mib,
+                        allocation_text(judge, account));
+        }
+}
+
+/* One in a thousand is a matter of rounding. */
+static void judge_variable(struct judge *judge, const struct account *account, const struct mps_client *client)
+{
+        const unsigned int asked = client->asked_permille;
+        struct limit_violation *violation;
+        const char *how;
+
+        if (!account->is_by_variable || !client->has_environment || account->threads_permille >= 1000 ||
+                (asked && asked <= account->threads_permille + 1))
+                return;
+        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_VARIABLE, account, client,
+                arena_printf(judge->arena, "variable|%s|%s|%d", account->daemon->name,
+                        account->unit ? account->unit : "", (int)client->pid));
+        violation->measured = asked;
+        violation->granted = account->threads_permille;
+        how = asked ? arena_printf(judge->arena, "with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u.%u", asked / 10, asked % 10)
+                    : "without CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+        violation->text = arena_printf(judge->arena,
+                "%s: process %d was started %s, allocated are %u.%u %% (%s): it may use up to the daemon's own limit",
+                who(judge, account, client), (int)client->pid, how, account->threads_permille / 10,
+                account->threads_permille % 10, allocation_text(judge, account));
+}
+
+static void judge_claim(struct judge *judge, const struct account *account, const struct mps_client *client)
+{
+        const struct limit_monitor_allocation *claimed =
+                client->allocation ? map_find(&judge->by_id, client->allocation) : NULL;
+        struct limit_violation *violation;
+
+        if (!client->allocation || !client->pod_uid || (claimed && !claimed->pod_uid) ||
+                (!claimed && is_guess(judge, client->pod_uid)) || /* its allocation has another id since */
+                (claimed && strcmp(claimed->pod_uid, client->pod_uid) == 0))
+                return;
+        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_CLAIM, account, client,
+                arena_printf(judge->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
+        violation->allocation = arena_strdup(judge->arena, client->allocation);
+        violation->text = arena_printf(judge->arena, "%s: process %d claims allocation %.64s, which %s%s",
+                who(judge, account, client), (int)client->pid, client->allocation,
+                claimed ? "belongs to pod " : "is unknown",
+                !claimed       ? ""
+                : claimed->pod ? claimed->pod
+                               : claimed->pod_uid);
+}
+
+static void judge_client(struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
+{
+        struct account *account = find_account(judge, daemon, client);
+
+        limit_monitor_judge_count(judge, account, client);
+        if (account->kind == ACCOUNT_ALLOCATION || account->kind == ACCOUNT_POD) {
+                judge_limits(judge, account, client);
+                judge_variable(judge, account, client);
+        }
+        judge_claim(judge, account, client);
+}
+
+void limit_monitor_judge(
+        struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts)
+{
+        const struct mps_status *status = facts->status;
+        struct judge judge = {.arena = arena, .facts = facts, .found = ret};
+        size_t n_clients = 0;
+
+        for (size_t i = 0; i < status->n_daemons; i++)
+                n_clients += status->daemons[i].n_clients;
+        ret->entries = ARENA_ARRAY(arena, struct limit_monitor_entry, n_clients * VIOLATIONS_PER_CLIENT);
+        judge.list = ARENA_ARRAY(arena, struct account *, n_clients * 2);
+        index_allocations(&judge);
+        for (size_t i = 0; i < status->n_daemons; i++)
+                for (size_t j = 0; j < status->daemons[i].n_clients; j++)
+                        judge_client(&judge, &status->daemons[i], &status->daemons[i].clients[j]);
+        for (size_t i = 0; i < judge.n_accounts; i++)
+                judge_account(&judge, judge.list[i]);
+        map_done(&judge.pods);
+        map_done(&judge.by_id);
+        map_done(&judge.orphans);
+        map_done(&judge.accounts);
+}

@@ -1,0 +1,40 @@
+/*
+ * Private to ledger/limit_monitor*.c.
+ */
+#pragma once
+
+#include "node/ledger/limit_monitor.h"
+
+struct limit_monitor_entry {
+        struct limit_violation violation; /* |is_certain|: as far as it does not depend on the proof */
+        const char *key;                  /* the same for the same violation at another look */
+        bool needs_proof;
+        bool proof_may_lack; /* after LIMIT_MONITOR_UNLISTED_MS it counts without */
+        int64_t seen;        /* the newest of the processes that it is about, for the first time */
+        bool is_reported;
+        bool is_being_verified; /* certain, and kubelet is being asked once more, since |verified_since| */
+        int64_t verified_since;
+        bool has_ended; /* somebody, at |ended| */
+        int64_t ended;
+};
+
+struct limit_monitor_entries {
+        struct limit_monitor_entry *entries;
+        size_t count;
+};
+
+/* What is known at this moment. */
+struct limit_monitor_facts {
+        const struct limit_monitor_allocation *allocations;
+        size_t n_allocations;
+        const struct mps_status *status;
+        const struct map *pods; /* of the proof */
+        const struct map *seen; /* limit_monitor_client_key() → const int64_t *: the first look at it */
+};
+
+const char *limit_monitor_client_key(
+        struct arena *arena, const struct mps_daemon_status *daemon, const struct mps_client *client);
+
+/* What is wrong at this moment, each once. */
+void limit_monitor_judge(
+        struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts);

@@ -1,0 +1,170 @@
+#include "node/status/mig_labels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/complaint.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "net/kube/backoff.h"
+#include "net/kube/object.h"
+#include "node/status/apply.h"
+#include "node/status/watch.h"
+
+struct mig_labels {
+        struct mig_labels_options options;
+        char *node;
+        struct node_listener listener;
+        bool is_known;
+        char config[MIG_CONFIG_NAME_SIZE];
+        bool evict;
+        enum mig_state first_state;
+        bool has_told;
+        struct kube_call *call; /* the first reading: the watch may have told its listeners long ago */
+        uv_timer_t timer;
+        struct backoff backoff;
+        struct complaint trouble;
+        struct node_apply *apply;
+};
+
+static const char *label_of(const json_t *node, const char *key)
+{
+        const char *value = node ? object_text(node, "metadata", "labels", key, NULL) : NULL;
+
+        return value ? value : "";
+}
+
+static void labels_take(struct mig_labels *labels, const json_t *node)
+{
+        const char *config = label_of(node, MIG_CONFIG_LABEL);
+        bool evict = strcmp(label_of(node, MIG_DRAIN_LABEL), MIG_DRAIN_EVICT) == 0;
+        bool is_same = labels->is_known && evict == labels->evict && strcmp(config, labels->config) == 0;
+
+        snprintf(labels->config, sizeof(labels->config), "%s", config);
+        labels->evict = evict;
+        if (!labels->is_known)
+                labels->first_state = mig_state_parse(label_of(node, MIG_STATE_LABEL));
+        labels->is_known = true;
+        if (!is_same)
+                labels->options.changed(labels->options.data);
+}
+
+static void on_mig_node(const json_t *node, void *data)
+{
+        labels_take(data, node);
+}
+
+/* ---- the first reading ---- */
+
+static void read_node(uv_timer_t *timer);
+
+/* The watch may have been faster, and is newer then. */
+static void on_node_read(const struct kube_answer *answer, void *data)
+{
+        struct mig_labels *labels = data;
+
+        labels->call = NULL;
+        if (labels->is_known)
+                return;
+        if (!answer->error || answer->status == 404) {
+                labels_take(labels, answer->error ? NULL : answer->object);
+                return;
+        }
+        complain(&labels->trouble, "the node's MIG configuration cannot be read, will try again", answer->error);
+        uv_timer_start(&labels->timer, read_node,
+                backoff_next(&labels->backoff, answer->retry_after_ms, (uint32_t)uv_hrtime()), 0);
+}
+
+static void read_node(uv_timer_t *timer)
+{
+        struct mig_labels *labels = timer->data;
+        _free_ char *path = object_path("/api/v1/nodes", labels->node);
+
+        labels->call = kube_client_send(labels->options.client,
+                &(struct kube_request){.method = KUBE_GET, .path = path, .done = on_node_read, .data = labels});
+}
+
+struct mig_labels *mig_labels_new(const struct mig_labels_options *options)
+{
+        struct mig_labels *labels = xcalloc(1, sizeof(*labels));
+        const struct node_apply_options apply = {
+                .client = options->client,
+                .watch = options->watch,
+                .node = options->node,
+                .manager = MIG_LABELS_MANAGER,
+                .what = "state of the MIG configuration",
+        };
+
+        labels->options = *options;
+        labels->node = xstrdup(options->node);
+        labels->apply = node_apply_new(&apply);
+        labels->listener = (struct node_listener){.on_node = on_mig_node, .data = labels};
+        node_watch_listen(options->watch, &labels->listener);
+        labels->backoff = (struct backoff){MIG_LABELS_RETRY_MS, MIG_LABELS_RETRY_MAX_MS, 0};
+        uv_timer_init(kube_client_loop(options->client), &labels->timer);
+        labels->timer.data = labels;
+        read_node(&labels->timer);
+        return labels;
+}
+
+bool mig_labels_are_known(const struct mig_labels *labels)
+{
+        return labels->is_known;
+}
+
+const char *mig_labels_config(const struct mig_labels *labels)
+{
+        return labels->config;
+}
+
+bool mig_labels_evict(const struct mig_labels *labels)
+{
+        return labels->evict;
+}
+
+enum mig_state mig_labels_first_state(const struct mig_labels *labels)
+{
+        return labels->first_state;
+}
+
+void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char *reason)
+{
+        json_t *object;
+
+        if (!labels->is_known || (state == MIG_STATE_NONE && !labels->has_told))
+                return;
+        labels->has_told = true;
+        object = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", labels->node);
+        if (state != MIG_STATE_NONE)
+                json_object_set_new(object_make(object, "metadata", "labels", NULL), MIG_STATE_LABEL,
+                        json_string(mig_state_name(state)));
+        if (*reason) {
+                _free_ char *text = xstrdup(reason);
+
+                text_clean(text);
+                json_object_set_new(
+                        object_make(object, "metadata", "annotations", NULL), MIG_REASON_ANNOTATION, json_string(text));
+        }
+        node_apply_put(labels->apply, object);
+}
+
+static void free_labels(uv_handle_t *handle)
+{
+        struct mig_labels *labels = handle->data;
+
+        free(labels->node);
+        free(labels);
+}
+
+struct mig_labels *mig_labels_close(struct mig_labels *labels)
+{
+        if (!labels)
+                return NULL;
+        node_watch_leave(&labels->listener);
+        labels->apply = node_apply_close(labels->apply);
+        labels->call = kube_call_cancel(labels->call);
+        uv_close((uv_handle_t *)&labels->timer, free_labels);
+        return NULL;
+}

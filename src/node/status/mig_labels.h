@@ -1,0 +1,40 @@
+/*
+ * What the node's labels say of its MIG configuration (mig/manager.h), and the state that is told there. It decides
+ * nothing.
+ *
+ * The state and its reason are kept on the node: what somebody else writes there is put back. As long as there is
+ * nothing to tell, the label stays as it is.
+ */
+#pragma once
+
+#include "net/kube/client.h"
+#include "mig/manager.h"
+
+#define MIG_LABELS_MANAGER "warpshare-mig"
+/* GPUs are kept back until the labels are known (agent/undecided.h), so they are read soon again. */
+#define MIG_LABELS_RETRY_MS UINT64_C(1000)
+#define MIG_LABELS_RETRY_MAX_MS UINT64_C(15000)
+
+struct mig_labels;
+struct node_watch;
+
+struct mig_labels_options {
+        struct kube_client *client; /* outlives it, as the next */
+        struct node_watch *watch;   /* of that node */
+        const char *node;
+        void (*changed)(void *data); /* a label has changed, or they are known now */
+        void *data;
+};
+
+struct mig_labels *mig_labels_new(const struct mig_labels_options *options);
+
+bool mig_labels_are_known(const struct mig_labels *labels);
+const char *mig_labels_config(const struct mig_labels *labels); /* "": the node has no such label */
+bool mig_labels_evict(const struct mig_labels *labels);
+enum mig_state mig_labels_first_state(const struct mig_labels *labels);
+
+/* |reason|: "" for none. */
+void mig_labels_put(struct mig_labels *labels, enum mig_state state, const char *reason);
+
+/* No callback after this. Accepts NULL, returns NULL. */
+struct mig_labels *mig_labels_close(struct mig_labels *labels);

@@ -1,0 +1,270 @@
+#include "node/status/state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "net/kube/client.h"
+#include "net/kube/object.h"
+#include "node/status/reconcile.h"
+#include "node/status/taint.h"
+
+#define RETRY_MS UINT64_C(1000)
+#define RETRY_MAX_MS UINT64_C(60000)
+
+struct node_state {
+        struct kube_client *client;
+        char *node;
+        char *path;
+        char *status_path;
+        char *condition; /* "": none */
+        char *taint_text;
+        struct node_taint taint;
+        struct arena arena; /* of |taint| */
+        json_t *writing;    /* the fields of a condition; {}: neither condition nor taint is configured */
+        bool taint_changes;
+        struct node_reconcile *reconcile;
+};
+
+static bool has_condition_or_taint(const struct node_state *state)
+{
+        return *state->condition || *state->taint_text;
+}
+
+static bool is_not_ready(const json_t *verdict)
+{
+        return text_is_same(object_text(verdict, "status", NULL), "False");
+}
+
+/* ---- writing ---- */
+
+static void state_finish(struct node_state *state, const struct kube_answer *answer)
+{
+        bool is_denied = answer->error && answer->error->kind == ERROR_DENIED;
+
+        if (is_denied && !has_condition_or_taint(state)) {
+                log_debug("whether an earlier agent left a condition or taint on the node cannot be checked",
+                        LOG_ERR(answer->error));
+                node_reconcile_done(state->reconcile, NULL, 0); /* so the right to set them may be missing */
+                return;
+        }
+        node_reconcile_answered(answer, state->reconcile);
+}
+
+static bool is_ours(const json_t *entry)
+{
+        return text_is_same(object_text(entry, "manager", NULL), NODE_STATE_MANAGER);
+}
+
+bool node_state_has_condition(const json_t *node)
+{
+        const json_t *managers = object_find(node, "metadata", "managedFields", NULL);
+
+        for (size_t i = 0; i < json_array_size(managers); i++)
+                if (is_ours(json_array_get(managers, i)))
+                        return true;
+        return false;
+}
+
+json_t *node_state_status(const char *node, json_t *condition)
+{
+        json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node);
+
+        if (condition)
+                json_object_set_new(body, "status", json_pack("{s:[o]}", "conditions", condition));
+        return body;
+}
+
+/* NULL: the node has no condition of that type. */
+static const json_t *find_condition(const json_t *node, const char *type)
+{
+        const json_t *conditions = object_find(node, "status", "conditions", NULL);
+
+        for (size_t i = 0; i < json_array_size(conditions); i++) {
+                const json_t *condition = json_array_get(conditions, i);
+
+                if (text_is_same(object_text(condition, "type", NULL), type))
+                        return condition;
+        }
+        return NULL;
+}
+
+/* The time since which the condition has its present status. */
+static json_t *transition_time(const json_t *node, const char *type, const char *status, const char *now)
+{
+        const json_t *condition = find_condition(node, type);
+        const char *since = object_text(condition, "lastTransitionTime", NULL);
+
+        return json_string(since && text_is_same(object_text(condition, "status", NULL), status) ? since : now);
+}
+
+static json_t *make_condition(const struct node_state *state, const json_t *node)
+{
+        _free_ char *now = object_time((int64_t)time(NULL) * 1000000);
+        json_t *condition = json_copy(state->writing);
+
+        json_object_set_new(condition, "type", json_string(state->condition));
+        json_object_set_new(condition, "lastHeartbeatTime", json_string(now));
+        json_object_set_new(condition, "lastTransitionTime",
+                transition_time(node, state->condition, object_text(state->writing, "status", NULL), now));
+        return condition;
+}
+
+static void write_condition(struct node_state *state, const json_t *node)
+{
+        json_t *condition = *state->condition ? make_condition(state, node) : NULL;
+        json_t *body = node_state_status(state->node, condition);
+        const struct kube_request request = {
+                .method = KUBE_APPLY,
+                .path = state->status_path,
+                .body = body,
+                .field_manager = NODE_STATE_MANAGER,
+                .force = true,
+                .done = node_reconcile_answered,
+                .data = state->reconcile,
+        };
+
+        node_reconcile_go_on(state->reconcile, kube_client_send(state->client, &request));
+        json_decref(body);
+}
+
+static bool merge_taint(json_t *node, const struct node_state *state, const json_t *verdict)
+{
+        return node_taint_merge(node, *state->taint_text && is_not_ready(verdict) ? &state->taint : NULL);
+}
+
+static bool edit_taint(json_t *node, void *data)
+{
+        struct node_state *state = data;
+
+        state->taint_changes = merge_taint(node, state, state->writing);
+        return state->taint_changes;
+}
+
+static void on_taint_written(const struct kube_answer *answer, void *data)
+{
+        struct node_state *state = data;
+        const char *reason = object_text(state->writing, "reason", NULL);
+
+        if (!answer->error && state->taint_changes)
+                log_info("the taints of the node changed", LOG_STR("ours", node_taint_of(answer->object)),
+                        LOG_STR("reason", reason ? reason : ""));
+        if (!answer->error && (*state->condition || node_state_has_condition(answer->object)))
+                write_condition(state, answer->object);
+        else
+                state_finish(state, answer);
+}
+
+/* The taint first, which needs to read the node. */
+static struct kube_call *state_write(json_t *wanted, void *data)
+{
+        struct node_state *state = data;
+        const struct kube_edit edit = {.path = state->path,
+                .edit = edit_taint,
+                .field_manager = "warpshare",
+                .done = on_taint_written,
+                .data = state};
+
+        state->writing = wanted;
+        return kube_client_edit(state->client, &edit);
+}
+
+/* ---- what a node must have ---- */
+
+static bool has_taint(const json_t *node, const struct node_state *state, const json_t *verdict)
+{
+        json_t *copy = json_deep_copy(node);
+        bool is_changed = merge_taint(copy, state, verdict);
+
+        json_decref(copy);
+        return !is_changed;
+}
+
+static bool is_right(const json_t *node, const json_t *written, void *data)
+{
+        const struct node_state *state = data;
+
+        return has_taint(node, state, written) &&
+               (!*state->condition || object_covers(find_condition(node, state->condition), written));
+}
+
+static uint64_t settle_ms(const json_t *accepted, const json_t *wanted, void *data UNUSED)
+{
+        return is_not_ready(wanted) && !is_not_ready(accepted) ? NODE_STATE_SETTLE_MS : 0;
+}
+
+/* ---- public ---- */
+
+struct node_state *node_state_new(const struct node_state_options *options)
+{
+        struct node_state *state;
+        struct node_reconcile_options reconcile = {
+                .loop = options->loop,
+                .retry_ms = RETRY_MS,
+                .retry_limit_ms = RETRY_MAX_MS,
+                .what = "condition and taint",
+                .failed = "the condition and taint of the node cannot be set, will try again",
+                .succeeded = "the condition and taint of the node are set",
+                .write = state_write,
+                .is_right = is_right,
+                .settle_ms = settle_ms,
+        };
+        struct error err;
+
+        if (!options->client)
+                return NULL;
+        state = xcalloc(1, sizeof(*state));
+        state->path = object_path("/api/v1/nodes", options->node);
+        state->status_path = xasprintf("%s/status", state->path);
+        state->client = options->client;
+        state->node = xstrdup(options->node);
+        state->condition = xstrdup(options->condition);
+        state->taint_text = xstrdup(options->taint);
+        if (*state->taint_text && node_taint_parse(&state->taint, &state->arena, state->taint_text, &err) < 0)
+                assert(!"checked by the configuration");
+        if (has_condition_or_taint(state)) {
+                reconcile.watch = options->watch;
+                reconcile.refresh_ms = NODE_STATE_REFRESH_MS;
+        }
+        reconcile.data = state;
+        state->reconcile = node_reconcile_new(&reconcile);
+        return state;
+}
+
+static json_t *make_wanted(const struct node_state *state, struct node_verdict verdict)
+{
+        if (!has_condition_or_taint(state))
+                return json_object();
+        text_clean(verdict.message);
+        return json_pack("{s:s, s:s, s:s}", "status", verdict.status == NODE_READY ? "True" : "False", "reason",
+                verdict.reason, "message", verdict.message);
+}
+
+void node_state_set(struct node_state *state, const struct node_verdict *verdict)
+{
+        if (state && verdict->status != NODE_UNKNOWN)
+                node_reconcile_put(state->reconcile, make_wanted(state, *verdict));
+}
+
+void node_state_serve(struct node_state *state, bool is_serving)
+{
+        if (state)
+                node_reconcile_serve(state->reconcile, is_serving);
+}
+
+void node_state_close(struct node_state *state)
+{
+        if (!state)
+                return;
+        node_reconcile_close(state->reconcile);
+        free(state->node);
+        free(state->path);
+        free(state->status_path);
+        free(state->condition);
+        free(state->taint_text);
+        arena_done(&state->arena);
+        free(state);
+}

@@ -1,0 +1,28 @@
+#include "node/status/visit.h"
+
+#include "base/io/loop.h"
+#include "node/status/api.h"
+
+void api_visit_begin(struct api_visit *visit, const struct config *config)
+{
+        *visit = (struct api_visit){0};
+        loop_init(&visit->loop);
+        visit->is_outside = agent_api_open(&visit->client, &visit->loop, config, &visit->why) == AGENT_API_NONE;
+}
+
+static bool is_set(void *flag)
+{
+        return *(const bool *)flag;
+}
+
+void api_visit_wait(struct api_visit *visit, bool *is_over)
+{
+        loop_run_until(&visit->loop, is_set, is_over, 0);
+}
+
+void api_visit_end(struct api_visit *visit)
+{
+        visit->client = kube_client_close(visit->client, NULL, NULL);
+        uv_run(&visit->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&visit->loop);
+}

@@ -1,0 +1,57 @@
+/*
+ * Granted against used, with names: what node/usage/usage.h knows of pods by their UID, joined to whom the units were
+ * given. Pure.
+ *
+ * A row is one pod on one unit. The container is known if all that the pod was given of the unit, or of this node where
+ * nothing says which unit it was, belongs to one container: a process shows the id of its container, and only kubelet
+ * could say which of the pod's containers that is.
+ *
+ * A pod that was given something and has no process has a row; so has a pod with processes that was given nothing. A
+ * pod that has neither any more, and of which nobody here knows a name, has none: its series end. What was given to
+ * nobody who is known by a UID, as an allocation of which kubelet has not said whose it is, or a claim that several
+ * pods use together, has a row of its own: then sums of what was given are right.
+ */
+#pragma once
+
+#include "node/usage/usage.h"
+
+#define USAGE_ROW_ID_LENGTH 8U
+
+/* What one container was given. */
+struct usage_owner {
+        const char *unit;    /* UUID; NULL: of which unit is not known, so only the names count unless |is_granted| */
+        const char *pod_uid; /* NULL: unknown, or several; then |key| stands for it */
+        const char *key;     /* of the one that it was given to, among all that have no |pod_uid| */
+        const char *pod_namespace; /* names may be NULL, as far as they are not known */
+        const char *pod;
+        const char *container;
+        const char *claim;    /* the name of the ResourceClaim that it was given by */
+        const char *resource; /* NULL: not by the device plugin, or unknown */
+        const char *tier;     /* how the limits are enforced; NULL: there are none */
+        bool is_granted;      /* even though the unit is not known */
+        uint64_t limit;       /* bytes of the unit's memory; 0: none */
+        size_t replicas;      /* 0: it is not given by replicas, or unknown, as the next */
+        unsigned int threads_permille;
+};
+
+struct usage_row {
+        char id[USAGE_ROW_ID_LENGTH +
+                1];          /* of unit and pod: the same as long as both are, after a restart, too; [a-z2-7] */
+        const char *unit;    /* "": unknown */
+        const char *pod_uid; /* NULL: unknown, or several */
+        const char *pod_namespace;
+        const char *pod;
+        const char *container;
+        const char *claim;
+        const char *resource; /* NULL, as tier, if two of its containers differ */
+        const char *tier;
+        bool is_granted;                 /* something of this unit; else the next three are 0 */
+        uint64_t limit;                  /* bytes, of all its containers; 0: none, or one has none */
+        size_t replicas;                 /* of all its containers */
+        unsigned int threads_permille;   /* of all its containers; 0: none are known */
+        const struct usage_share *share; /* NULL: it has no processes there, and had none */
+};
+
+/* By unit and pod, in |arena|; texts are those of |owners| and |shares|. */
+size_t usage_rows(const struct usage_owner *owners, size_t n_owners, const struct usage_share *shares, size_t n_shares,
+        struct arena *arena, const struct usage_row **ret);

@@ -1,0 +1,172 @@
+/*
+ * The allocations of one resource: which container holds which replicas, and of which unit. A request is put whole on
+ * one unit, and a request that was promised is never refused. Pure: no clock and no I/O; the caller passes in what
+ * kubelet lists.
+ *
+ * Example of the reserve: 4 GPUs with 20 replicas each, requests of up to 5 replicas (U = 4, N = 20, R = 5). The
+ * scheduler counts only the node's replicas. If all 80 were advertised and 16 were in use on each GPU, it would see 16
+ * free replicas and admit a request for 5, but each GPU would have only 4 left. So no more than 4·20 − 3·4 = 68 are
+ * advertised and 12 are reserved. With 16 in use on each GPU, 64 of 68 are in use, and the scheduler admits a request
+ * for at most 4, which fits.
+ *
+ * The rule of the reserve:
+ *
+ *   1. U·N − (U−1)·(R−1) ids are advertised as healthy. The rest is reserved: listed as unhealthy, given to nobody.
+ *   2. For units of N₁, N₂, … replicas that is (R−1) + Σ max(0, Nᵢ−(R−1)), with R no larger than the largest Nᵢ.
+ *   3. An unhealthy unit is left out of the sum. If every unit that could hold R is unhealthy, no more ids are
+ *      advertised than the largest healthy unit has.
+ *   4. Only free ids are reserved: those of the emptiest units, so that small requests fill the fullest.
+ *   5. The unit with the most room keeps as many visible as the largest request needs.
+ *   6. Reserved ids stay reserved as long as they are enough, because kubelet writes a file for each list that it gets.
+ *   7. With `reserve: none` all ids are advertised and nothing is promised: who finds no unit with room is refused.
+ *
+ * Why it is enough: if a request of s ≤ R that the scheduler admits fitted on no unit, each unit would have at most s−1
+ * free replicas, and the replicas in use plus s would exceed what is advertised. (A larger s adds 1 and takes 1 from
+ * each unit with Nᵢ ≥ s, of which there is at least one, so the largest s gives the smallest bound.)
+ *
+ * The promise holds however late scheduler and kubelet learn of a change, with two exceptions, both after a unit has
+ * failed or the configuration has changed: the scheduler may still count by the previous list, and more ids may be in
+ * use than are now safe to advertise. A request may then find no unit until some of them are free.
+ *
+ * An id is a token. kubelet may choose ids of two units, before it has our newest list, although one unit has room for
+ * all. The allocation is then bound to that unit whatever its ids say. Example: GPU-0::3 and GPU-1::7 may become two
+ * replicas of GPU-1.
+ *
+ * A container may ask for ids that another allocation has: its pod's init container held them, or that container has
+ * ended and kubelet has not said so yet. The newer allocation then has these ids, on the same unit if that has room.
+ * The older allocation keeps its other ids, perhaps none, until allocations_sync() ends it. All containers of a pod are
+ * allocated before its first init container runs, so an init container whose ids a later container has taken over still
+ * runs; if it is bound to another unit, that unit is fuller than the ledger says until the init container ends.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+/* The longest text of allocations_read(): all ids of the largest plan. */
+#define ALLOCATIONS_TEXT_MAX ((size_t)16 * 1024 * 1024)
+
+struct allocations;
+
+/* One container's share of one resource. */
+struct allocation {
+        const char *id;             /* "g" and hexadecimal digits, unique on this node */
+        const char *unit;           /* UUID of the unit it is bound to; NULL: each id counts for its own unit */
+        const char *const *devices; /* as kubelet knows them, each once; a newer allocation may have some of them now */
+        size_t n_devices;
+        int64_t since; /* seconds since the epoch, for people; 0: not known */
+        bool is_guess; /* the record of it was lost, and |unit| is the one of most of its ids */
+        bool is_read;  /* from text, which may be older than what kubelet says, and kubelet has not named it since */
+};
+
+/* The time of day may be set back or forward at any moment, so nothing is decided by it. */
+struct allocations_moment {
+        int64_t clock; /* on any clock that never goes back; that of allocations_sync() */
+        int64_t date;  /* seconds since the epoch */
+};
+
+/* What kubelet says that one container holds of this resource. */
+struct allocations_held {
+        const char *const *devices;
+        size_t n_devices;
+        const char *
+                /* what was answered for it, as kubelet's record has it (plan/checkpoint.h), or NULL; not looked at */
+                answer;
+        const char *id;    /* of the allocation, by that answer: then its ids do not count; NULL: not known */
+        const char *texts; /* of that answer, in which the UUID of its unit is; NULL: not known */
+        const char *away;  /* the UUID that they name, of a unit that the node does not have now; NULL: none */
+};
+
+/*
+ * |max_per_request|: R; 0: no guarantee is kept, every id is advertised and each id of a request counts for its own
+ * unit.
+ */
+struct allocations *allocations_new(const struct resource *resource, unsigned int max_per_request);
+struct allocations *allocations_free(struct allocations *allocations); /* accepts NULL, returns NULL */
+
+/*
+ * The plan changed: allocations stay, also those on units that are gone; so does the health of units that are in both.
+ * The old resource must be valid during the call.
+ */
+void allocations_set_resource(
+        struct allocations *allocations, const struct resource *resource, unsigned int max_per_request);
+
+/* How many ids are advertised as healthy while every unit is. */
+size_t allocations_capacity(const struct resource *resource, unsigned int max_per_request);
+
+/* How many are not, so that each request finds one unit with room; and whether that is more than a third. */
+size_t allocations_n_reserved(const struct resource *resource);
+bool allocations_reserved_is_much(const struct resource *resource);
+
+/* What an admin can do about it: for logs and tables. */
+#define ALLOCATIONS_LEVER                                                                                              \
+        "to reserve fewer, set a smaller maxPerRequest; to reserve none, set scope: individual, or reserve: none, "    \
+        "with which a pod may be refused"
+
+/*
+ * A request: decides the unit, and enters it into the ledger under |id|. |*ret| is valid until the allocations change.
+ * Errors: no id, more than |max_per_request| or than any unit has (ERROR_INVALID, a fault of the request);
+ * ERROR_NOT_FOUND for an id that the resource does not have; ERROR_EXHAUSTED where by the ledger no unit has room, or
+ * more is in use than is advertised: they may be old, so the caller asks kubelet, calls allocations_sync() for all, and
+ * tries this request once more with ALLOCATIONS_AFTER_KUBELET: then only room counts.
+ */
+enum allocations_try { ALLOCATIONS_BEFORE_KUBELET, ALLOCATIONS_AFTER_KUBELET };
+int allocations_make(struct allocations *allocations, const char *const *devices, size_t n_devices,
+        struct allocations_moment now, const char *id, enum allocations_try which, const struct allocation **ret,
+        struct error *err) MUST_USE;
+
+/* The allocation of that id, if there is one, counts as made at |clock|: its request was not answered before. */
+void allocations_renew(struct allocations *allocations, const char *id, int64_t clock);
+
+/*
+ * What kubelet's list says, whole, as of |as_of| on the clock of the allocations: allocations made before that which it
+ * does not have are over. |released| hears their ids; it must not change the allocations. Allocations that the ledger
+ * does not know (the agent started anew without its record) are entered as what was answered for them says, and where
+ * that is not known, with an id of their own and the unit of most of their ids. So are those whose ids the text of
+ * allocations_read() has for another, which then ends as any that is not in the list. Where that text has another unit
+ * or other ids for an allocation than were answered for it, what was answered counts.
+ *
+ * kubelet records a request after our answer has reached it, so |as_of| lies some seconds before the question; but it
+ * sends no Allocate before it has recorded the one before, so what is asked on behalf of one that found no room, and
+ * only that, judges all: INT64_MAX.
+ * pod-resources has no init containers, and is empty while kubelet starts: containers that only the checkpoint has
+ * (plan/checkpoint.h) and whose pod may be alive belong into |held|, too.
+ *
+ * True: something is other than it was.
+ */
+bool allocations_sync(struct allocations *allocations, const struct allocations_held *held, size_t n_held,
+        int64_t as_of, void (*released)(const char *id, void *data), void *data);
+
+/* The unit is healthy or not: ids of one that is not are neither advertised nor counted as room. All are at first. */
+void allocations_set_unit_health(struct allocations *allocations, const char *uuid, bool healthy);
+
+/* Of small letters, digits and '_', and not long: it may be a part of a file's name. */
+bool allocations_is_id(const char *id);
+
+/* By position in resource->devices: ids of healthy units that are free and not advertised now. */
+const bool *allocations_reserved_ids(const struct allocations *allocations);
+
+/* From the oldest to the newest. */
+size_t allocations_count(const struct allocations *allocations);
+const struct allocation *allocations_get(const struct allocations *allocations, size_t position);
+/* The newest allocation that has the id, or NULL. */
+const struct allocation *allocations_of_device(const struct allocations *allocations, const char *device);
+
+/* What is held of the units that |to| has goes over to it; the rest stays. */
+void allocations_move(struct allocations *from, struct allocations *to);
+/* Likewise what is held of no unit that |from| has, by ids of |to|: the record may be damaged, or the unit away. */
+void allocations_move_strays(struct allocations *from, struct allocations *to);
+void allocations_move_all(struct allocations *from, struct allocations *to);
+
+/* The ledger as JSON text, of several resources of one name in one, to survive the agent; the caller frees. */
+char *allocations_write_all(const struct allocations *const *allocations, size_t count);
+/*
+ * And back, added to what is there: allocations that are malformed, or whose id is there already, are left out. An
+ * error, and no change, where the text is no JSON object with a list of allocations or is longer than
+ * ALLOCATIONS_TEXT_MAX. They count as granted at |clock|: the agent before may have answered a moment ago.
+ * allocations_each() only tells them, each for as long as the call.
+ */
+int allocations_each(const char *text, size_t length, void (*each)(const struct allocation *allocation, void *data),
+        void *data, struct error *err) MUST_USE;
+int allocations_read(
+        struct allocations *allocations, const char *text, size_t length, int64_t clock, struct error *err) MUST_USE;

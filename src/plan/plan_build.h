@@ -1,0 +1,42 @@
+/*
+ * The steps of plan_build(), in their order, and what they share. Private to share/plan*.c.
+ *
+ *         plan_units.c    what there is to share, and under which names before any renaming
+ *         plan_claims.c   which entry of the configuration shares which unit
+ *         plan_shares.c   whether a unit has as much as its replicas need
+ *         plan.c          units to resources, resources to devices
+ */
+#pragma once
+
+#include "plan/plan.h"
+
+#define PLAN_GPU_RESOURCE "nvidia.com/gpu"
+
+struct plan_builder {
+        struct arena *arena;
+        const struct config *config;
+        const struct inventory *inventory;
+        config_warn_fn *warn;
+        void *warn_data;
+        struct error *err;
+        struct unit *units; /* of the node, by position of the GPU, then by MIG index */
+        size_t n_units;
+        size_t n_for_dra; /* GPUs */
+};
+
+void plan_warn(const struct plan_builder *builder, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Finds the units, under their base names; none of them is shared yet. */
+int plan_find_units(struct plan_builder *builder) MUST_USE;
+
+/* Sets |shared| and |replicas| of the units that an entry of the configuration selects. */
+int plan_claim_units(const struct plan_builder *builder) MUST_USE;
+
+/* Checks that every replica gets a useful part of its unit. */
+int plan_check_shares(const struct plan_builder *builder) MUST_USE;
+
+/* "config '/config.yaml' line 12: sharing.mps.resources[0]", in the arena: errors and warnings append ".key: …". */
+const char *plan_entry_place(const struct plan_builder *builder, const struct shared_resource *entry);
+
+/* "GPU 0 (GPU-…)" or "MIG device 0:1 (MIG-…)", in the arena. */
+const char *plan_unit_text(const struct plan_builder *builder, const struct unit *unit);

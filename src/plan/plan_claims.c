@@ -1,0 +1,258 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "plan/capability.h"
+#include "plan/plan_build.h"
+#include "plan/share.h"
+
+#define N_SECTIONS 2
+
+static int claim(const struct plan_builder *builder, struct unit *unit, const struct shared_resource *entry)
+{
+        const struct shared_resource *other = unit->shared;
+
+        if (other && other != entry)
+                return error_set(builder->err, ERROR_INVALID,
+                        "%s.devices: %s is shared already by %s (line %d): let only one of them name it",
+                        plan_entry_place(builder, entry), plan_unit_text(builder, unit), other->path, other->line);
+        unit->shared = entry;
+        unit->replicas = entry->replicas;
+        unit->memory = share_memory_of(entry->memory_mib, unit->gpu, unit->mig);
+        return 0;
+}
+
+/* ---- devices: [0, "0:1", GPU-…] ---- */
+
+/*
+ * "MIG-GPU-<uuid>/<gi>/<ci>": what drivers before 470.42 called a MIG device, and what configurations may still have.
+ */
+static bool is_legacy_uuid(const char *uuid, const struct unit *unit)
+{
+        char legacy[128];
+
+        if (!unit->mig || !text_starts_with(uuid, "MIG-GPU-"))
+                return false;
+        snprintf(legacy, sizeof(legacy), "MIG-%s/%u/%u", unit->gpu->uuid, unit->mig->gpu_instance,
+                unit->mig->compute_instance);
+        return strcmp(uuid, legacy) == 0;
+}
+
+static bool is_named(const struct device_ref *ref, const struct unit *unit)
+{
+        if (ref->uuid)
+                return strcmp(ref->uuid, unit->uuid) == 0 || is_legacy_uuid(ref->uuid, unit);
+        if (ref->gpu != unit->gpu->index)
+                return false;
+        return unit->mig ? ref->mig >= 0 && (unsigned int)ref->mig == unit->mig->index : ref->mig < 0;
+}
+
+static const char *ref_text(const struct plan_builder *builder, const struct device_ref *ref)
+{
+        if (ref->uuid)
+                return ref->uuid;
+        return ref->mig < 0 ? arena_printf(builder->arena, "%u", ref->gpu)
+                            : arena_printf(builder->arena, "%u:%d", ref->gpu, ref->mig);
+}
+
+static struct unit *find_named(
+        const struct plan_builder *builder, const struct shared_resource *entry, const struct device_ref *ref)
+{
+        for (size_t i = 0; i < builder->n_units; i++) {
+                struct unit *unit = &builder->units[i];
+
+                if (is_named(ref, unit) && strcmp(unit->base_name, entry->name) == 0)
+                        return unit;
+        }
+        return NULL;
+}
+
+/* The GPU for DRA that |ref| means, or a MIG device of which it means. */
+static const struct gpu *find_for_dra(const struct plan_builder *builder, const struct device_ref *ref)
+{
+        const struct inventory *inventory = builder->inventory;
+
+        for (size_t i = 0; i < inventory->n_gpus; i++) {
+                const struct gpu *gpu = &inventory->gpus[i];
+                struct unit unit = {.uuid = gpu->uuid, .gpu = gpu};
+
+                if (!plan_is_for_dra(builder->config, inventory, gpu))
+                        continue;
+                if (is_named(ref, &unit))
+                        return gpu;
+                for (size_t j = 0; j < gpu->n_mig_devices; j++) {
+                        unit.mig = &gpu->mig_devices[j];
+                        unit.uuid = unit.mig->uuid;
+                        if (is_named(ref, &unit))
+                                return gpu;
+                }
+        }
+        return NULL;
+}
+
+static int check_not_for_dra(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        for (size_t i = 0; builder->n_for_dra > 0 && i < entry->devices.n_refs; i++) {
+                const struct gpu *gpu = find_for_dra(builder, &entry->devices.refs[i]);
+
+                if (gpu)
+                        return error_set(builder->err, ERROR_INVALID,
+                                "%s.devices: '%s': GPU %u (%.60s) belongs to DRA: remove it here, or list only other GPUs "
+                                "in dra.devices",
+                                plan_entry_place(builder, entry), ref_text(builder, &entry->devices.refs[i]),
+                                gpu->index, gpu->uuid);
+        }
+        return 0;
+}
+
+/* Files are made for many nodes, and a ref means a unit of one: those of others are worth one line, not an error. */
+static int claim_list(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        const struct device_selector *selector = &entry->devices;
+        const struct device_ref *absent = NULL;
+        size_t n_absent = 0;
+
+        for (size_t i = 0; i < selector->n_refs; i++) {
+                struct unit *unit = find_named(builder, entry, &selector->refs[i]);
+
+                if (unit && claim(builder, unit, entry) < 0)
+                        return -1;
+                if (unit)
+                        continue;
+                absent = absent ? absent : &selector->refs[i];
+                n_absent++;
+        }
+        if (absent)
+                plan_warn(builder, "%s.devices: %zu of %zu mean no unit of %s on this node; the first is '%s'",
+                        plan_entry_place(builder, entry), n_absent, selector->n_refs, entry->name,
+                        ref_text(builder, absent));
+        return 0;
+}
+
+/* ---- devices: 2 and devices: all ---- */
+
+static int claim_count(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        unsigned int count = 0;
+
+        for (size_t i = 0; i < builder->n_units && count < entry->devices.count; i++) {
+                struct unit *unit = &builder->units[i];
+
+                if (unit->shared || strcmp(unit->base_name, entry->name) != 0)
+                        continue;
+                if (claim(builder, unit, entry) < 0)
+                        return -1;
+                count++;
+        }
+        if (count < entry->devices.count)
+                plan_warn(builder, "%s.devices: %u, but this node has only %u of %s left for it",
+                        plan_entry_place(builder, entry), entry->devices.count, count, entry->name);
+        return 0;
+}
+
+/* Selects all units that no list and no number selected. A second such entry is an error in claim(). */
+static int claim_all(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        for (size_t i = 0; i < builder->n_units; i++) {
+                struct unit *unit = &builder->units[i];
+
+                if ((unit->shared && unit->shared->devices.kind != SELECT_ALL) ||
+                        strcmp(unit->base_name, entry->name) != 0)
+                        continue;
+                if (claim(builder, unit, entry) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+/* ---- all entries ---- */
+
+static bool is_here(const struct plan_builder *builder, const char *name)
+{
+        for (size_t i = 0; i < builder->n_units; i++)
+                if (strcmp(builder->units[i].base_name, name) == 0)
+                        return true;
+        return false;
+}
+
+#define SHARED_SUFFIX ".shared"
+
+/*
+ * Files are made for many nodes, so a name that this one does not have is no mistake; but "nvidia.com/gpu.shared" is
+ * what renameByDefault makes of "nvidia.com/gpu".
+ */
+static void warn_of_suffix(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        const size_t length = strlen(entry->name);
+        const char *base;
+
+        if (length <= strlen(SHARED_SUFFIX) || strcmp(entry->name + length - strlen(SHARED_SUFFIX), SHARED_SUFFIX) != 0)
+                return;
+        base = arena_strndup(builder->arena, entry->name, length - strlen(SHARED_SUFFIX));
+        if (is_here(builder, base))
+                plan_warn(builder,
+                        "%s: shares nothing: this node has no '%s'; to share '%s', name that (renameByDefault appends '" SHARED_SUFFIX
+                        "')",
+                        plan_entry_place(builder, entry), entry->name, base);
+}
+
+static int claim_by(const struct plan_builder *builder, const struct shared_resource *entry)
+{
+        if (check_not_for_dra(builder, entry) < 0)
+                return -1;
+        if (builder->n_for_dra > 0 && builder->n_for_dra == builder->inventory->n_gpus)
+                plan_warn(builder, "%s: shares nothing, since all GPUs of this node belong to DRA: dra.devices",
+                        plan_entry_place(builder, entry));
+        if (!is_here(builder, entry->name)) {
+                warn_of_suffix(builder, entry);
+                return 0;
+        }
+        switch (entry->devices.kind) {
+        case SELECT_LIST:
+                return claim_list(builder, entry);
+        case SELECT_COUNT:
+                return claim_count(builder, entry);
+        case SELECT_ALL:
+                break;
+        }
+        return claim_all(builder, entry);
+}
+
+static int check_clients(const struct plan_builder *builder)
+{
+        const char *version = builder->inventory->driver_version;
+
+        for (size_t i = 0; i < builder->n_units; i++) {
+                const struct unit *unit = &builder->units[i];
+                const char *name = unit->gpu->name ? unit->gpu->name : "unknown GPU";
+                unsigned int most;
+
+                if (!unit->shared || unit->shared->section->strategy != SHARING_MPS)
+                        continue;
+                most = capability_clients(unit, version);
+                if (unit->replicas > most)
+                        return error_set(builder->err, ERROR_INVALID,
+                                "%s.replicas: %u, at most %u for this %s and driver (%s%s%.100s, %.50s)",
+                                plan_entry_place(builder, unit->shared), unit->replicas, most,
+                                unit->mig ? "MIG device" : "GPU", unit->mig ? unit->index : "", unit->mig ? " of " : "",
+                                name, version ? version : "unknown driver");
+        }
+        return 0;
+}
+
+int plan_claim_units(const struct plan_builder *builder)
+{
+        static const int order[] = {SELECT_LIST, SELECT_COUNT, SELECT_ALL};
+        const struct sharing_section *sections[N_SECTIONS] = {
+                builder->config->sharing.mps, builder->config->sharing.time_slicing};
+
+        for (size_t o = 0; o < ARRAY_SIZE(order); o++)
+                for (size_t s = 0; s < N_SECTIONS; s++)
+                        for (size_t i = 0; sections[s] && i < sections[s]->n_resources; i++) {
+                                const struct shared_resource *entry = &sections[s]->resources[i];
+
+                                if ((int)entry->devices.kind == order[o] && claim_by(builder, entry) < 0)
+                                        return -1;
+                        }
+        return check_clients(builder);
+}

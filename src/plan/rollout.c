@@ -1,0 +1,440 @@
+/*
+ * Makes the plan to serve from the judgement. For each resource: its units that the new plan serves already, each with
+ * its held previous ids at the end, then the kept units.
+ */
+#include "plan/rollout.h"
+
+#include <string.h>
+
+#include "plan/rollout_parts.h"
+
+static struct span span_of_name(const struct judgement *judgement, const char *name)
+{
+        struct span span = {0};
+
+        for (size_t i = 0; i < judgement->n_holds; i++) {
+                if (strcmp(judgement->holds[i].resource, name) != 0)
+                        continue;
+                if (span.count++ == 0)
+                        span.holds = &judgement->holds[i];
+        }
+        return span;
+}
+
+/* The id is held, listed under this name, and not an id of the unit under its new policy. */
+static bool is_extra(const struct hold *hold)
+{
+        return !hold->is_here && !hold->is_draining;
+}
+
+static size_t count_extra(struct span span)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < span.count; i++)
+                count += is_extra(&span.holds[i]);
+        return count;
+}
+
+static bool goes_over(const struct site *site)
+{
+        return site && !site->waits;
+}
+
+/* ---- one resource ---- */
+
+struct build {
+        const struct judgement *judgement;
+        struct arena *arena;
+        struct resource *resource;
+        struct unit *units;
+        struct device *devices;
+        bool *unavailable;
+        size_t room; /* for devices: a list is one message */
+        size_t n_free;
+        bool shows_draining;
+};
+
+static void add_device(struct build *build, const char *id, size_t unit, uint32_t replica, bool unavailable)
+{
+        struct resource *resource = build->resource;
+        struct device *device = &build->devices[resource->n_devices];
+
+        if (build->room == 0 || !map_add(&resource->by_id, id, device))
+                return;
+        build->room--;
+        *device = (struct device){.id = id, .unit = (uint32_t)unit, .replica = replica};
+        build->unavailable[resource->n_devices++] = unavailable;
+}
+
+/* The unit's own ids: those in use are healthy, and as many of the free ones as may be given. */
+static void add_own_devices(struct build *build, const struct site *site, const bool *is_held)
+{
+        const struct resource *wanted = site->resource;
+        const struct unit *unit = site->unit;
+        size_t used = site->n_here + site->n_elsewhere;
+        size_t left = used < unit->replicas ? unit->replicas - used : 0;
+        size_t position = build->resource->n_units;
+
+        build->n_free += left;
+        for (size_t i = unit->first_device; i < unit->first_device + unit->replicas; i++) {
+                bool is_free = !is_held[i];
+
+                add_device(build, wanted->devices[i].id, position, wanted->devices[i].replica, is_free && left == 0);
+                if (is_free && left > 0)
+                        left--;
+        }
+}
+
+/* Whether these ids are healthy is decided later: it depends on whether the resource has anything else to give. */
+static void add_extra_devices(struct build *build, struct span span, size_t position)
+{
+        for (size_t i = 0; i < span.count; i++)
+                if (is_extra(&span.holds[i]))
+                        add_device(build, arena_strdup(build->arena, span.holds[i].id), position,
+                                span.holds[i].replica < 0 ? 0 : (uint32_t)span.holds[i].replica, true);
+}
+
+static struct span find_unit_span(struct span of_name, const char *uuid)
+{
+        for (size_t i = 0; i < of_name.count;) {
+                struct span span = holds_of_unit(&of_name.holds[i], of_name.count - i);
+
+                if (strcmp(span.holds[0].uuid, uuid) == 0)
+                        return span;
+                i += span.count;
+        }
+        return (struct span){0};
+}
+
+static void add_units(struct build *build, const struct resource *wanted, struct span held, const bool *is_held)
+{
+        for (size_t i = 0; i < wanted->n_units; i++) {
+                const struct site *site = judgement_site(build->judgement, wanted->units[i].uuid);
+                size_t position = build->resource->n_units;
+
+                if (!goes_over(site))
+                        continue;
+                build->units[position] = wanted->units[i];
+                build->units[position].first_device = build->resource->n_devices;
+                add_own_devices(build, site, is_held);
+                add_extra_devices(build, find_unit_span(held, wanted->units[i].uuid), position);
+                build->resource->n_units++;
+        }
+}
+
+static struct unit kept_unit(struct build *build, const struct hold *hold, const char *name)
+{
+        const struct inventory *inventory = build->judgement->wanted->inventory;
+        const struct mig_device *mig;
+        const struct gpu *gpu = inventory_find_unit(inventory, hold->uuid, &mig);
+        const char *uuid = arena_strdup(build->arena, hold->uuid);
+        size_t position = gpu ? (size_t)(gpu - inventory->gpus) : 0;
+        const char *index = "";
+
+        if (!gpu) {
+                struct gpu *gone = ARENA_NEW(build->arena, struct gpu);
+
+                *gone = inventory_unknown_gpu(uuid);
+                gpu = gone;
+        } else {
+                index = mig ? arena_printf(build->arena, "%u:%u", gpu->index, mig->index)
+                            : arena_printf(build->arena, "%u", gpu->index);
+        }
+        return (struct unit){.uuid = uuid,
+                .index = index,
+                .base_name = name,
+                .name = name,
+                .gpu = gpu,
+                .mig = mig,
+                .memory = mig ? mig->memory : gpu->memory,
+                .position = position,
+                .first_device = build->resource->n_devices,
+                .is_kept = true};
+}
+
+static void add_kept_units(struct build *build, struct span held)
+{
+        struct resource *resource = build->resource;
+
+        for (size_t i = 0; i < held.count;) {
+                struct span span = holds_of_unit(&held.holds[i], held.count - i);
+                const struct site *site = span.holds[0].site;
+                bool has_place = goes_over(site) && strcmp(site->resource->name, resource->name) == 0;
+
+                i += span.count;
+                if (has_place || count_extra(span) == 0)
+                        continue;
+                build->units[resource->n_units] = kept_unit(build, &span.holds[0], resource->name);
+                add_extra_devices(build, span, resource->n_units);
+                build->units[resource->n_units].replicas =
+                        (unsigned int)(resource->n_devices - build->units[resource->n_units].first_device);
+                resource->n_units += build->units[resource->n_units].replicas > 0;
+        }
+}
+
+/* A request for several ids could mix two kinds of unit; a container cannot have MPS and another kind. */
+static bool takes_one(const struct resource *resource)
+{
+        return resource->fail_requests_greater_than_one && resource->max_per_request == 0;
+}
+
+/*
+ * Ids in use are healthy while the resource has something else to give (see the header); ids of lost units never are.
+ */
+static void show_extra(struct build *build, const bool *is_own)
+{
+        const struct resource *resource = build->resource;
+
+        if (build->n_free == 0 || (resource->strategy == SHARING_MPS && !takes_one(resource)))
+                return;
+        for (size_t i = 0; i < resource->n_devices; i++)
+                if (!is_own[i])
+                        build->unavailable[i] = !inventory_has(
+                                build->judgement->wanted->inventory, build->units[resource->devices[i].unit].uuid);
+}
+
+/* The resource gets its new strategy only when one of its units is shared that way. */
+static void settle_strategy(struct resource *resource)
+{
+        for (size_t i = 0; i < resource->n_units; i++)
+                if (resource->units[i].shared)
+                        return;
+        resource->strategy = SHARING_NONE;
+        resource->max_per_request = 0;
+}
+
+/* By position in the wanted resource. */
+static bool *mark_held(const struct build *build, const struct resource *wanted, struct span held)
+{
+        bool *is_held = ARENA_ARRAY(build->arena, bool, wanted->n_devices);
+
+        for (size_t i = 0; i < held.count; i++) {
+                const struct device *device = held.holds[i].is_here ? map_find(&wanted->by_id, held.holds[i].id) : NULL;
+
+                if (device)
+                        is_held[device - wanted->devices] = true;
+        }
+        return is_held;
+}
+
+static void build_resource(struct build *build, const struct resource *wanted, struct span held)
+{
+        struct resource *resource = build->resource;
+        size_t most = wanted->n_devices + count_extra(held);
+        const bool *is_held = mark_held(build, wanted, held);
+        bool *is_own;
+
+        *resource = *wanted;
+        resource->n_units = resource->n_devices = 0;
+        resource->by_id = (struct map)MAP_INIT;
+        map_reserve(&resource->by_id, most);
+        build->room = PLAN_MAX_DEVICES;
+        resource->units = build->units = ARENA_ARRAY(build->arena, struct unit, wanted->n_units + held.count);
+        resource->devices = build->devices = ARENA_ARRAY(build->arena, struct device, most);
+        resource->unavailable = build->unavailable = ARENA_ARRAY(build->arena, bool, most);
+        add_units(build, wanted, held, is_held);
+        add_kept_units(build, held);
+        is_own = ARENA_ARRAY(build->arena, bool, most);
+        for (size_t i = 0; i < resource->n_devices; i++)
+                is_own[i] = !build->units[resource->devices[i].unit].is_kept &&
+                            map_find(&wanted->by_id, resource->devices[i].id);
+        show_extra(build, is_own);
+        build->shows_draining = build->n_free > 0 && takes_one(wanted);
+        settle_strategy(resource);
+}
+
+/* ---- units that keep their sharing policy ---- */
+
+/* Its ids in use are healthy as the header says; the others are unavailable until its policy has ended. */
+static const bool *make_draining_unavailable(
+        const struct build *build, const struct resource *draining, struct span held)
+{
+        bool *unavailable = ARENA_ARRAY(build->arena, bool, draining->n_devices);
+
+        for (size_t i = 0; i < draining->n_devices; i++)
+                unavailable[i] = true;
+        for (size_t i = 0; build->shows_draining && i < held.count; i++) {
+                const struct device *device =
+                        held.holds[i].is_draining ? map_find(&draining->by_id, held.holds[i].id) : NULL;
+
+                if (device)
+                        unavailable[device - draining->devices] = false;
+        }
+        return unavailable;
+}
+
+static void add_draining(struct build *build, struct span held)
+{
+        const struct judgement *judgement = build->judgement;
+        const struct sharing_policy_list *list = judgement->previous->policies;
+        const struct sharing_policy **group = ARENA_ARRAY(build->arena, const struct sharing_policy *, list->count);
+        bool *done = ARENA_ARRAY(build->arena, bool, list->count);
+        struct resource *draining = ARENA_ARRAY(build->arena, struct resource, list->count);
+
+        for (size_t i = 0; i < list->count; i++) {
+                size_t count = 0;
+                size_t devices = 0;
+                struct resource *made;
+
+                if (done[i] || !judgement->stays[i] || strcmp(list->items[i].resource, build->resource->name) != 0)
+                        continue;
+                for (size_t j = i; j < list->count; j++) {
+                        if (done[j] || !judgement->stays[j] ||
+                                !sharing_policy_agrees(&list->items[i], &list->items[j]) ||
+                                devices + list->items[j].replicas > PLAN_MAX_DEVICES)
+                                continue;
+                        done[j] = true;
+                        devices += list->items[j].replicas;
+                        group[count++] = &list->items[j];
+                }
+                if (count == 0)
+                        continue;
+                made = &draining[build->resource->n_draining++];
+                sharing_policy_resource(made, build->arena, judgement->wanted->inventory, group, count);
+                made->unavailable = make_draining_unavailable(build, made, held);
+        }
+        build->resource->draining = draining;
+}
+
+/* ---- the plan ---- */
+
+static bool is_touched(const struct judgement *judgement, const struct resource *wanted)
+{
+        struct span held = span_of_name(judgement, wanted->name);
+
+        for (size_t i = 0; i < wanted->n_units; i++) {
+                const struct site *site = judgement_site(judgement, wanted->units[i].uuid);
+
+                if (site->waits || site->n_elsewhere)
+                        return true;
+        }
+        for (size_t i = 0; i < held.count; i++)
+                if (!held.holds[i].is_here)
+                        return true;
+        for (size_t i = 0; i < judgement->previous->policies->count; i++)
+                if (judgement->stays[i] && strcmp(judgement->previous->policies->items[i].resource, wanted->name) == 0)
+                        return true;
+        return false;
+}
+
+static void add_resource(
+        struct judgement *judgement, struct arena *arena, struct plan *plan, const struct resource *wanted)
+{
+        struct build build = {
+                .judgement = judgement, .arena = arena, .resource = &plan->resources[plan->n_resources++]};
+        struct span held = span_of_name(judgement, wanted->name);
+
+        build_resource(&build, wanted, held);
+        add_draining(&build, held);
+}
+
+/* A resource that the wanted plan does not have: it lists only ids that containers still hold. */
+static void add_old_name(struct judgement *judgement, struct arena *arena, struct plan *plan, const char *name)
+{
+        struct resource empty = {.placement = judgement->wanted->config->placement};
+
+        if (plan_find(plan, name) || plan->n_resources == 2 * PLAN_MAX_RESOURCES)
+                return;
+        empty.name = empty.base_name = arena_strdup(arena, name);
+        add_resource(judgement, arena, plan, &empty);
+}
+
+static struct plan *build_plan(struct judgement *judgement, struct arena *arena)
+{
+        const struct plan *wanted = judgement->wanted;
+        struct plan *plan = ARENA_NEW(arena, struct plan);
+
+        *plan = *wanted;
+        plan->resources = ARENA_ARRAY(arena, struct resource, 2 * PLAN_MAX_RESOURCES);
+        plan->n_resources = 0;
+        for (size_t i = 0; i < wanted->n_resources; i++)
+                if (is_touched(judgement, &wanted->resources[i]))
+                        add_resource(judgement, arena, plan, &wanted->resources[i]);
+                else
+                        plan->resources[plan->n_resources++] = wanted->resources[i];
+        for (size_t i = 0; i < judgement->n_holds; i++)
+                if (!judgement->holds[i].is_here)
+                        add_old_name(judgement, arena, plan, judgement->holds[i].resource);
+        for (size_t i = 0; i < judgement->previous->policies->count; i++)
+                if (judgement->stays[i])
+                        add_old_name(judgement, arena, plan, judgement->previous->policies->items[i].resource);
+        return plan;
+}
+
+/* ---- units that the inventory lacks ---- */
+
+static bool is_absent(const struct judgement *judgement, const struct sharing_policy *policy)
+{
+        if (inventory_has(judgement->wanted->inventory, policy->unit))
+                return false;
+        for (size_t i = 0; i < judgement->n_holds; i++)
+                if (judgement->holds[i].absent == policy || judgement->holds[i].bound == policy)
+                        return true;
+        return judgement->previous->all_is_held;
+}
+
+static void remember_absent(const struct judgement *judgement, struct arena *scratch, struct rollout *rollout)
+{
+        const struct sharing_policy_list *previous = judgement->previous->policies;
+        struct sharing_policy *items = ARENA_ARRAY(scratch, struct sharing_policy, previous->count);
+        struct sharing_policy_list found = {.items = items};
+
+        for (size_t i = 0; i < previous->count; i++)
+                if (is_absent(judgement, &previous->items[i]))
+                        items[found.count++] = previous->items[i];
+        sharing_policy_join(&rollout->absent, &rollout->arena, &found, &(struct sharing_policy_list){0});
+}
+
+/* ---- public ---- */
+
+struct rollout *rollout_new(const struct plan *wanted, const struct rollout_previous *previous,
+        const struct rollout_held *held, size_t n_held)
+{
+        _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
+        struct rollout *rollout = xcalloc(1, sizeof(*rollout));
+        struct judgement judgement;
+
+        judgement_make(&judgement, &scratch, wanted, previous, held, n_held);
+        rollout->plan = wanted;
+        if (!judgement_is_settled(&judgement)) {
+                rollout->plan = rollout->own = build_plan(&judgement, &rollout->arena);
+                rollout_describe_pending(rollout, &judgement);
+        }
+        remember_absent(&judgement, &scratch, rollout);
+        judgement_done(&judgement);
+        return rollout;
+}
+
+struct rollout *rollout_free(struct rollout *rollout)
+{
+        if (!rollout)
+                return NULL;
+        for (size_t i = 0; rollout->own && i < rollout->own->n_resources; i++) {
+                struct resource *resource = &rollout->own->resources[i];
+
+                if (!resource->unavailable)
+                        continue; /* the wanted plan's */
+                map_done(&resource->by_id);
+                for (size_t j = 0; j < resource->n_draining; j++)
+                        map_done(&((struct resource *)(uintptr_t)resource->draining)[j].by_id);
+        }
+        arena_done(&rollout->arena);
+        free(rollout);
+        return NULL;
+}
+
+static bool plan_is_same(const struct plan *a, const struct plan *b)
+{
+        if (a->n_resources != b->n_resources)
+                return false;
+        for (size_t i = 0; i < a->n_resources; i++)
+                if (!resource_is_same(&a->resources[i], &b->resources[i]))
+                        return false;
+        return true;
+}
+
+bool rollout_is_same(const struct rollout *a, const struct rollout *b)
+{
+        return !a->own == !b->own && plan_is_same(a->plan, b->plan) && rollout_pending_is_same(a, b);
+}

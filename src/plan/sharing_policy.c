@@ -1,0 +1,350 @@
+#include "plan/sharing_policy.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/share.h"
+
+#define TEXT_MAX ((size_t)255)
+
+/* ---- conversion and comparison ---- */
+
+static struct sharing_policy policy_of(struct arena *arena, const struct resource *resource, const struct unit *unit)
+{
+        const struct sharing_section *section = unit->shared->section;
+
+        return (struct sharing_policy){
+                .resource = arena_strdup(arena, resource->name),
+                .base_name = arena_strdup(arena, unit->base_name),
+                .unit = arena_strdup(arena, unit->uuid),
+                .replicas = unit->replicas,
+                .sms = unit->shared->sms,
+                .memory_mib = unit->shared->memory_mib,
+                .provisioning = resource->provisioning,
+                .placement = resource->placement,
+                .daemon_scope = resource->daemon_scope,
+                .tier_limit = resource->tier_limit,
+                .guard = section->guard,
+                .fail_requests_greater_than_one = resource->fail_requests_greater_than_one,
+                .max_per_request = resource->max_per_request,
+                .has_memory_reserve = section->has_memory_reserve,
+                .memory_reserve_mib = section->memory_reserve_mib,
+                .max_threads = section->max_threads,
+                .max_memory_mib = section->max_memory_mib,
+        };
+}
+
+static size_t add_units(struct sharing_policy *items, struct arena *arena, const struct resource *resource)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++)
+                if (resource->units[i].shared)
+                        items[count++] = policy_of(arena, resource, &resource->units[i]);
+        return count;
+}
+
+void sharing_policy_of(struct sharing_policy_list *ret, struct arena *arena, const struct plan *plan)
+{
+        struct sharing_policy *items;
+        size_t most = 0;
+
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                most += plan->resources[i].n_units;
+                for (size_t j = 0; j < plan->resources[i].n_draining; j++)
+                        most += plan->resources[i].draining[j].n_units;
+        }
+        items = ARENA_ARRAY(arena, struct sharing_policy, most);
+        *ret = (struct sharing_policy_list){.items = items};
+        for (size_t i = 0; i < plan->n_resources; i++) {
+                const struct resource *resource = &plan->resources[i];
+
+                ret->count += add_units(&items[ret->count], arena, resource);
+                for (size_t j = 0; j < resource->n_draining; j++)
+                        ret->count += add_units(&items[ret->count], arena, &resource->draining[j]);
+        }
+}
+
+static void copy_all(struct sharing_policy_list *list, struct sharing_policy *items, struct arena *arena,
+        const struct sharing_policy_list *from)
+{
+        for (size_t i = 0; i < from->count; i++) {
+                struct sharing_policy *copy = &items[list->count++];
+
+                *copy = from->items[i];
+                copy->resource = arena_strdup(arena, copy->resource);
+                copy->base_name = arena_strdup(arena, copy->base_name);
+                copy->unit = arena_strdup(arena, copy->unit);
+        }
+}
+
+void sharing_policy_join(struct sharing_policy_list *ret, struct arena *arena, const struct sharing_policy_list *first,
+        const struct sharing_policy_list *second)
+{
+        struct sharing_policy *items = ARENA_ARRAY(arena, struct sharing_policy, first->count + second->count);
+        struct sharing_policy_list joined = {.items = items};
+
+        copy_all(&joined, items, arena, first);
+        copy_all(&joined, items, arena, second);
+        *ret = joined;
+}
+
+const struct sharing_policy *sharing_policy_find(
+        const struct sharing_policy_list *list, const char *resource, const char *unit)
+{
+        for (size_t i = 0; i < list->count; i++)
+                if (strcmp(list->items[i].unit, unit) == 0 && strcmp(list->items[i].resource, resource) == 0)
+                        return &list->items[i];
+        return NULL;
+}
+
+static unsigned int most_of(const struct sharing_policy *policy)
+{
+        const struct resource resource = {
+                .max_per_request = policy->max_per_request,
+                .fail_requests_greater_than_one = policy->fail_requests_greater_than_one,
+        };
+        const struct unit unit = {.replicas = policy->replicas};
+
+        return share_most(&resource, &unit);
+}
+
+bool sharing_policy_is_kept(
+        const struct sharing_policy *policy, const struct resource *resource, const struct unit *unit)
+{
+        const struct sharing_section *section;
+
+        if (!unit->shared || resource->strategy != SHARING_MPS || strcmp(policy->resource, resource->name) != 0)
+                return false;
+        section = unit->shared->section;
+        return policy->replicas == unit->replicas && policy->sms == unit->shared->sms &&
+               policy->memory_mib == unit->shared->memory_mib && policy->provisioning == resource->provisioning &&
+               policy->daemon_scope == resource->daemon_scope && policy->tier_limit == resource->tier_limit &&
+               most_of(policy) == share_most(resource, unit) &&
+               policy->has_memory_reserve == section->has_memory_reserve &&
+               policy->memory_reserve_mib == section->memory_reserve_mib &&
+               policy->max_threads == section->max_threads && policy->max_memory_mib == section->max_memory_mib;
+}
+
+bool sharing_policy_agrees(const struct sharing_policy *a, const struct sharing_policy *b)
+{
+        return strcmp(a->resource, b->resource) == 0 && a->provisioning == b->provisioning &&
+               a->placement == b->placement && a->daemon_scope == b->daemon_scope && a->tier_limit == b->tier_limit &&
+               a->guard == b->guard && a->fail_requests_greater_than_one == b->fail_requests_greater_than_one &&
+               a->max_per_request == b->max_per_request && a->has_memory_reserve == b->has_memory_reserve &&
+               a->memory_reserve_mib == b->memory_reserve_mib && a->max_threads == b->max_threads &&
+               a->max_memory_mib == b->max_memory_mib;
+}
+
+/* ---- back to a resource ---- */
+
+static const struct shared_resource *entry_of(struct arena *arena, const struct sharing_policy *policy)
+{
+        struct sharing_section *section = ARENA_NEW(arena, struct sharing_section);
+        struct shared_resource *entry = ARENA_NEW(arena, struct shared_resource);
+
+        *section = (struct sharing_section){
+                .strategy = SHARING_MPS,
+                .fail_requests_greater_than_one = policy->fail_requests_greater_than_one,
+                .provisioning = policy->provisioning,
+                .daemon_scope = policy->daemon_scope,
+                .guard = policy->guard,
+                .tier_limit = policy->tier_limit,
+                .has_memory_reserve = policy->has_memory_reserve,
+                .memory_reserve_mib = policy->memory_reserve_mib,
+                .max_threads = policy->max_threads,
+                .max_memory_mib = policy->max_memory_mib,
+                .max_per_request = policy->max_per_request,
+        };
+        *entry = (struct shared_resource){
+                .section = section,
+                .path = "sharing.mps.resources",
+                .name = arena_strdup(arena, policy->base_name),
+                .replicas = policy->replicas,
+                .sms = policy->sms,
+                .memory_mib = policy->memory_mib,
+        };
+        return entry;
+}
+
+static struct unit unit_of(struct arena *arena, const struct inventory *inventory, const struct sharing_policy *policy)
+{
+        const struct mig_device *mig;
+        const struct gpu *gpu = inventory_find_unit(inventory, policy->unit, &mig);
+        const struct shared_resource *entry = entry_of(arena, policy);
+
+        return (struct unit){
+                .uuid = arena_strdup(arena, policy->unit),
+                .index = mig ? arena_printf(arena, "%u:%u", gpu->index, mig->index)
+                             : arena_printf(arena, "%u", gpu->index),
+                .base_name = arena_strdup(arena, policy->base_name),
+                .name = arena_strdup(arena, policy->resource),
+                .gpu = gpu,
+                .mig = mig,
+                .shared = entry,
+                .memory = share_memory_of(entry->memory_mib, gpu, mig),
+                .replicas = policy->replicas,
+                .position = (size_t)(gpu - inventory->gpus),
+        };
+}
+
+/* The order of every plan. */
+static int compare_units(const void *a, const void *b)
+{
+        const struct unit *left = a;
+        const struct unit *right = b;
+        unsigned int left_index = left->mig ? left->mig->index : 0;
+        unsigned int right_index = right->mig ? right->mig->index : 0;
+
+        if (left->position != right->position)
+                return left->position < right->position ? -1 : 1;
+        return (left_index > right_index) - (left_index < right_index);
+}
+
+void sharing_policy_resource(struct resource *ret, struct arena *arena, const struct inventory *inventory,
+        const struct sharing_policy *const *policy, size_t n_policies)
+{
+        struct unit *units = ARENA_ARRAY(arena, struct unit, n_policies);
+
+        for (size_t i = 0; i < n_policies; i++)
+                units[i] = unit_of(arena, inventory, policy[i]);
+        qsort(units, n_policies, sizeof(*units), compare_units);
+        *ret = (struct resource){
+                .name = units[0].name,
+                .base_name = units[0].base_name,
+                .strategy = SHARING_MPS,
+                .provisioning = policy[0]->provisioning,
+                .placement = policy[0]->placement,
+                .fail_requests_greater_than_one = policy[0]->fail_requests_greater_than_one,
+                .daemon_scope = policy[0]->daemon_scope,
+                .tier_limit = policy[0]->tier_limit,
+                .max_per_request = policy[0]->max_per_request,
+                .reserves = policy[0]->provisioning != PROVISIONING_UNIFORM,
+        };
+        resource_set_units(ret, arena, units, n_policies);
+}
+
+/* ---- the file ---- */
+
+static json_t *write_policy(const struct sharing_policy *policy)
+{
+        return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:I, s:i, s:I, s:I}",
+                "resource", policy->resource, "baseName", policy->base_name, "unit", policy->unit, "replicas",
+                (int)policy->replicas, "sms", (int)policy->sms, "provisioning", (int)policy->provisioning, "placement",
+                (int)policy->placement, "daemonScope", (int)policy->daemon_scope, "tierLimit", (int)policy->tier_limit,
+                "guard", (int)policy->guard, "failRequestsGreaterThanOne", (int)policy->fail_requests_greater_than_one,
+                "maxPerRequest", (int)policy->max_per_request, "hasMemoryReserve", (int)policy->has_memory_reserve,
+                "memoryReserveMiB", (json_int_t)policy->memory_reserve_mib, "maxThreads", (int)policy->max_threads,
+                "maxMemoryMiB", (json_int_t)policy->max_memory_mib, "memoryMiB", (json_int_t)policy->memory_mib);
+}
+
+char *sharing_policy_write(const struct sharing_policy_list *list, const char *const *names, size_t n_names)
+{
+        json_t *units = json_array();
+        json_t *resources = json_array();
+        json_t *root;
+        char *text;
+
+        for (size_t i = 0; i < n_names; i++)
+                json_array_append_new(resources, json_string(names[i]));
+        for (size_t i = 0; i < list->count; i++)
+                json_array_append_new(units, write_policy(&list->items[i]));
+        root = json_pack("{s:i, s:o, s:o}", "version", 1, "resources", resources, "mps", units);
+        text = json_dumps(root, JSON_COMPACT);
+        json_decref(root);
+        return text;
+}
+
+static const char *read_text(struct arena *arena, const json_t *json)
+{
+        const char *text = json_string_value(json);
+
+        return text && *text && strlen(text) <= TEXT_MAX ? arena_strdup(arena, text) : NULL;
+}
+
+/* -1 if it is not a number from 0 to |most|. */
+static json_int_t read_number(const json_t *policy, const char *key, json_int_t most)
+{
+        const json_t *json = json_object_get(policy, key);
+        json_int_t value = json_integer_value(json);
+
+        return json_is_integer(json) && value >= 0 && value <= most ? value : -1;
+}
+
+static bool read_policy(struct sharing_policy *ret, struct arena *arena, const json_t *json)
+{
+        json_int_t replicas = read_number(json, "replicas", (json_int_t)PLAN_MAX_DEVICES);
+        json_int_t sms = read_number(json, "sms", INT32_MAX);
+        json_int_t provisioning = read_number(json, "provisioning", PROVISIONING_LAST);
+        json_int_t placement = read_number(json, "placement", PLACEMENT_PREFER_SAME_GPU);
+        json_int_t scope = read_number(json, "daemonScope", DAEMON_SCOPE_NODE);
+        json_int_t tier = read_number(json, "tierLimit", MPS_TIER_NAMESPACE);
+        json_int_t guard = read_number(json, "guard", GUARD_TERMINATE);
+        json_int_t most = read_number(json, "maxPerRequest", (json_int_t)PLAN_MAX_DEVICES);
+        json_int_t reserve = read_number(json, "memoryReserveMiB", INT64_MAX);
+
+        *ret = (struct sharing_policy){
+                .resource = read_text(arena, json_object_get(json, "resource")),
+                .base_name = read_text(arena, json_object_get(json, "baseName")),
+                .unit = read_text(arena, json_object_get(json, "unit")),
+                .fail_requests_greater_than_one = json_is_true(json_object_get(json, "failRequestsGreaterThanOne")),
+                .has_memory_reserve = json_is_true(json_object_get(json, "hasMemoryReserve")),
+        };
+        if (!ret->resource || !ret->base_name || !ret->unit || replicas < 1 || sms < 0 || provisioning < 0 ||
+                placement < 0 || scope < 0 || tier < 0 || guard < 0 || most < 0 || reserve < 0)
+                return false;
+        ret->replicas = (unsigned int)replicas;
+        ret->sms = (unsigned int)sms;
+        ret->provisioning = (enum provisioning)provisioning;
+        /* files of older versions do not have them. */
+        ret->max_threads = (unsigned int)MAX(read_number(json, "maxThreads", 100), 0);
+        ret->max_memory_mib = (uint64_t)MAX(read_number(json, "maxMemoryMiB", INT64_MAX), 0);
+        ret->memory_mib = (uint64_t)MAX(read_number(json, "memoryMiB", CONFIG_MAX_RESERVE_MIB), 0);
+        ret->placement = (enum placement)placement;
+        ret->daemon_scope = (enum daemon_scope)scope;
+        ret->tier_limit = (enum mps_tier)tier;
+        ret->guard = (enum guard_mode)guard;
+        ret->max_per_request = (unsigned int)most;
+        ret->memory_reserve_mib = (uint64_t)reserve;
+        return true;
+}
+
+int sharing_policy_read(struct sharing_policy_list *ret, const char *const **ret_names, size_t *ret_n_names,
+        struct arena *arena, const char *text, size_t length, struct error *err)
+{
+        json_error_t fault;
+        json_t *root = length <= SHARING_POLICY_TEXT_MAX ? json_loadb(text, length, 0, &fault) : NULL;
+        const json_t *units = json_object_get(root, "mps");
+        const json_t *resources = json_object_get(root, "resources");
+        size_t n_units = MIN(json_array_size(units), SHARING_POLICY_MAX);
+        size_t n_names = MIN(json_array_size(resources), 2 * PLAN_MAX_RESOURCES);
+        struct sharing_policy *items;
+        const char **names;
+
+        if (!json_is_array(units) || !json_is_array(resources)) {
+                json_decref(root);
+                return error_set(
+                        err, ERROR_INVALID, "no record of sharing policies: it has no lists 'mps' and 'resources'");
+        }
+        items = ARENA_ARRAY(arena, struct sharing_policy, n_units);
+        names = ARENA_ARRAY(arena, const char *, n_names);
+        *ret = (struct sharing_policy_list){.items = items};
+        *ret_names = names;
+        *ret_n_names = 0;
+        for (size_t i = 0; i < n_units; i++) {
+                struct sharing_policy *next = &items[ret->count];
+
+                if (read_policy(next, arena, json_array_get(units, i)) &&
+                        !sharing_policy_find(ret, next->resource, next->unit))
+                        ret->count++;
+        }
+        for (size_t i = 0; i < n_names; i++) {
+                const char *name = read_text(arena, json_array_get(resources, i));
+
+                if (name)
+                        names[(*ret_n_names)++] = name;
+        }
+        json_decref(root);
+        return 0;
+}

@@ -1,9 +1,0 @@
-/* Prints the PTX text, for tools that check it. */
-#include <stdio.h>
-
-#include "cuda/kernels.h"
-
-int main(void)
-{
-        return fputs(kernels_ptx, stdout) < 0;
-}

@@ -1,0 +1,218 @@
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "node/dra/claim_cdi.h"
+
+#define DRIVER "gpu.warpshare.dev"
+#define UID "15ebfed7-be35-49d4-b3d5-a749dcd593f9"
+#define SHARE "e7a17ed6-d8c3-4e50-8bf1-502a38e8773d"
+
+struct rig {
+        struct arena arena;
+        char folder[64];
+        char root[96];
+        char path[256];
+        struct error err;
+};
+
+static void rig_init(struct rig *rig)
+{
+        *rig = (struct rig){0};
+        strcpy(rig->folder, "/tmp/dra-cdi-XXXXXX");
+        assert_non_null(mkdtemp(rig->folder));
+        snprintf(rig->root, sizeof(rig->root), "%s/cdi", rig->folder);
+        snprintf(rig->path, sizeof(rig->path), "%s/" DRIVER "-claim_" UID ".json", rig->root);
+}
+
+static void rig_done(struct rig *rig)
+{
+        arena_done(&rig->arena);
+        unlink(rig->path);
+        rmdir(rig->root);
+        assert_int_equal(rmdir(rig->folder), 0);
+}
+
+static const char *const env[] = {"CUDA_MPS_PIPE_DIRECTORY=/mps/a/pipe", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30"};
+static const struct dra_edit_node nodes[] = {{"/dev/nvidia0", "/dev/nvidia0", 0666, 0}};
+static const struct dra_edit_mount mounts[] = {{"/run/mps/a", "/mps/a", true}, {"/usr/lib/x", "/usr/lib/x", false}};
+
+static struct dra_prepared_claim claim_of(struct rig *rig, size_t n_env)
+{
+        struct dra_prepared_result *results = ARENA_ARRAY(&rig->arena, struct dra_prepared_result, 2);
+
+        results[0] = (struct dra_prepared_result){.request = "main",
+                .device = "gpu-0-shared",
+                .unit = "GPU-0",
+                .share_id = SHARE,
+                .cdi_id = dra_claim_cdi_id(&rig->arena, DRIVER, UID, "gpu-0-shared", SHARE),
+                .edits = {env, n_env, nodes, 1, mounts, 2}};
+        results[1] = (struct dra_prepared_result){.request = "whole",
+                .device = "gpu-1",
+                .unit = "GPU-1",
+                .cdi_id = dra_claim_cdi_id(&rig->arena, DRIVER, UID, "gpu-1", NULL),
+                .edits = {.nodes = nodes, .n_nodes = 1}};
+        return (struct dra_prepared_claim){
+                .uid = UID, .namespace = "team", .name = "train", .results = results, .n_results = 2};
+}
+
+static ino_t inode_of(const char *path)
+{
+        struct stat status;
+
+        assert_int_equal(stat(path, &status), 0);
+        return status.st_ino;
+}
+
+static void test_every_device_of_a_claim_is_in_its_file(void **state UNUSED)
+{
+        struct strbuf text = STRBUF_INIT;
+        struct dra_prepared_claim claim;
+        struct rig rig;
+        json_t *written, *expected;
+
+        rig_init(&rig);
+        claim = claim_of(&rig, 2);
+        assert_string_equal(claim.results[0].cdi_id, DRIVER "/claim=" UID "-gpu-0-shared-" SHARE);
+        assert_string_equal(claim.results[1].cdi_id, DRIVER "/claim=" UID "-gpu-1");
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(file_read(rig.path, 65536, &text, &rig.err), &rig.err);
+        written = json_loads(text.data, 0, NULL);
+        expected = json_pack("{s:s, s:s, s:{}, s:[{s:s, s:{s:[s, s], s:[o], s:[{s:s, s:s, s:[s, s, s, s, s]},"
+                             " {s:s, s:s, s:[s, s, s, s, s]}]}}, {s:s, s:{s:[o]}}]}",
+                "cdiVersion", "0.5.0", "kind", DRIVER "/claim", "containerEdits", "devices", "name",
+                UID "-gpu-0-shared-" SHARE, "containerEdits", "env", env[0], env[1], "deviceNodes",
+                json_pack("{s:s, s:s, s:i, s:s}", "path", "/dev/nvidia0", "hostPath", "/dev/nvidia0", "fileMode", 0666,
+                        "permissions", "rwm"),
+                "mounts", "hostPath", "/run/mps/a", "containerPath", "/mps/a", "options", "rw", "nosuid", "nodev",
+                "rbind", "rprivate", "hostPath", "/usr/lib/x", "containerPath", "/usr/lib/x", "options", "ro", "nosuid",
+                "nodev", "rbind", "rprivate", "name", UID "-gpu-1", "containerEdits", "deviceNodes",
+                json_pack("{s:s, s:s, s:i, s:s}", "path", "/dev/nvidia0", "hostPath", "/dev/nvidia0", "fileMode", 0666,
+                        "permissions", "rwm"));
+        assert_non_null(written);
+        assert_non_null(expected);
+        assert_true(json_equal(written, expected));
+        json_decref(written);
+        json_decref(expected);
+        strbuf_done(&text);
+        rig_done(&rig);
+}
+
+static void test_the_same_content_is_not_written_again(void **state UNUSED)
+{
+        struct dra_prepared_claim claim;
+        struct rig rig;
+        ino_t inode;
+
+        rig_init(&rig);
+        claim = claim_of(&rig, 2);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        inode = inode_of(rig.path);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_int_equal(inode_of(rig.path), inode);
+        rig_done(&rig);
+}
+
+static void test_other_content_under_the_same_name_is_replaced(void **state UNUSED)
+{
+        _cleanup_(strbuf_done) struct strbuf before = STRBUF_INIT;
+        _cleanup_(strbuf_done) struct strbuf after = STRBUF_INIT;
+        struct dra_prepared_claim claim;
+        struct rig rig;
+
+        rig_init(&rig);
+        claim = claim_of(&rig, 2);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(file_read(rig.path, SIZE_MAX, &before, &rig.err), &rig.err);
+        assert_ok(file_write(rig.path, "{}", 2, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(file_read(rig.path, SIZE_MAX, &after, &rig.err), &rig.err);
+        assert_string_equal(after.data, before.data);
+        rig_done(&rig);
+}
+
+static void test_a_removed_cdi_file_can_be_written_again(void **state UNUSED)
+{
+        struct dra_prepared_claim claim;
+        struct rig rig;
+
+        rig_init(&rig);
+        assert_ok(dra_claim_cdi_remove(NULL, rig.root, DRIVER, UID, &rig.err), &rig.err);
+        claim = claim_of(&rig, 2);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_ok(dra_claim_cdi_remove(NULL, rig.root, DRIVER, UID, &rig.err), &rig.err);
+        assert_int_equal(access(rig.path, F_OK), -1);
+        claim = claim_of(&rig, 1);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        assert_int_equal(access(rig.path, F_OK), 0);
+        rig_done(&rig);
+}
+
+static bool is_other(const char *uid, void *data UNUSED)
+{
+        return strcmp(uid, "other") == 0;
+}
+
+static void test_files_of_unknown_claims_are_removed(void **state UNUSED)
+{
+        static const char *const kept[] = {DRIVER "-claim_other.json", "else." DRIVER "-claim_" UID ".json",
+                DRIVER "-claim_.json", DRIVER "-claim_" UID ".json.new", DRIVER "-claim_a_b.json",
+                "k8s.device-plugin.nvidia.com-gpu.json"};
+        struct dra_prepared_claim claim;
+        struct rig rig;
+
+        rig_init(&rig);
+        claim = claim_of(&rig, 1);
+        assert_ok(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err);
+        for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+                _free_ char *path = xasprintf("%s/%s", rig.root, kept[i]);
+
+                assert_ok(file_write(path, "{}", 2, &rig.err), &rig.err);
+        }
+        dra_claim_cdi_sweep(NULL, rig.root, DRIVER, is_other, NULL);
+        assert_int_equal(access(rig.path, F_OK), -1);
+        for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+                _free_ char *path = xasprintf("%s/%s", rig.root, kept[i]);
+
+                assert_int_equal(access(path, F_OK), 0);
+                unlink(path);
+        }
+        dra_claim_cdi_sweep(NULL, "/nonexistent", DRIVER, is_other, NULL);
+        rig_done(&rig);
+}
+
+static void test_what_no_runtime_would_read_is_not_written(void **state UNUSED)
+{
+        struct dra_prepared_result result = {.device = "gpu-0", .cdi_id = DRIVER "/claim=" UID "-gpu-0"};
+        const struct dra_prepared_claim claim = {.uid = UID, .results = &result, .n_results = 1};
+        struct rig rig;
+
+        rig_init(&rig);
+        assert_fails(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID,
+                "CDI: device 'gpu-0' has nothing for a container");
+        result.edits = (struct dra_edits){.env = env, .n_env = 1};
+        result.cdi_id = "a/b=c/d";
+        assert_fails(dra_claim_cdi_write(NULL, rig.root, DRIVER, &claim, &rig.err), &rig.err, ERROR_INVALID,
+                "CDI: 'a/b=c/d' can be no name of a CDI device");
+        assert_int_equal(access(rig.path, F_OK), -1);
+        rig_done(&rig);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_every_device_of_a_claim_is_in_its_file),
+                cmocka_unit_test(test_the_same_content_is_not_written_again),
+                cmocka_unit_test(test_other_content_under_the_same_name_is_replaced),
+                cmocka_unit_test(test_a_removed_cdi_file_can_be_written_again),
+                cmocka_unit_test(test_files_of_unknown_claims_are_removed),
+                cmocka_unit_test(test_what_no_runtime_would_read_is_not_written),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,433 @@
+#include "fake_node.h"
+
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "node/dra/claim_cdi.h"
+
+#define POOL "n1"
+#define GIB (UINT64_C(1) << 30)
+
+static const struct dra_capacity capacities[] = {{.name = "memory", .value = 79 * GIB, .has_policy = true},
+        {.name = "threadPercentage", .value = 100, .has_policy = true}};
+static const struct mig_instance_profile small = {.name = "1g.10gb", .id = 19};
+static const struct dra_device devices[] = {
+        {.name = "gpu-0-shared",
+                .kind = DRA_DEVICE_SHARED,
+                .uuid = "GPU-0",
+                .allows_multiple = true,
+                .capacities = capacities,
+                .n_capacities = 2},
+        {.name = "gpu-1-shared",
+                .kind = DRA_DEVICE_SHARED,
+                .uuid = "GPU-1",
+                .allows_multiple = true,
+                .capacities = capacities,
+                .n_capacities = 2},
+        {.name = "gpu-0", .kind = DRA_DEVICE_WHOLE, .uuid = "GPU-0"},
+        {.name = "gpu-0-at-4", .kind = DRA_DEVICE_MIG_CANDIDATE, .uuid = "GPU-0", .profile = &small, .start = 4},
+        {.name = "gpu-0-at-5", .kind = DRA_DEVICE_MIG_CANDIDATE, .uuid = "GPU-0", .profile = &small, .start = 5},
+};
+static const struct dra_layout layout = {.devices = devices, .n_devices = ARRAY_SIZE(devices)};
+
+const char *fake_uid(size_t i)
+{
+        static const char *const uids[] = {"c0000000-0000-4000-8000-000000000000",
+                "c0000000-0000-4000-8000-000000000001", "c0000000-0000-4000-8000-000000000002",
+                "c0000000-0000-4000-8000-000000000003", "c0000000-0000-4000-8000-000000000004",
+                "c0000000-0000-4000-8000-000000000005", "c0000000-0000-4000-8000-000000000006",
+                "c0000000-0000-4000-8000-000000000007"};
+
+        assert_in_range(i, 0, ARRAY_SIZE(uids) - 1);
+        return uids[i];
+}
+
+struct dra_service_claim fake_claim(size_t i)
+{
+        return (struct dra_service_claim){.namespace = "team", .uid = fake_uid(i), .name = "train"};
+}
+
+/* Here the process may end. */
+static void step(struct fake_node *node)
+{
+        if (node->steps_left >= 0 && node->steps_left-- == 0)
+                _exit(FAKE_KILLED);
+}
+
+/* ---- the ledger ---- */
+
+static unsigned int number_in(const char *path, const char *before)
+{
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const char *found;
+        struct error err;
+
+        if (file_read(path, 65536, &text, &err) < 0)
+                return 0;
+        found = strstr(text.data, before);
+        assert_non_null(found);
+        return (unsigned int)strtoul(found + strlen(before), NULL, 10);
+}
+
+static void held_path(const struct fake_node *node, const char *uid, char path[256])
+{
+        snprintf(path, 256, "%s/%s", node->held, uid);
+}
+
+static unsigned int held_number(const struct fake_node *node, const char *uid)
+{
+        char path[256];
+
+        held_path(node, uid, path);
+        return number_in(path, "NUMBER=");
+}
+
+static void hold(const struct fake_node *node, const char *uid)
+{
+        char path[256], last[256], text[32];
+        struct error err;
+
+        snprintf(last, sizeof(last), "%s/last", node->held);
+        snprintf(text, sizeof(text), "NUMBER=%u", number_in(last, "NUMBER=") + 1);
+        held_path(node, uid, path);
+        assert_ok(file_write(last, text, strlen(text), &err), &err);
+        assert_ok(file_write(path, text, strlen(text), &err), &err);
+}
+
+void fake_change(struct fake_node *node, size_t i)
+{
+        const struct fake_asked *asked = &node->asked[i];
+        char path[256];
+
+        step(node);
+        if (asked->kind == FAKE_ALLOCATE)
+                hold(node, asked->uid);
+        held_path(node, asked->uid, path);
+        if (asked->kind == FAKE_RELEASE)
+                unlink(path);
+        step(node);
+}
+
+/* ---- answers ---- */
+
+static json_t *object_of(const struct fake_node *node, const char *uid)
+{
+        _free_ char *words = strdup(node->devices);
+        json_t *results = json_array();
+        char *rest = words;
+        size_t n = 0;
+
+        for (char *word; (word = strsep(&rest, " ")); n++) {
+                json_t *result = json_pack("{s:s, s:s, s:s, s:s}", "driver", FAKE_DRIVER, "pool", POOL, "device", word,
+                        "request", n == 0 ? "main" : "other/sub");
+
+                if (strstr(word, "-shared")) {
+                        json_object_set_new(result, "shareID", json_sprintf("5%07zu%s", n, uid + 8));
+                        json_object_set_new(result, "consumedCapacity",
+                                json_pack("{s:s, s:s}", "memory", "10Gi", "threadPercentage", "30"));
+                }
+                json_array_append_new(results, result);
+        }
+        return json_pack("{s:{s:s}, s:{s:{s:{s:o}}}}", "metadata", "uid", uid, "status", "allocation", "devices",
+                "results", results);
+}
+
+static struct fake_asked take(struct fake_node *node, size_t i)
+{
+        struct fake_asked asked;
+
+        assert_in_range(i + 1, 1, node->n_asked);
+        asked = node->asked[i];
+        node->n_asked--;
+        memmove(&node->asked[i], &node->asked[i + 1], (node->n_asked - i) * sizeof(asked));
+        return asked;
+}
+
+static void answer_allocation(const struct fake_node *node, const struct fake_asked *asked)
+{
+        static const struct dra_edit_node dev = {"/dev/nvidia0", "/dev/nvidia0", 0666, 0};
+        struct dra_allocated allocated[4] = {0};
+        char number[32];
+        const char *env[] = {number};
+
+        snprintf(number, sizeof(number), "NUMBER=%u", held_number(node, asked->uid));
+        for (size_t i = 0; i < asked->n_results; i++)
+                allocated[i] = (struct dra_allocated){.memory_bytes = asked->wanted[i].memory_bytes,
+                        .thread_percentage = asked->wanted[i].thread_percentage,
+                        .tier = "verified",
+                        .daemon = "GPU-0",
+                        .edits = {.env = env, .n_env = 1, .nodes = &dev, .n_nodes = 1}};
+        dra_prepare_allocated(asked->preparing, allocated);
+}
+
+void fake_answer(struct fake_node *node, size_t i)
+{
+        struct fake_asked asked;
+        json_t *object;
+
+        fake_change(node, i);
+        asked = take(node, i);
+        switch (asked.kind) {
+        case FAKE_READ:
+                object = object_of(node, asked.uid);
+                dra_prepare_read(asked.preparing, object);
+                json_decref(object);
+                break;
+        case FAKE_ALLOCATE:
+                answer_allocation(node, &asked);
+                break;
+        case FAKE_RELEASE:
+                dra_prepare_released(asked.preparing);
+                break;
+        }
+}
+
+void fake_refuse(struct fake_node *node, size_t i, const struct error *err)
+{
+        struct fake_asked asked = take(node, i);
+
+        dra_prepare_refuse(asked.preparing, err);
+}
+
+static struct fake_asked *ask(
+        struct fake_node *node, enum fake_kind kind, struct dra_preparing *preparing, const char *uid)
+{
+        struct fake_asked *asked = &node->asked[node->n_asked++];
+
+        assert_in_range(node->n_asked, 1, FAKE_ASKED_MAX);
+        *asked = (struct fake_asked){.kind = kind, .preparing = preparing};
+        snprintf(asked->uid, sizeof(asked->uid), "%s", uid);
+        return asked;
+}
+
+static void asked_for(struct fake_node *node)
+{
+        if (node->answers_at_once)
+                fake_answer(node, node->n_asked - 1);
+}
+
+static void read_claim(struct dra_preparing *preparing, const struct dra_service_claim *claim, void *data)
+{
+        struct fake_node *node = data;
+
+        assert_string_equal(claim->namespace, "team");
+        assert_string_equal(claim->name, "train");
+        node->n_reads++;
+        ask(node, FAKE_READ, preparing, claim->uid);
+        asked_for(node);
+}
+
+static void abandon(struct dra_preparing *preparing, void *data)
+{
+        struct fake_node *node = data;
+        struct error err;
+
+        error_raise(&err, ERROR_UNAVAILABLE, "abandoned");
+        for (size_t i = 0; i < node->n_asked; i++)
+                if (node->asked[i].kind == FAKE_READ && node->asked[i].preparing == preparing) {
+                        fake_refuse(node, i, &err);
+                        return;
+                }
+        fail_msg("what is not being read was abandoned");
+}
+
+static void make_allocation(
+        struct dra_preparing *preparing, const struct dra_claim *claim, const struct dra_wanted *wanted, void *data)
+{
+        struct fake_node *node = data;
+        struct fake_asked *asked = ask(node, FAKE_ALLOCATE, preparing, claim->uid);
+        struct error err;
+
+        asked->n_results = claim->n_results;
+        assert_in_range(asked->n_results, 1, ARRAY_SIZE(asked->wanted));
+        memcpy(asked->wanted, wanted, asked->n_results * sizeof(*wanted));
+        if (node->refuses_allocations) {
+                error_raise(&err, ERROR_EXHAUSTED, "no memory left");
+                fake_change(node, node->n_asked - 1); /* half of it may be made */
+                fake_refuse(node, node->n_asked - 1, &err);
+                return;
+        }
+        asked_for(node);
+}
+
+static void release(struct dra_preparing *preparing, const char *uid, void *data)
+{
+        ask(data, FAKE_RELEASE, preparing, uid);
+        asked_for(data);
+}
+
+static int write_cdi(const struct dra_prepared_claim *claim, void *data, struct error *err)
+{
+        struct fake_node *node = data;
+        int result;
+
+        if (node->fails_writes)
+                return error_set(err, ERROR_UNAVAILABLE, "no room for CDI files");
+        step(node);
+        result = dra_claim_cdi_write(NULL, node->cdi, FAKE_DRIVER, claim, err);
+        step(node);
+        return result;
+}
+
+static int remove_cdi(const char *uid, void *data, struct error *err)
+{
+        struct fake_node *node = data;
+        int result;
+
+        if (node->fails_removals)
+                return error_set(err, ERROR_UNAVAILABLE, "CDI files cannot be removed");
+        step(node);
+        result = dra_claim_cdi_remove(NULL, node->cdi, FAKE_DRIVER, uid, err);
+        step(node);
+        return result;
+}
+
+static void show_prepared(const struct dra_prepared_claim *claim, void *data)
+{
+        struct fake_node *node = data;
+
+        assert_int_equal(claim->state, DRA_PREPARED_DONE);
+        assert_string_equal(claim->name, "train");
+        node->n_prepared++;
+}
+
+static void show_unprepared(const struct dra_service_claim *claim, void *data)
+{
+        struct fake_node *node = data;
+
+        assert_string_equal(claim->name, "train");
+        node->n_unprepared++;
+}
+
+/* ---- the process ---- */
+
+void fake_start(struct fake_node *node, const char *boot_id)
+{
+        node->record = dra_record_new(node->record_path, boot_id);
+        node->prepare = dra_prepare_new(&(struct dra_prepare_options){
+                .record = node->record,
+                .driver = FAKE_DRIVER,
+                .pool = POOL,
+                .node = {read_claim, abandon, make_allocation, release, write_cdi, remove_cdi, show_prepared,
+                        show_unprepared, node},
+        });
+        dra_prepare_set_rules(node->prepare,
+                &(struct dra_wanted_rules){.layout = &layout,
+                        .kinds = 1U << DRA_DEVICE_SHARED | 1U << DRA_DEVICE_WHOLE | 1U << DRA_DEVICE_MIG_CANDIDATE});
+}
+
+void fake_stop(struct fake_node *node)
+{
+        node->prepare = dra_prepare_free(node->prepare);
+        node->record = dra_record_free(node->record);
+        node->n_asked = 0;
+}
+
+void fake_init(struct fake_node *node)
+{
+        *node = (struct fake_node){.devices = "gpu-0-shared", .steps_left = -1};
+        strcpy(node->folder, "/dev/shm/dra-prepare-XXXXXX");
+        assert_non_null(mkdtemp(node->folder));
+        snprintf(node->record_path, sizeof(node->record_path), "%s/prepared.json", node->folder);
+        snprintf(node->cdi, sizeof(node->cdi), "%s/cdi", node->folder);
+        snprintf(node->held, sizeof(node->held), "%s/held", node->folder);
+        assert_int_equal(mkdir(node->cdi, 0755), 0);
+        assert_int_equal(mkdir(node->held, 0755), 0);
+}
+
+void fake_clear_held(struct fake_node *node)
+{
+        char path[256];
+
+        for (size_t i = 0; i < 8; i++) {
+                held_path(node, fake_uid(i), path);
+                unlink(path);
+        }
+}
+
+void fake_clear_cdi(struct fake_node *node)
+{
+        char path[256];
+
+        for (size_t i = 0; i < 8; i++) {
+                fake_path_of_cdi(node, i, path);
+                unlink(path);
+        }
+}
+
+void fake_done(struct fake_node *node)
+{
+        char path[256];
+
+        fake_stop(node);
+        fake_clear_held(node);
+        fake_clear_cdi(node);
+        held_path(node, "last", path);
+        unlink(path);
+        unlink(node->record_path);
+        snprintf(path, sizeof(path), "%s.broken", node->record_path);
+        unlink(path);
+        assert_int_equal(rmdir(node->cdi), 0);
+        assert_int_equal(rmdir(node->held), 0);
+        assert_int_equal(rmdir(node->folder), 0);
+}
+
+/* ---- what there is ---- */
+
+void fake_path_of_cdi(const struct fake_node *node, size_t i, char path[256])
+{
+        snprintf(path, 256, "%s/" FAKE_DRIVER "-claim_%s.json", node->cdi, fake_uid(i));
+}
+
+unsigned int fake_held_number(const struct fake_node *node, size_t i)
+{
+        return held_number(node, fake_uid(i));
+}
+
+unsigned int fake_cdi_number(const struct fake_node *node, size_t i)
+{
+        char path[256];
+
+        fake_path_of_cdi(node, i, path);
+        return number_in(path, "NUMBER=");
+}
+
+unsigned int fake_mask_held(const struct fake_node *node)
+{
+        unsigned int mask = 0;
+
+        for (size_t i = 0; i < 8; i++)
+                if (fake_held_number(node, i))
+                        mask |= 1U << i;
+        return mask;
+}
+
+unsigned int fake_mask_cdi(const struct fake_node *node)
+{
+        unsigned int mask = 0;
+
+        for (size_t i = 0; i < 8; i++)
+                if (fake_cdi_number(node, i))
+                        mask |= 1U << i;
+        return mask;
+}
+
+unsigned int fake_mask_record(const struct fake_node *node, enum dra_prepared_state state)
+{
+        unsigned int mask = 0;
+
+        for (size_t i = 0; i < 8; i++) {
+                const struct dra_prepared_claim *claim = dra_record_find(node->record, fake_uid(i));
+
+                if (claim && claim->state == state)
+                        mask |= 1U << i;
+        }
+        return mask;
+}
