@@ -94,7 +94,7 @@ static json_t *write_unit(const struct report_unit *unit, json_t *names, const s
         dashboard_put_count(object, "granted", report_unit_granted(unit));
         dashboard_put_count(object, "reserved", unit->reserved);
         if (unit->has_health && !unit->healthy)
-                dashboard_put_text(object, "ill", unit->reason ? unit->reason : "");
+                dashboard_put_text(object, "unhealthy", unit->reason ? unit->reason : "");
         for (size_t i = 0; i < unit->n_shares; i++)
                 json_array_append_new(shares, write_share(unit, &unit->shares[i], names, scope));
         json_object_set_new(object, "shares", shares);
