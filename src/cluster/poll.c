@@ -105,11 +105,11 @@ void poll_init(struct poll *poll, const struct poll_options *options)
         uv_timer_init(kube_client_loop(options->client), &poll->timer);
 }
 
-void poll_close(struct poll *poll, uv_close_cb closed)
+void poll_close(struct poll *poll, struct closing *closing)
 {
         while (!list_is_empty(&poll->turns))
                 poll_remove(container_of(poll->turns.next, struct poll_turn, link));
-        uv_close((uv_handle_t *)&poll->timer, closed);
+        closing_close(closing, &poll->timer);
 }
 
 /*

@@ -7,7 +7,8 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "cluster/read.h"
-#include "cluster/why_parts.h"
+#include "cluster/why_judge.h"
+#include "cluster/why_refused.h"
 #include "net/kube/object.h"
 
 struct explanation {

@@ -1,4 +1,5 @@
-/* A node and what a pod asks for. */
+#include "cluster/why_judge.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "cluster/pod_fit.h"
-#include "cluster/why_parts.h"
 
 /* What the agent says of one resource of its node. */
 struct supply {

@@ -1,7 +1,13 @@
-/* The parts of why_explain(), private to its files. */
+/* What a node has for a pod that waits, and why it does not take it: one node at a time. Pure. */
 #pragma once
 
-#include "cluster/why.h"
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "cluster/node.h"
+#include "cluster/pod.h"
+
+#define WHY_HOLDERS 3U /* pods that are named, of those that have the replicas of a node */
 
 /* In the order in which they are looked for: what a node fails by first. */
 enum why_class {
@@ -34,10 +40,3 @@ void why_judge(struct why_judgement *ret, struct arena *arena, const json_t *obj
 
 /* Whether kubelet there, or the agent, knows one of the resources. */
 bool why_has_any(const struct cluster_pod *pod, const struct cluster_node *node);
-
-/*
- * What kubelet said when it refused a pod: what that means, and what to do. *ret_said is the part that is not always
- * the same.
- */
-const char *why_refused(
-        const char *reason, const char *message, struct arena *arena, const char **ret_todo, const char **ret_said);
