@@ -206,22 +206,17 @@ char *cluster_agent_path(const struct cluster_node *node, const char *page)
 
 /* ---- start and end ---- */
 
-static const char *cluster_copy(const char *text)
-{
-        return text ? xstrdup(text) : NULL;
-}
-
 struct cluster *cluster_start(const struct cluster_options *options)
 {
         struct cluster *cluster = xcalloc(1, sizeof(*cluster));
 
         cluster->options = *options;
-        cluster->options.agent_namespace = cluster_copy(options->agent_namespace);
+        cluster->options.agent_namespace = xstrdup(options->agent_namespace);
         cluster->options.agent_selector =
-                cluster_copy(options->agent_selector ? options->agent_selector : CLUSTER_AGENT_SELECTOR);
-        cluster->options.pod_namespace = cluster_copy(options->pod_namespace);
-        cluster->options.node = cluster_copy(options->node);
-        cluster->options.query = cluster_copy(options->query);
+                xstrdup(options->agent_selector ? options->agent_selector : CLUSTER_AGENT_SELECTOR);
+        cluster->options.pod_namespace = xstrdup(options->pod_namespace);
+        cluster->options.node = xstrdup(options->node);
+        cluster->options.query = xstrdup(options->query);
         deferred_init(&cluster->changes.report, kube_client_loop(options->client), options->on_change, options->data);
         cluster_nodes_init(&cluster->nodes, &cluster->changes,
                 &(struct poll_options){

@@ -99,7 +99,7 @@ void cluster_nodes_on_node(struct cluster_nodes *nodes, enum kube_change change,
 /* |reason| may be of a peer: it is shown in terminals, and put into JSON. */
 static void node_entry_set_state(struct node_entry *entry, enum cluster_agent_state state, const char *reason)
 {
-        char *copy = reason ? xstrdup(reason) : NULL;
+        char *copy = xstrdup(reason);
 
         if (copy)
                 text_clean(copy);

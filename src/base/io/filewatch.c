@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/io/closing.h"
 
 #define QUIET_MS UINT64_C(200)
 #define PATIENCE_MS UINT64_C(1000)
@@ -27,15 +28,6 @@
 #define FOLDER_EVENTS (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 #define FILE_EVENTS (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)
 #define ANY_NAME (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_Q_OVERFLOW)
-
-/* Shows, without reading the file, whether it has changed. */
-struct stamp {
-        dev_t device;
-        ino_t inode;
-        off_t size;
-        struct timespec modified;
-        struct timespec changed;
-};
 
 /* A name on the way to the file that may come to mean something else: a link, or the file itself. */
 struct entry {
@@ -62,11 +54,11 @@ struct filewatch {
         struct entry entries[MAX_ENTRIES];
         size_t n_entries;
         int file; /* the watch on the file that the path leads to; -1: none */
-        struct stamp stamp;
+        struct file_mark mark;
         struct strbuf content; /* last known; or why it could not be read */
         void (*changed)(void *data);
         void *data;
-        unsigned int open_handles;
+        struct closing closing;
 };
 
 /* ---- the way to the file ---- */
@@ -233,27 +225,14 @@ static void filewatch_follow(struct filewatch *watch, bool anew)
 
 /* ---- the content ---- */
 
-static bool stamp_is_same(const struct stamp *a, const struct stamp *b)
-{
-        return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-               a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
-               a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
-}
-
 /* False when there is no such file. Pipes and the like do not count as files: opening one could wait for ever. */
-static bool read_stamp(const struct filewatch *watch, struct stamp *ret)
+static bool read_mark(const struct filewatch *watch, struct file_mark *ret)
 {
         struct stat status;
 
         if (stat(watch->path, &status) < 0 || S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))
                 return false;
-        *ret = (struct stamp){
-                .device = status.st_dev,
-                .inode = status.st_ino,
-                .size = status.st_size,
-                .modified = status.st_mtim,
-                .changed = status.st_ctim,
-        };
+        *ret = file_mark_of(&status);
         return true;
 }
 
@@ -261,11 +240,11 @@ static bool read_stamp(const struct filewatch *watch, struct stamp *ret)
 static bool learn(struct filewatch *watch)
 {
         struct strbuf content = STRBUF_INIT;
-        struct stamp stamp;
+        struct file_mark mark;
         struct error err;
         bool is_same;
 
-        if (!read_stamp(watch, &stamp) || stamp_is_same(&stamp, &watch->stamp))
+        if (!read_mark(watch, &mark) || file_mark_is_same(&mark, &watch->mark))
                 return false;
         if (file_read(watch->path, watch->limit, &content, &err) < 0) {
                 strbuf_clear(&content);
@@ -278,7 +257,7 @@ static bool learn(struct filewatch *watch)
         is_same = content.size == watch->content.size && memcmp(content.data, watch->content.data, content.size) == 0;
         strbuf_done(&watch->content);
         watch->content = content;
-        watch->stamp = stamp;
+        watch->mark = mark;
         return !is_same;
 }
 
@@ -360,7 +339,6 @@ int filewatch_new(struct filewatch **ret, uv_loop_t *loop, const struct filewatc
         }
         watch->poll.data = watch;
         watch->quiet.data = watch;
-        watch->open_handles = 2;
         watch->file = -1;
         watch->path = xstrdup(options->path);
         watch->limit = options->limit;
@@ -383,12 +361,10 @@ void filewatch_accept(struct filewatch *watch)
         learn(watch);
 }
 
-static void on_filewatch_closed(uv_handle_t *handle)
+static void filewatch_free(void *data)
 {
-        struct filewatch *watch = handle->data;
+        struct filewatch *watch = data;
 
-        if (--watch->open_handles)
-                return;
         strbuf_done(&watch->content);
         free(watch->path);
         free(watch);
@@ -400,7 +376,8 @@ struct filewatch *filewatch_close(struct filewatch *watch)
                 return NULL;
         close_ears(watch);
         forget_entries(watch->entries, watch->n_entries);
-        uv_close((uv_handle_t *)&watch->poll, on_filewatch_closed);
-        uv_close((uv_handle_t *)&watch->quiet, on_filewatch_closed);
+        closing_close(&watch->closing, &watch->poll);
+        closing_close(&watch->closing, &watch->quiet);
+        closing_end(&watch->closing, filewatch_free, watch);
         return NULL;
 }

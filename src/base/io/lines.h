@@ -46,6 +46,3 @@ uid_t lines_peer(const struct lines *lines);
 
 /* The memory goes when the loop has closed the handle. Accepts NULL, returns NULL. */
 struct lines *lines_close(struct lines *lines);
-
-/* A socket bound at |path| with |mode|, for uv_pipe_open() and uv_listen(); what was there is removed. */
-int lines_bind(int *ret_fd, const char *path, mode_t mode, struct error *err) MUST_USE;

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/io/closing.h"
 #include "base/io/loop.h"
 
 #define SOCKET 3 /* the descriptor of a process that has none but this and the three that every program has */
@@ -45,7 +46,7 @@ struct worker_process {
         struct strbuf input;      /* of an answer that is not whole yet */
         uv_poll_t poll;
         uv_timer_t reap;
-        unsigned int open_handles;
+        struct closing closing;
         uint64_t reap_ms;   /* the next pause */
         uint64_t killed_at; /* of the loop's clock */
         bool is_left;       /* it is counted */
@@ -185,12 +186,10 @@ serve_until_the_end(const struct worker *worker, struct worker_call *step, int f
 
 /* ---- the end of a process ---- */
 
-static void on_process_closed(uv_handle_t *handle)
+static void process_free(void *data)
 {
-        struct worker_process *process = handle->data;
+        struct worker_process *process = data;
 
-        if (--process->open_handles)
-                return;
         list_remove(&process->link);
         munmap(process->step, sizeof(*process->step));
         strbuf_done(&process->input);
@@ -199,7 +198,8 @@ static void on_process_closed(uv_handle_t *handle)
 
 static void close_process(struct worker_process *process)
 {
-        uv_close((uv_handle_t *)&process->reap, on_process_closed);
+        closing_close(&process->closing, &process->reap);
+        closing_end(&process->closing, process_free, process);
 }
 
 static void note_left(struct worker_process *process)
@@ -243,7 +243,7 @@ static void end_process(struct worker_process *process)
         kill(process->pid, SIGKILL);
         process->killed_at = uv_now(process->reap.loop);
         process->reap_ms = FIRST_REAP_MS;
-        uv_close((uv_handle_t *)&process->poll, on_process_closed);
+        closing_close(&process->closing, &process->poll);
         close(process->fd);
         uv_timer_start(&process->reap, on_reap, FIRST_REAP_MS, 0);
 }
@@ -418,7 +418,6 @@ static int watch_process(struct worker *worker, struct worker_process *process, 
                 return error_errno(err, -rc, "watch process '%s'", worker->name);
         uv_timer_init(worker->loop, &process->reap);
         process->poll.data = process->reap.data = process;
-        process->open_handles = 2;
         rc = uv_poll_start(&process->poll, UV_READABLE, on_worker_readable);
         assert(rc == 0);                         /* the descriptor is in the loop's epoll only later */
         uv_unref((uv_handle_t *)&process->poll); /* a process that has nothing to do holds nobody */
@@ -457,7 +456,7 @@ static int begin_process(struct worker *worker, struct error *err)
         if (process->pid < 0) {
                 const int problem = errno;
 
-                uv_close((uv_handle_t *)&process->poll, on_process_closed);
+                closing_close(&process->closing, &process->poll);
                 close_process(process);
                 return error_set(err, ERROR_EXHAUSTED, "make process '%s': %s", worker->name, strerror(problem));
         }

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/list.h"
+#include "base/io/closing.h"
 #include "net/http/openssl.h"
 
 #define PIECE ((size_t)16 * 1024) /* a record of TLS */
@@ -15,23 +17,15 @@
 
 static struct openssl openssl; /* filled by http_tls_new() */
 
-/* What tells one file from another at the same path. */
-struct file_mark {
-        dev_t device;
-        ino_t inode;
-        struct timespec changed;
-        off_t size;
-};
-
 struct http_tls {
         struct http_tls_options options;
         char *certificate;
         char *key;
         SSL_CTX *context;
-        struct file_mark marks[2];
-        uint64_t looked_at;    /* on the loop's clock */
-        struct list links;     /* all of them */
-        struct http_room room; /* of those that handshake or linger */
+        struct file_mark marks[2]; /* of certificate and key */
+        uint64_t looked_at;          /* on the loop's clock */
+        struct list links;           /* all of them */
+        struct http_room room;       /* of those that handshake or linger */
         bool is_closed;
 };
 
@@ -58,6 +52,7 @@ struct tls_link {
         uv_poll_t client_poll;
         uv_poll_t inner_poll;
         uv_timer_t deadline;
+        struct closing closing;
         unsigned int n_open; /* handles, in the order deadline, client_poll, inner_poll */
         bool may_be_plain;
         bool is_plain;
@@ -143,18 +138,9 @@ static int make_context(const struct http_tls *tls, SSL_CTX **ret, struct error 
 
 static struct file_mark mark_of(const char *path)
 {
-        struct file_mark mark = {.size = -1};
         struct stat now;
 
-        if (stat(path, &now) == 0)
-                mark = (struct file_mark){now.st_dev, now.st_ino, now.st_mtim, now.st_size};
-        return mark;
-}
-
-static bool is_same_file(const struct file_mark *a, const struct file_mark *b)
-{
-        return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-               a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+        return stat(path, &now) == 0 ? file_mark_of(&now) : (struct file_mark){0};
 }
 
 /* Files are marked before they are read: what changes meanwhile is read again. */
@@ -185,7 +171,7 @@ static void look_at_files(struct http_tls *tls)
         tls->looked_at = now;
         certificate = mark_of(tls->certificate);
         key = mark_of(tls->key);
-        if (is_same_file(&certificate, &tls->marks[0]) && is_same_file(&key, &tls->marks[1]))
+        if (file_mark_is_same(&certificate, &tls->marks[0]) && file_mark_is_same(&key, &tls->marks[1]))
                 return;
         if (load_files(tls, &err) < 0 && tls->options.on_trouble)
                 tls->options.on_trouble(&err, tls->options.data);
@@ -201,13 +187,11 @@ static void tls_free(struct http_tls *tls)
         free(tls);
 }
 
-static void on_link_closed(uv_handle_t *handle)
+static void tls_link_free(void *data)
 {
-        struct tls_link *link = handle->data;
+        struct tls_link *link = data;
         struct http_tls *tls = link->tls;
 
-        if (--link->n_open > 0)
-                return;
         list_remove(&link->link);
         openssl.SSL_free(link->ssl);
         close(link->client);
@@ -228,7 +212,8 @@ static void end_link(struct tls_link *link)
                 return;
         list_remove(&link->guest.link);
         for (unsigned int i = link->n_open; i > 0; i--)
-                uv_close(handles[i - 1], on_link_closed);
+                closing_close(&link->closing, handles[i - 1]);
+        closing_end(&link->closing, tls_link_free, link);
 }
 
 static void on_link_deadline(uv_timer_t *timer)
@@ -533,8 +518,8 @@ int http_tls_new(struct http_tls **ret, const struct http_tls_options *options, 
                 return -1;
         tls = xcalloc(1, sizeof(*tls));
         tls->options = *options;
-        tls->certificate = options->certificate ? xstrdup(options->certificate) : NULL;
-        tls->key = options->key ? xstrdup(options->key) : NULL;
+        tls->certificate = xstrdup(options->certificate);
+        tls->key = xstrdup(options->key);
         list_init(&tls->links);
         http_room_init(&tls->room, HTTP_TLS_APART, HTTP_TLS_APART / 2);
         if (load_files(tls, err) < 0) {

@@ -14,12 +14,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/io/deferred.h"
 #include "net/kube/object.h"
 
 #define KUBE_ACCESS_AT_ONCE 8U /* reviews of one question */
@@ -77,7 +77,8 @@ struct kube_question {
         size_t n_wishes;
         size_t n_open; /* reviews of wishes on their way */
         struct error error;
-        uv_timer_t timer;
+        struct deferred begin;
+        struct closing closing;
         kube_verdict_fn *done;
         void *data;
 };
@@ -198,11 +199,6 @@ static void keep_right(struct kube_access *access, const char *hash, const char 
 
 /* ---- questions ---- */
 
-static void on_question_closed(uv_handle_t *handle)
-{
-        free(container_of((uv_timer_t *)handle, struct kube_question, timer));
-}
-
 static void forget_token(struct kube_question *question)
 {
         if (question->token)
@@ -225,7 +221,8 @@ static void question_end(struct kube_question *question)
         }
         free(question->wishes);
         free(question->allowed);
-        uv_close((uv_handle_t *)&question->timer, on_question_closed);
+        deferred_close(&question->begin, &question->closing);
+        closing_end(&question->closing, free, question);
 }
 
 static void question_finish(struct kube_question *question, const char *user)
@@ -240,7 +237,7 @@ static void question_finish(struct kube_question *question, const char *user)
         void *data = question->data;
 
         question->allowed = NULL;
-        question_end(question); /* its memory stays until the loop has closed the timer */
+        question_end(question); /* its memory stays until the loop has closed a handle */
         done(&verdict, data);
         free(allowed);
 }
@@ -380,9 +377,9 @@ static void question_step(struct kube_question *question)
         }
 }
 
-static void on_question_begins(uv_timer_t *timer)
+static void on_question_begins(void *data)
 {
-        question_step(container_of(timer, struct kube_question, timer));
+        question_step(data);
 }
 
 /* ---- wishes ---- */
@@ -424,8 +421,8 @@ struct kube_question *kube_access_ask(struct kube_access *access, const struct k
         }
         question->done = done;
         question->data = data;
-        uv_timer_init(kube_client_loop(access->client), &question->timer);
-        uv_timer_start(&question->timer, on_question_begins, 0, 0);
+        deferred_init(&question->begin, kube_client_loop(access->client), on_question_begins, question);
+        deferred_schedule(&question->begin);
         list_append(&access->questions, &question->link);
         return question;
 }

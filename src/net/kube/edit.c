@@ -91,8 +91,8 @@ struct kube_call *kube_client_edit(struct kube_client *client, const struct kube
 
         call->edit = xcalloc(1, sizeof(*call->edit));
         call->edit->path = xstrdup(edit->path);
-        call->edit->status_path = edit->status_path ? xstrdup(edit->status_path) : NULL;
-        call->edit->field_manager = edit->field_manager ? xstrdup(edit->field_manager) : NULL;
+        call->edit->status_path = xstrdup(edit->status_path);
+        call->edit->field_manager = xstrdup(edit->field_manager);
         call->edit->replace = edit->replace;
         call->edit->edit = edit->edit;
         edit_ask(call);

@@ -172,11 +172,6 @@ static void on_page(const struct kube_answer *answer, void *data)
 
 /* ---- start and end ---- */
 
-static char *list_copy(const char *text)
-{
-        return text ? xstrdup(text) : NULL;
-}
-
 struct kube_list *kube_list_new(struct kube_client *client, const struct kube_list_options *options)
 {
         struct kube_list *list = xcalloc(1, sizeof(*list));
@@ -184,8 +179,8 @@ struct kube_list *kube_list_new(struct kube_client *client, const struct kube_li
         list->client = client;
         list->options = *options;
         list->options.path = xstrdup(options->path);
-        list->options.field_selector = list_copy(options->field_selector);
-        list->options.label_selector = list_copy(options->label_selector);
+        list->options.field_selector = xstrdup(options->field_selector);
+        list->options.label_selector = xstrdup(options->label_selector);
         list->size = KUBE_LIST_PAGE;
         list_ask(list);
         return list;

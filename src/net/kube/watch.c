@@ -483,11 +483,6 @@ static void kube_watch_begin(struct kube_watch *watch)
 
 /* ---- start and end ---- */
 
-static char *watch_copy(const char *text)
-{
-        return text ? xstrdup(text) : NULL;
-}
-
 struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_watch_options *options)
 {
         struct kube_watch *watch = xcalloc(1, sizeof(*watch));
@@ -495,8 +490,8 @@ struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_
         watch->client = client;
         watch->options = *options;
         watch->options.path = xstrdup(options->path);
-        watch->options.field_selector = watch_copy(options->field_selector);
-        watch->options.label_selector = watch_copy(options->label_selector);
+        watch->options.field_selector = xstrdup(options->field_selector);
+        watch->options.label_selector = xstrdup(options->label_selector);
         if (!options->objects)
                 watch->options.objects = KUBE_WATCH_OBJECTS;
         if (!options->seconds)

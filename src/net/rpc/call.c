@@ -246,7 +246,7 @@ static void set_status(struct rpc_call *call, enum rpc_status status, const char
 {
         call->is_finished = true;
         call->status = status;
-        call->text = text ? xstrdup(text) : NULL;
+        call->text = xstrdup(text);
 }
 
 void rpc_call_refuse(struct rpc_call *call, const char *http_status, enum rpc_status status, const char *text)
