@@ -1,17 +1,6 @@
 #include "cluster/poll.h"
 
-#include <sys/random.h>
-
 #include "base/alloc.h"
-
-static uint32_t poll_random(void)
-{
-        uint32_t random = 0;
-
-        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-                random = (uint32_t)uv_hrtime();
-        return random;
-}
 
 static void run_turns(struct poll *poll);
 
@@ -25,9 +14,9 @@ static void rest(struct poll_turn *turn, bool is_good)
                 turn->due_ms = POLL_NEVER;
         } else if (is_good) {
                 turn->backoff.failures = 0;
-                turn->due_ms = now + options->interval_ms - poll_random() % (options->interval_ms / 10 + 1);
+                turn->due_ms = now + options->interval_ms - backoff_random() % (options->interval_ms / 10 + 1);
         } else {
-                turn->due_ms = now + MAX(backoff_next(&turn->backoff, 0, poll_random()), options->interval_ms / 2);
+                turn->due_ms = now + MAX(backoff_next(&turn->backoff, 0, backoff_random()), options->interval_ms / 2);
         }
 }
 

@@ -14,8 +14,8 @@
 #include "base/strbuf.h"
 #include "base/io/closing.h"
 #include "net/kube/client.h"
+#include "net/kube/easy.h"
 #include "net/kube/library.h"
-#include "net/kube/transport_parts.h"
 
 /* A peer that disappears is noticed after a minute by the first two, or earlier if it does not acknowledge data. */
 #define KEEPALIVE_IDLE_S 30L

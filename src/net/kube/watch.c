@@ -11,9 +11,10 @@
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "base/backoff.h"
-#include "net/kube/client_parts.h"
 #include "net/kube/list.h"
 #include "net/kube/object.h"
+#include "net/kube/reply.h"
+#include "net/kube/transport.h"
 #include "net/kube/watch_lines.h"
 
 #define KEY_LIMIT ((size_t)512) /* Kubernetes names have at most 253 bytes */
@@ -137,7 +138,7 @@ static void rest(struct kube_watch *watch, uint64_t ms)
 
 static void wait_for(struct kube_watch *watch, uint64_t asked_ms)
 {
-        rest(watch, backoff_next(&watch->backoff, asked_ms, kube_client_random()));
+        rest(watch, backoff_next(&watch->backoff, asked_ms, backoff_random()));
 }
 
 static void watch_fail(struct kube_watch *watch, const struct error *err, uint64_t asked_ms)
@@ -438,14 +439,14 @@ static void on_watch_end(const struct transfer_end *end, void *data)
                 wait_for(watch, 0); /* otherwise a server that ends each watch at once would be asked without a pause */
         } else {
                 watch->backoff.failures = 0;
-                rest(watch, kube_client_random() % (watch->backoff.least_ms * KUBE_WATCH_SPREAD));
+                rest(watch, backoff_random() % (watch->backoff.least_ms * KUBE_WATCH_SPREAD));
         }
 }
 
 static void begin_watch(struct kube_watch *watch)
 {
         _cleanup_(strbuf_done) struct strbuf query = STRBUF_INIT;
-        unsigned int seconds = watch->options.seconds + kube_client_random() % watch->options.seconds;
+        unsigned int seconds = watch->options.seconds + backoff_random() % watch->options.seconds;
         struct transfer_request request = {
                 .method = "GET",
                 .path = watch->options.path,

@@ -1,6 +1,5 @@
 /*
- * Sets up libcurl for one transfer: the address, the proxy, TLS and the headers. Used by transport.c, implemented in
- * easy.c.
+ * Sets up libcurl for one transfer: the address, the proxy, TLS and the headers. Private to net/kube.
  */
 #pragma once
 
