@@ -23,7 +23,7 @@ bool file_is_at_both(const char *a, const char *b);
 /* |path| leads to this file or folder; also where that cannot be found out now, for want of memory for example. */
 bool file_is_still(const char *path, dev_t device, ino_t inode);
 
-/* What shows, without reading a file, whether it is another one or has changed. Zeroed: none. */
+/* Two marks of a file differ if it was replaced or changed; nothing of it is read. Zeroed: there is no file. */
 struct file_mark {
         dev_t device;
         ino_t inode;

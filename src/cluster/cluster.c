@@ -77,7 +77,7 @@ static void on_trouble(const struct error *error, void *data)
         cluster_changes_count(&watch->cluster->changes);
 }
 
-/* Of pods in |namespace|, or in all. */
+/* The path of the pods in |namespace|, or in all. */
 static char *pods_path(const char *namespace)
 {
         return namespace ? object_collection("/api/v1", namespace, "pods") : xstrdup("/api/v1/pods");
@@ -182,11 +182,6 @@ const struct cluster_pod *cluster_find_pod(const struct cluster_view *view, cons
                 if (strcmp(view->pods[i]->namespace, namespace) == 0 && strcmp(view->pods[i]->name, name) == 0)
                         return view->pods[i];
         return NULL;
-}
-
-void cluster_ask_soon(struct cluster *cluster, const char *node)
-{
-        cluster_nodes_ask_soon(&cluster->nodes, node);
 }
 
 char *cluster_agent_path(const struct cluster_node *node, const char *page)

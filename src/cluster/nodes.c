@@ -14,7 +14,7 @@
 #include "cluster/read.h"
 #include "net/kube/object.h"
 
-/* What stands in the arrays begins with its key. */
+/* An item of a sorted array begins with its key. */
 struct node_entry {
         char *name;
         struct cluster_node view;
@@ -341,14 +341,6 @@ static bool on_agent_answer(struct poll_turn *turn, const struct kube_answer *an
 const struct cluster_node *cluster_nodes_at(const struct cluster_nodes *nodes, size_t at)
 {
         return &((const struct node_entry *)nodes->nodes.items[at])->view;
-}
-
-void cluster_nodes_ask_soon(struct cluster_nodes *nodes, const char *name)
-{
-        struct node_entry *entry = sorted_find(&nodes->nodes, name, NULL);
-
-        if (entry)
-                poll_soon(&entry->turn);
 }
 
 void cluster_nodes_init(

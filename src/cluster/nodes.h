@@ -1,6 +1,6 @@
 /*
- * The nodes of a cluster, the agent of each, and what that answers: the part of struct cluster that follows Node objects
- * and the agents' pods, and asks the agents. It knows no watch: objects are given to it.
+ * The nodes of a cluster, the agent of each, and what that answers: the part of struct cluster that follows Node
+ * objects and the agents' pods, and asks the agents. It knows no watch: objects are given to it.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ struct cluster_nodes {
         struct cluster_changes *changes;
 };
 
-/* Of |options|, |path|, |on_answer| and |data| are set here. */
+/* Sets |path|, |on_answer| and |data| of a copy of |options|. */
 void cluster_nodes_init(
         struct cluster_nodes *nodes, struct cluster_changes *changes, const struct poll_options *options);
 void cluster_nodes_close(struct cluster_nodes *nodes, struct closing *closing);
@@ -32,6 +32,3 @@ void cluster_nodes_on_agent(struct cluster_nodes *nodes, enum kube_change change
 
 /* |at| is less than nodes->nodes.count. */
 const struct cluster_node *cluster_nodes_at(const struct cluster_nodes *nodes, size_t at);
-
-/* The agent of that node is asked next, if it has one that is not being asked now. */
-void cluster_nodes_ask_soon(struct cluster_nodes *nodes, const char *name);

@@ -134,16 +134,3 @@ void poll_remove(struct poll_turn *turn)
         if (!uv_is_closing((uv_handle_t *)&poll->timer))
                 wake(poll);
 }
-
-void poll_soon(struct poll_turn *turn)
-{
-        if (!turn->poll || turn->call)
-                return;
-        turn->due_ms = 0;
-        wake(turn->poll);
-}
-
-bool poll_has(const struct poll_turn *turn)
-{
-        return turn->poll != NULL;
-}

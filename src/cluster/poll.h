@@ -55,5 +55,3 @@ void poll_close(struct poll *poll, struct closing *closing); /* removes all turn
 
 void poll_add(struct poll *poll, struct poll_turn *turn); /* due at once */
 void poll_remove(struct poll_turn *turn);                 /* may be called again, also on a zeroed turn */
-void poll_soon(struct poll_turn *turn);                   /* due before all others; nothing if it is asked now */
-bool poll_has(const struct poll_turn *turn);              /* it was added, and not removed since */

@@ -7,7 +7,7 @@
 #include "cluster/read.h"
 #include "net/kube/object.h"
 
-/* What stands in the arrays begins with its key. */
+/* An item of a sorted array begins with its key. */
 struct pod_entry {
         char *key; /* "namespace/name" */
         struct arena arena;
@@ -181,7 +181,7 @@ static void waiting_take(struct waiting_pods *waiting, enum kube_change change, 
                 pod_entry_free(entry);
 }
 
-/* What the watch says is newer than what is being read. */
+/* The watch has a newer state than the pod that is being read. */
 void waiting_on_pod(struct waiting_pods *waiting, enum kube_change change, const json_t *object)
 {
         _free_ char *key = read_key(object);

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cluster/pod_fit.h"
 
-/* What the agent says of one resource of its node. */
+/* One resource of a node, as its agent reports it. */
 struct supply {
         uint64_t largest; /* replicas of the unit that has most of them */
         uint64_t free;    /* replicas that nobody has, with those that are reserved */

@@ -1,4 +1,4 @@
-/* What a node has for a pod that waits, and why it does not take it: one node at a time. Pure. */
+/* Finds why one node does not take a pod that waits. Pure. */
 #pragma once
 
 #include <jansson.h>

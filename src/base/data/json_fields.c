@@ -23,7 +23,7 @@ static void store_pointer(char *at, const void *pointer)
 
 /* ---- writing ---- */
 
-/* What is cut in the middle of a character is no UTF-8 there, so it is cleaned after the cut. */
+/* A cut in the middle of a character leaves a part that is not UTF-8, so the text is cleaned after the cut. */
 static json_t *repaired(const char *text, size_t most)
 {
         _free_ char *copy = strndup(text, most);
@@ -40,7 +40,7 @@ static json_t *of_text(const struct json_text *how, const char *text)
         return json ? json : json_null();
 }
 
-/* Of a signed one the bits, with its sign. */
+/* The number of a signed field keeps the bits of its sign. */
 static uint64_t load_number(const struct json_field *field, const char *at)
 {
         uint32_t small;

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/data/yaml.h"
 
-/* What is read, for the length of one reading. */
+/* The file that is being read, for the length of one reading. */
 struct tree {
         const struct yaml *yaml;
         struct arena *arena; /* for paths and results */

@@ -24,7 +24,7 @@
 #define PATIENCE_MS UINT64_C(1000)
 #define MAX_ENTRIES 8U /* the file and the links before it; what lies beyond is left to the timer */
 
-/* Of a folder: entries that come and go. Of the file: its bytes, and who may read them. */
+/* A folder reports entries that come and go, the file its bytes and its permissions. */
 #define FOLDER_EVENTS (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 #define FILE_EVENTS (IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB)
 #define ANY_NAME (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_Q_OVERFLOW)
@@ -352,8 +352,8 @@ int filewatch_new(struct filewatch **ret, uv_loop_t *loop, const struct filewatc
 }
 
 /*
- * What has happened since is heard, and leads to another look. To listen anew would close an inotify instance, for
- * which the kernel takes up to 20 ms: the start of the agent waited for that.
+ * The watches stay, so a change from now on is seen. New watches would close an inotify instance, for which the kernel
+ * takes up to 20 ms: the start of the agent waited for that.
  */
 void filewatch_accept(struct filewatch *watch)
 {

@@ -41,7 +41,7 @@ int lines_accept(
 void lines_send(struct lines *lines, const char *text, size_t length);
 /* Something waits for the peer to read. */
 bool lines_is_sending(const struct lines *lines);
-/* Who connected, as the kernel noted it then; (uid_t)-1 when it does not say. */
+/* The user who connected, as the kernel recorded it; (uid_t)-1 when it does not say. */
 uid_t lines_peer(const struct lines *lines);
 
 /* The memory goes when the loop has closed the handle. Accepts NULL, returns NULL. */

@@ -26,7 +26,7 @@
 #define LAST_REAP_MS UINT64_C(60000)
 #define READ_SIZE ((size_t)64 * 1024)
 
-/* What a process may say of its call at most. */
+/* Bounds of what a process may claim about its call. */
 #define EXTRA_MAX_MS (UINT64_C(3600) * 1000)
 #define TIMES_MAX 10U
 
@@ -257,7 +257,7 @@ static void free_worker(uv_handle_t *handle)
 
 static void worker_next(struct worker *worker);
 
-/* What the process was at is over; the caller of |done| may do anything, close the worker too. */
+/* Ends the current request; its |done| may do anything, close the worker too. */
 static void worker_tell(
         struct worker *worker, const struct error *err, const struct worker_call *lost, const void *answer, size_t size)
 {
@@ -502,7 +502,7 @@ static void worker_begin_next(struct worker *worker)
         uv_ref((uv_handle_t *)&worker->timer);
 }
 
-/* What was asked may have been cancelled since. */
+/* The requests may have been cancelled since the timer was set. */
 static void on_worker_turn(uv_timer_t *timer)
 {
         struct worker *worker = container_of(timer, struct worker, timer);

@@ -91,7 +91,7 @@ static bool gpu_has(const struct report_gpu *gpu, const char *uuid)
         return is_same;
 }
 
-/* Of the node, of the GPU if it is not NULL, those with |word| in their text if that is not NULL; the newest first. */
+/* The node's events, the newest first: only those of |gpu| and with |word| in their text, where these are not NULL. */
 static json_t *write_events(const struct cluster_node *node, const struct report_gpu *gpu, const char *word,
         const struct dashboard_scope *scope)
 {

@@ -23,9 +23,9 @@ struct http_tls {
         char *key;
         SSL_CTX *context;
         struct file_mark marks[2]; /* of certificate and key */
-        uint64_t looked_at;          /* on the loop's clock */
-        struct list links;           /* all of them */
-        struct http_room room;       /* of those that handshake or linger */
+        uint64_t looked_at;        /* on the loop's clock */
+        struct list links;         /* all of them */
+        struct http_room room;     /* of those that handshake or linger */
         bool is_closed;
 };
 
@@ -236,7 +236,7 @@ static size_t waiting(const struct piece *piece)
         return piece->end - piece->begin;
 }
 
-/* What a step has brought about. */
+/* The result of a step. */
 enum step { STEP_DONE, STEP_WAITS, STEP_FAILED };
 
 static enum step judge(struct tls_link *link, int result)

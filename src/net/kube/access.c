@@ -131,7 +131,7 @@ static bool is_good(const struct access_user *user, uint64_t now)
         return user && user->good_until > now;
 }
 
-/* Who gives way: the oldest that was good for nothing, or the oldest. */
+/* The user to forget first: the oldest without any right, else the oldest. */
 static struct access_user *find_least(struct kube_access *access)
 {
         LIST_FOR_EACH(link, &access->users) {

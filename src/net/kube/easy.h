@@ -24,6 +24,6 @@ int easy_configure(const struct curl *curl, CURL *easy, const struct easy_settin
         const struct transfer_request *request, const struct kube_identity *identity, struct curl_slist **ret_headers,
         struct curl_slist **ret_connect_to, struct error *err) MUST_USE;
 
-/* Of the connection of |easy|, before anything is sent: does the server's certificate contain any name? */
+/* Does the certificate of the server that |easy| is connected to contain any name? Asked before anything is sent. */
 enum peer { PEER_UNTOLD /* it is a reused connection, or it has no certificate */, PEER_NAMED, PEER_NAMELESS };
 enum peer easy_peer(const struct curl *curl, CURL *easy);

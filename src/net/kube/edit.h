@@ -21,8 +21,8 @@ struct call_edit *edit_new(const struct kube_edit *edit, char *query, struct cal
 struct call_edit *edit_free(struct call_edit *edit); /* accepts NULL, returns NULL */
 
 /*
- * What follows after |answer|. True: *ret_next. False: the edit is over, with *ret_answer if its status is not 0,
- * otherwise with |answer|.
+ * Takes the answer to the last request. True: *ret_next is the next one. False: the edit is over, with *ret_answer if
+ * its status is not 0, otherwise with |answer|.
  */
 bool edit_step(struct call_edit *edit, const struct kube_answer *answer, struct call_step *ret_next,
         struct kube_answer *ret_answer);

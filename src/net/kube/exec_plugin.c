@@ -178,7 +178,7 @@ static int read_output(int fd, uint64_t deadline_ms, struct strbuf *text, struct
         }
 }
 
-/* What it printed, if it ended well. */
+/* Runs the program; |text| gets what it printed if it ended with status 0. */
 static int run(const struct exec_plugin_spec *spec, const char *info, bool is_interactive, struct strbuf *text,
         struct error *err)
 {

@@ -83,20 +83,6 @@ static int check_word(const char *flag, const char *text, struct error *err)
         return 0;
 }
 
-static int set_server(struct kube_credentials *credentials, const char *server, struct error *err)
-{
-        size_t length = strlen(server);
-
-        if ((!text_starts_with(server, "https://") && !text_starts_with(server, "http://")) ||
-                server[strcspn(server, "?#@ \t\r\n")])
-                return error_set(err, ERROR_INVALID,
-                        "--server: must be a URL as https://10.0.0.1:6443, without a user and a query");
-        while (length > 0 && server[length - 1] == '/')
-                length--;
-        credentials->server = arena_strndup(&credentials->arena, server, length);
-        return 0;
-}
-
 static void set_path(struct kube_credentials *credentials, struct kube_pem *pem, const char *path)
 {
         if (or_null(path))
@@ -108,9 +94,11 @@ static int apply(struct kube_credentials *credentials, const struct user_choice 
         struct arena *arena = &credentials->arena;
 
         if (check_word("token", choice->token, err) < 0 || check_word("as", choice->as, err) < 0 ||
-                check_word("as-group", choice->as_groups, err) < 0 ||
-                (or_null(choice->server) && set_server(credentials, choice->server, err) < 0))
+                check_word("as-group", choice->as_groups, err) < 0)
                 return -1;
+        if (or_null(choice->server) && !kubeconfig_set_server(credentials, choice->server))
+                return error_set(err, ERROR_INVALID,
+                        "--server: must be a URL as https://10.0.0.1:6443, without a user and a query");
         if (or_null(choice->server_name) && !object_is_name(choice->server_name))
                 return error_set(err, ERROR_INVALID, "--tls-server-name: '%.80s' is no DNS name", choice->server_name);
         if (!or_null(choice->certificate) != !or_null(choice->key))

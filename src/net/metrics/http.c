@@ -132,10 +132,10 @@ static void answer_node(struct metrics_http *http, struct http_request *request)
 
 static void answer_health(struct metrics_http *http, struct http_request *request)
 {
-        _free_ char *ailment = http->options.ailment(http->options.data);
-        _free_ char *text = xasprintf("%s\n", ailment ? ailment : "ok");
+        _free_ char *reason = http->options.unhealthy_reason(http->options.data);
+        _free_ char *text = xasprintf("%s\n", reason ? reason : "ok");
 
-        http_request_answer_plain(request, ailment ? 503 : 200, text);
+        http_request_answer_plain(request, reason ? 503 : 200, text);
 }
 
 /* ---- who may read ---- */

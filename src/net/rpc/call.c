@@ -176,7 +176,7 @@ static void submit_response(struct rpc_call *call)
 }
 
 /*
- * What nghttp2 asks for the next DATA frame. The bytes do not pass through its buffer: rpc_call_put_data() copies them
+ * nghttp2 calls this for the next DATA frame. The bytes do not pass through its buffer: rpc_call_put_data() copies them
  * once, from the message to the output. A frame never holds parts of two messages, which keeps this simple and costs
  * nothing where messages are answers.
  */
