@@ -72,15 +72,15 @@ static void child_report(struct child *child)
 }
 
 /* The group is the child's as long as it is not reaped; later the number could be somebody else's. */
-static void kill_group(struct child *child)
+static void child_kill_group(struct child *child)
 {
         if (!child->is_reaped)
                 kill(-child->process.pid, SIGKILL);
 }
 
-static void give_up(struct child *child)
+static void child_give_up(struct child *child)
 {
-        kill_group(child);
+        child_kill_group(child);
         child->result.status = -1;
         child->result.signal = SIGKILL;
         child_report(child);
@@ -91,7 +91,7 @@ static void give_up(struct child *child)
 enum got { GOT_LATER, GOT_END, GOT_TOO_MUCH };
 
 /* Reads what is there, at most up to the limit. */
-static enum got read_output(struct child *child)
+static enum got child_read_output(struct child *child)
 {
         for (;;) {
                 ssize_t got;
@@ -117,14 +117,14 @@ static void on_child_readable(uv_poll_t *poll, int status UNUSED, int events UNU
 {
         struct child *child = poll->data;
 
-        switch (read_output(child)) {
+        switch (child_read_output(child)) {
         case GOT_LATER:
                 break;
         case GOT_END: /* it has closed its output, and may live on */
                 uv_poll_stop(poll);
                 break;
         case GOT_TOO_MUCH:
-                give_up(child);
+                child_give_up(child);
                 break;
         }
 }
@@ -138,7 +138,7 @@ static void on_reaped(uv_process_t *process, int64_t status, int signal)
                 child->result.status = signal ? -1 : (int)status;
                 child->result.signal = signal;
                 if (!child->result.too_long)
-                        (void)read_output(child);
+                        (void)child_read_output(child);
         }
         child_report(child);
 }
@@ -148,7 +148,7 @@ static void on_child_deadline(uv_timer_t *timer)
         struct child *child = timer->data;
 
         child->result.timed_out = true;
-        give_up(child);
+        child_give_up(child);
 }
 
 static void arm_deadline(struct child *child, uint64_t passed_ms)
@@ -169,7 +169,7 @@ static void on_brief_over(uv_timer_t *timer)
 void child_cancel(struct child *child)
 {
         child->is_reported = true;
-        kill_group(child);
+        child_kill_group(child);
         close_what_is_over(child);
 }
 

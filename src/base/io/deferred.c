@@ -23,7 +23,8 @@ void deferred_init(struct deferred *deferred, uv_loop_t *loop, void (*run)(void 
 
 void deferred_schedule(struct deferred *deferred)
 {
-        uv_idle_start(&deferred->idle, on_deferred_idle);
+        if (!uv_is_closing((const uv_handle_t *)&deferred->idle)) /* libuv 1.44 would start it, other than a timer */
+                uv_idle_start(&deferred->idle, on_deferred_idle);
 }
 
 void deferred_cancel(struct deferred *deferred)

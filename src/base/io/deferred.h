@@ -20,7 +20,7 @@ struct deferred {
 
 void deferred_init(struct deferred *deferred, uv_loop_t *loop, void (*run)(void *data), void *data);
 
-/* Out of |run| itself: it runs again in the next turn, after what is ready then. Not after deferred_close(). */
+/* Out of |run| itself: it runs again in the next turn, after what is ready then. Nothing after deferred_close(). */
 void deferred_schedule(struct deferred *deferred);
 
 void deferred_cancel(struct deferred *deferred);

@@ -39,7 +39,7 @@ struct entry {
 };
 
 /* One inotify instance. Replaced as a whole, with all its watches. */
-struct ears {
+struct inotify {
         uv_poll_t poll;
         int fd;
 };
@@ -50,7 +50,7 @@ struct filewatch {
         uint64_t first_event_ms;
         char *path;
         size_t limit;
-        struct ears *ears; /* NULL: the system has none left, and the timer has to do */
+        struct inotify *inotify; /* NULL: the system has none left, and the timer has to do */
         struct entry entries[MAX_ENTRIES];
         size_t n_entries;
         int file; /* the watch on the file that the path leads to; -1: none */
@@ -158,48 +158,48 @@ static bool entries_are_same(const struct filewatch *watch, const struct entry *
 
 /* ---- listening ---- */
 
-static void free_ears(uv_handle_t *handle)
+static void inotify_free(uv_handle_t *handle)
 {
-        free(container_of(handle, struct ears, poll));
+        free(container_of(handle, struct inotify, poll));
 }
 
-static void close_ears(struct filewatch *watch)
+static void inotify_close(struct filewatch *watch)
 {
-        struct ears *ears = TAKE_PTR(watch->ears);
+        struct inotify *inotify = TAKE_PTR(watch->inotify);
 
-        if (!ears)
+        if (!inotify)
                 return;
-        uv_close((uv_handle_t *)&ears->poll, free_ears);
-        close(ears->fd);
+        uv_close((uv_handle_t *)&inotify->poll, inotify_free);
+        close(inotify->fd);
 }
 
 static void on_filewatch_readable(uv_poll_t *poll, int status, int events);
 
-static void open_ears(struct filewatch *watch)
+static void inotify_open(struct filewatch *watch)
 {
         int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 
         if (fd < 0)
                 return;
-        watch->ears = xcalloc(1, sizeof(*watch->ears));
-        watch->ears->fd = fd;
-        watch->ears->poll.data = watch;
-        if (uv_poll_init(watch->poll.loop, &watch->ears->poll, fd) < 0) {
-                free(TAKE_PTR(watch->ears));
+        watch->inotify = xcalloc(1, sizeof(*watch->inotify));
+        watch->inotify->fd = fd;
+        watch->inotify->poll.data = watch;
+        if (uv_poll_init(watch->poll.loop, &watch->inotify->poll, fd) < 0) {
+                free(TAKE_PTR(watch->inotify));
                 close(fd);
                 return;
         }
-        uv_poll_start(&watch->ears->poll, UV_READABLE, on_filewatch_readable);
+        uv_poll_start(&watch->inotify->poll, UV_READABLE, on_filewatch_readable);
 }
 
-static int listen_to_file(const struct filewatch *watch)
+static int filewatch_watch_file(const struct filewatch *watch)
 {
         struct stat status;
 
         /* Not to a device: everybody writes to /dev/null. */
         if (stat(watch->path, &status) < 0 || !S_ISREG(status.st_mode))
                 return -1;
-        return inotify_add_watch(watch->ears->fd, watch->path, FILE_EVENTS);
+        return inotify_add_watch(watch->inotify->fd, watch->path, FILE_EVENTS);
 }
 
 static void filewatch_follow(struct filewatch *watch, bool anew)
@@ -211,16 +211,17 @@ static void filewatch_follow(struct filewatch *watch, bool anew)
                 forget_entries(entries, count);
                 return;
         }
-        close_ears(watch);
+        inotify_close(watch);
         forget_entries(watch->entries, watch->n_entries);
         memcpy(watch->entries, entries, count * sizeof(*entries));
         watch->n_entries = count;
-        open_ears(watch);
-        if (!watch->ears)
+        inotify_open(watch);
+        if (!watch->inotify)
                 return;
         for (size_t i = 0; i < count; i++)
-                watch->entries[i].watch = inotify_add_watch(watch->ears->fd, watch->entries[i].folder, FOLDER_EVENTS);
-        watch->file = listen_to_file(watch);
+                watch->entries[i].watch =
+                        inotify_add_watch(watch->inotify->fd, watch->entries[i].folder, FOLDER_EVENTS);
+        watch->file = filewatch_watch_file(watch);
 }
 
 /* ---- the content ---- */
@@ -237,7 +238,7 @@ static bool read_mark(const struct filewatch *watch, struct file_mark *ret)
 }
 
 /* True when the content is there and is another one. */
-static bool learn(struct filewatch *watch)
+static bool filewatch_read(struct filewatch *watch)
 {
         struct strbuf content = STRBUF_INIT;
         struct file_mark mark;
@@ -264,7 +265,7 @@ static bool learn(struct filewatch *watch)
 static void filewatch_poll(struct filewatch *watch, bool anew)
 {
         filewatch_follow(watch, anew);
-        if (learn(watch))
+        if (filewatch_read(watch))
                 watch->changed(watch->data);
 }
 
@@ -278,7 +279,7 @@ static void on_filewatch_poll(uv_timer_t *timer)
         filewatch_poll(timer->data, false);
 }
 
-static void note_event(struct filewatch *watch)
+static void filewatch_note_event(struct filewatch *watch)
 {
         uint64_t now = uv_now(watch->poll.loop);
 
@@ -288,7 +289,7 @@ static void note_event(struct filewatch *watch)
                 uv_timer_start(&watch->quiet, on_quiet, QUIET_MS, 0);
 }
 
-static bool matters(const struct filewatch *watch, const struct inotify_event *event)
+static bool filewatch_event_matters(const struct filewatch *watch, const struct inotify_event *event)
 {
         if ((event->mask & ANY_NAME) || event->wd == watch->file)
                 return true;
@@ -301,7 +302,7 @@ static bool matters(const struct filewatch *watch, const struct inotify_event *e
 
 static void on_filewatch_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
-        const struct ears *ears = container_of(poll, struct ears, poll);
+        const struct inotify *inotify = container_of(poll, struct inotify, poll);
         struct filewatch *watch = poll->data;
         union {
                 struct inotify_event event; /* for its alignment */
@@ -309,12 +310,12 @@ static void on_filewatch_readable(uv_poll_t *poll, int status UNUSED, int events
         } buffer;
         ssize_t size;
 
-        while ((size = read(ears->fd, &buffer, sizeof(buffer))) > 0)
+        while ((size = read(inotify->fd, &buffer, sizeof(buffer))) > 0)
                 for (const char *at = buffer.bytes; at < buffer.bytes + size;) {
                         const struct inotify_event *event = (const struct inotify_event *)(const void *)at;
 
-                        if (matters(watch, event))
-                                note_event(watch);
+                        if (filewatch_event_matters(watch, event))
+                                filewatch_note_event(watch);
                         at += sizeof(*event) + event->len;
                 }
 }
@@ -358,7 +359,7 @@ int filewatch_new(struct filewatch **ret, uv_loop_t *loop, const struct filewatc
 void filewatch_accept(struct filewatch *watch)
 {
         filewatch_follow(watch, false);
-        learn(watch);
+        filewatch_read(watch);
 }
 
 static void filewatch_free(void *data)
@@ -374,7 +375,7 @@ struct filewatch *filewatch_close(struct filewatch *watch)
 {
         if (!watch)
                 return NULL;
-        close_ears(watch);
+        inotify_close(watch);
         forget_entries(watch->entries, watch->n_entries);
         closing_close(&watch->closing, &watch->poll);
         closing_close(&watch->closing, &watch->quiet);

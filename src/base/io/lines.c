@@ -59,7 +59,7 @@ static void lines_end(struct lines *lines, const struct error *reason)
 }
 
 /* The reading side then sees the end, from the loop; so whoever sends is never called back in the middle of it. */
-static void break_off(struct lines *lines, const struct error *reason)
+static void lines_break_off(struct lines *lines, const struct error *reason)
 {
         int fd;
 
@@ -74,7 +74,7 @@ static void break_off(struct lines *lines, const struct error *reason)
 
 static void on_lines_written(uv_write_t *write, int status);
 
-static void flush(struct lines *lines)
+static void lines_flush(struct lines *lines)
 {
         uv_stream_t *stream = (uv_stream_t *)&lines->pipe;
         struct error err;
@@ -90,7 +90,7 @@ static void flush(struct lines *lines)
         lines->is_writing = rc == 0;
         if (rc < 0) {
                 error_errno(&err, -rc, "write to the socket");
-                break_off(lines, &err);
+                lines_break_off(lines, &err);
         }
 }
 
@@ -105,10 +105,10 @@ static void on_lines_written(uv_write_t *write, int status)
                 return;
         if (status < 0) {
                 error_errno(&err, -status, "write to the socket");
-                break_off(lines, &err);
+                lines_break_off(lines, &err);
                 return;
         }
-        flush(lines);
+        lines_flush(lines);
         if (!lines->is_writing && lines->options.on_sent)
                 lines->options.on_sent(lines->options.data);
 }
@@ -126,11 +126,11 @@ void lines_send(struct lines *lines, const char *text, size_t length)
                 return;
         if (length > lines->options.unsent_limit - MIN(lines->out.size, lines->options.unsent_limit)) {
                 error_set(&err, ERROR_UNAVAILABLE, "the peer does not read: %zu bytes wait for it", lines->out.size);
-                break_off(lines, &err);
+                lines_break_off(lines, &err);
                 return;
         }
         strbuf_append(&lines->out, text, length);
-        flush(lines);
+        lines_flush(lines);
 }
 
 /* ---- reading ---- */

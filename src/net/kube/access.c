@@ -332,7 +332,7 @@ static void review_wish(struct kube_question *question, struct access_wish *wish
 }
 
 /* True: nothing is missing. */
-static bool ask_wishes(struct kube_question *question, struct access_user *user)
+static bool question_ask_wishes(struct kube_question *question, struct access_user *user)
 {
         const uint64_t now = access_now(question->access);
 
@@ -363,7 +363,7 @@ static void question_step(struct kube_question *question)
                 error_raise(&question->error, ERROR_DENIED, "the API server does not accept this token");
                 question_finish(question, NULL);
         } else if (user) {
-                if (ask_wishes(question, user)) {
+                if (question_ask_wishes(question, user)) {
                         json_t *name = json_incref(json_object_get(user->user, "username"));
 
                         question_finish(question, json_string_value(name) ? json_string_value(name) : "");
@@ -384,7 +384,7 @@ static void on_question_begins(void *data)
 
 /* ---- wishes ---- */
 
-static void put(json_t *object, const char *key, const char *value)
+static void put_text(json_t *object, const char *key, const char *value)
 {
         if (value)
                 json_object_set_new(object, key, json_string(value));
@@ -394,11 +394,11 @@ static void wish_read(struct access_wish *ret, const struct kube_wish *wish)
 {
         json_t *attributes = json_object();
 
-        put(attributes, "verb", wish->verb);
-        put(attributes, "group", wish->group);
-        put(attributes, "resource", wish->resource);
-        put(attributes, "namespace", wish->namespace);
-        put(attributes, "path", wish->path);
+        put_text(attributes, "verb", wish->verb);
+        put_text(attributes, "group", wish->group);
+        put_text(attributes, "resource", wish->resource);
+        put_text(attributes, "namespace", wish->namespace);
+        put_text(attributes, "path", wish->path);
         ret->key = json_dumps(attributes, JSON_COMPACT);
         ret->attributes = json_pack("{s:o}", wish->path ? "nonResourceAttributes" : "resourceAttributes", attributes);
 }

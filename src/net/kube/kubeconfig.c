@@ -86,7 +86,7 @@ static int take_pem(
 /* ---- sections ---- */
 
 /* For messages, which are logged: removes a password from the URL. */
-static const char *shown(const char *url)
+static const char *without_password(const char *url)
 {
         return strchr(url, '@') ? "…@…" : url;
 }
@@ -111,7 +111,7 @@ static const json_t *find_entry(const struct kubeconfig_file *files, size_t n_fi
         return NULL;
 }
 
-static int missing(const struct kubeconfig_file *files, const char *what, const char *name, struct error *err)
+static int fail_missing(const struct kubeconfig_file *files, const char *what, const char *name, struct error *err)
 {
         return yaml_fail(files[0].yaml, 0, err, "has no %s '%.80s'", what, name ? name : "");
 }
@@ -139,7 +139,7 @@ static int read_server(const struct reading *reading, const json_t *cluster, str
         if (!kubeconfig_set_server(reading->credentials, server))
                 return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, cluster, "server"), err,
                         "server: '%.80s', must be a URL as https://10.0.0.1:6443, without a user and a query",
-                        shown(reading->credentials->server));
+                        without_password(reading->credentials->server));
         return 0;
 }
 
@@ -160,7 +160,7 @@ static int read_cluster(const struct reading *reading, const json_t *cluster, st
         if (credentials->proxy && !is_known)
                 return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, cluster, "proxy-url"), err,
                         "proxy-url: '%.80s', must begin with http://, https://, socks5:// or socks5h://",
-                        shown(credentials->proxy));
+                        without_password(credentials->proxy));
         if (credentials->server_name && !object_is_name(credentials->server_name))
                 return yaml_fail(reading->yaml, yaml_line_of(reading->yaml, cluster, "tls-server-name"), err,
                         "tls-server-name: '%.80s' is no DNS name", credentials->server_name);
@@ -383,11 +383,11 @@ static int read_all(struct kube_credentials *credentials, const struct kubeconfi
         if (!name && !names->cluster)
                 return yaml_fail(files[0].yaml, 0, err, "has no current-context");
         if (!context && name)
-                return missing(files, "context", name, err);
+                return fail_missing(files, "context", name, err);
         if (!cluster)
-                return missing(files, "cluster", cluster_name, err);
+                return fail_missing(files, "cluster", cluster_name, err);
         if (user_name && *user_name && !user)
-                return missing(files, "user", user_name, err);
+                return fail_missing(files, "user", user_name, err);
         if (take_text(&of_context, context, "namespace", &credentials->scope, err) < 0 ||
                 read_cluster(&of_cluster, cluster, err) < 0 || read_user(&of_user, user, cluster, err) < 0)
                 return -1;

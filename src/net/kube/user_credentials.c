@@ -89,7 +89,7 @@ static void set_path(struct kube_credentials *credentials, struct kube_pem *pem,
                 *pem = (struct kube_pem){.path = arena_strdup(&credentials->arena, path)};
 }
 
-static int apply(struct kube_credentials *credentials, const struct user_choice *choice, struct error *err)
+static int apply_choice(struct kube_credentials *credentials, const struct user_choice *choice, struct error *err)
 {
         struct arena *arena = &credentials->arena;
 
@@ -128,13 +128,13 @@ static int apply(struct kube_credentials *credentials, const struct user_choice 
 
 /* ---- where they come from ---- */
 
-static int say_none(struct error *err)
+static int fail_none(struct error *err)
 {
         return error_set(err, ERROR_NOT_FOUND,
                 "no kubeconfig: --kubeconfig, KUBECONFIG or ~/.kube/config, or a service account in a pod");
 }
 
-static int find(
+static int find_credentials(
         struct kube_credentials *ret, const struct files *files, const struct user_choice *choice, struct error *err)
 {
         const struct kubeconfig_names names = {.context = or_null(choice->context),
@@ -150,7 +150,7 @@ static int find(
                 return 0;
         }
         rc = kube_credentials_find(ret, NULL, err);
-        return rc == KUBE_CREDENTIALS_NONE ? say_none(err) : rc;
+        return rc == KUBE_CREDENTIALS_NONE ? fail_none(err) : rc;
 }
 
 int user_credentials_find(struct kube_credentials *ret, const struct user_choice *choice, const char *home,
@@ -161,11 +161,11 @@ int user_credentials_find(struct kube_credentials *ret, const struct user_choice
         int rc = add_files(&files, choice, home, list, err);
 
         if (rc == 0)
-                rc = find(&found, &files, choice, err);
+                rc = find_credentials(&found, &files, choice, err);
         files_done(&files);
         if (rc < 0)
                 return -1;
-        if (apply(&found, choice, err) < 0) {
+        if (apply_choice(&found, choice, err) < 0) {
                 kube_credentials_done(&found);
                 return -1;
         }

@@ -1,4 +1,4 @@
-#include "cluster/why_judge.h"
+#include "cluster/why_finding.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -121,7 +121,7 @@ static size_t find_holders(
 }
 
 static void name_holders(
-        struct why_judgement *ret, const struct node_page *page, const char *resource, struct arena *arena)
+        struct why_finding *ret, const struct node_page *page, const char *resource, struct arena *arena)
 {
         const struct holder *holders;
         const char **names;
@@ -134,21 +134,21 @@ static void name_holders(
 }
 
 /* "a (3), b (2) and 4 others" */
-static const char *list_holders(const struct why_judgement *judgement, struct arena *arena)
+static const char *list_holders(const struct why_finding *finding, struct arena *arena)
 {
-        const size_t shown = MIN(judgement->n_holders, (size_t)WHY_HOLDERS);
+        const size_t shown = MIN(finding->n_holders, (size_t)WHY_HOLDERS);
         struct strbuf text = STRBUF_INIT;
         const char *copy;
 
         for (size_t i = 0; i < shown; i++)
                 strbuf_printf(&text, "%s%s",
-                        i == 0                          ? ""
-                        : i + 1 == judgement->n_holders ? " and "
-                                                        : ", ",
-                        judgement->holders[i]);
-        if (judgement->n_holders > shown)
-                strbuf_printf(&text, " and %zu other%s", judgement->n_holders - shown,
-                        judgement->n_holders - shown == 1 ? "" : "s");
+                        i == 0                        ? ""
+                        : i + 1 == finding->n_holders ? " and "
+                                                      : ", ",
+                        finding->holders[i]);
+        if (finding->n_holders > shown)
+                strbuf_printf(&text, " and %zu other%s", finding->n_holders - shown,
+                        finding->n_holders - shown == 1 ? "" : "s");
         copy = arena_strdup(arena, text.data);
         strbuf_done(&text);
         return copy;
@@ -157,7 +157,7 @@ static const char *list_holders(const struct why_judgement *judgement, struct ar
 /* ---- one resource ---- */
 
 static void fail(
-        struct why_judgement *ret, enum why_class class, const struct cluster_request *request, const char *reason)
+        struct why_finding *ret, enum why_class class, const struct cluster_request *request, const char *reason)
 {
         ret->class = class;
         ret->request = request;
@@ -172,7 +172,7 @@ static const char *name_unhealthy(const struct supply *supply, struct arena *are
                 supply->unhealthy_reason ? ": " : "", supply->unhealthy_reason ? supply->unhealthy_reason : "");
 }
 
-static void judge_taken(struct why_judgement *ret, struct arena *arena, const struct cluster_request *request,
+static void why_fail_taken(struct why_finding *ret, struct arena *arena, const struct cluster_request *request,
         const struct cluster_node *node, uint64_t free, uint64_t allocatable)
 {
         const char *taken;
@@ -185,7 +185,7 @@ static void judge_taken(struct why_judgement *ret, struct arena *arena, const st
 }
 
 /* True: it does not fit. */
-static bool judge_request(struct why_judgement *ret, struct arena *arena, const struct cluster_request *request,
+static bool why_check_request(struct why_finding *ret, struct arena *arena, const struct cluster_request *request,
         const struct cluster_node *node)
 {
         const struct cluster_resource *resource = cluster_node_resource(node, request->resource);
@@ -220,16 +220,16 @@ static bool judge_request(struct why_judgement *ret, struct arena *arena, const 
                 return true;
         }
         if (node->page && request->count > free) {
-                judge_taken(ret, arena, request, node, free, allocatable);
+                why_fail_taken(ret, arena, request, node, free, allocatable);
                 return true;
         }
         return false;
 }
 
-void why_judge(struct why_judgement *ret, struct arena *arena, const json_t *object, const struct cluster_pod *pod,
+void why_find(struct why_finding *ret, struct arena *arena, const json_t *object, const struct cluster_pod *pod,
         const struct cluster_node *node)
 {
-        *ret = (struct why_judgement){.class = WHY_HAS_ROOM, .reason = "has room for it"};
+        *ret = (struct why_finding){.class = WHY_HAS_ROOM, .reason = "has room for it"};
         if (node->object && !node->object->is_ready) {
                 const struct cluster_condition *ready = cluster_node_condition(node, "Ready");
 
@@ -245,7 +245,7 @@ void why_judge(struct why_judgement *ret, struct arena *arena, const json_t *obj
                 fail(ret, WHY_NOT_SELECTED, NULL, "is not selected by the pod's node selector or affinity");
         } else {
                 for (size_t i = 0; i < pod->n_requests; i++)
-                        if (judge_request(ret, arena, &pod->requests[i], node))
+                        if (why_check_request(ret, arena, &pod->requests[i], node))
                                 return;
         }
 }

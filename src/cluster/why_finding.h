@@ -23,7 +23,7 @@ enum why_class {
         N_WHY_CLASSES,
 };
 
-struct why_judgement {
+struct why_finding {
         enum why_class class;
         const char *reason;
         const struct cluster_request *request; /* WHY_NOT_OFFERED and later, but WHY_HAS_ROOM: which does not fit */
@@ -35,7 +35,7 @@ struct why_judgement {
 };
 
 /* |node| has, or had, the first of |pod|'s resources that it has any of. */
-void why_judge(struct why_judgement *ret, struct arena *arena, const json_t *object, const struct cluster_pod *pod,
+void why_find(struct why_finding *ret, struct arena *arena, const json_t *object, const struct cluster_pod *pod,
         const struct cluster_node *node);
 
 /* Whether kubelet there, or the agent, knows one of the resources. */
