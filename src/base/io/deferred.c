@@ -3,8 +3,8 @@
 #include "base/macro.h"
 
 /*
- * An idle handle, not a timer of 0 ms: libuv runs such a timer, started in a callback of a timer, before timers that are
- * due as well, and one that starts itself again would keep the loop from ever reading a socket.
+ * An idle handle, not a timer of 0 ms: libuv runs such a timer, started in a callback of a timer, before timers that
+ * are due as well, and one that starts itself again would keep the loop from ever reading a socket.
  */
 static void on_deferred_idle(uv_idle_t *idle)
 {

@@ -1,7 +1,7 @@
 /*
  * Runs a function once at the end of this turn of the loop, however often it is scheduled: after the callbacks of what
- * is ready now, and before the loop waits again. So several changes make one message, and a callback does not run inside
- * of the function that caused it.
+ * is ready now, and before the loop waits again. So several changes make one message, and a callback does not run
+ * inside of the function that caused it.
  *
  * It is embedded in its owner. While it is scheduled it keeps the loop alive, otherwise it does not.
  */

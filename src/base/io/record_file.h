@@ -3,8 +3,8 @@
  * cannot be written, the first failure and each with another text are logged, and the owner is asked to write it again:
  * after a second, then with a back-off of up to a minute, until that succeeds.
  *
- * The owner makes the text: it knows when its state has changed, and by the time of the next attempt it may have changed
- * again.
+ * The owner makes the text: it knows when its state has changed, and by the time of the next attempt it may have
+ * changed again.
  */
 #pragma once
 
