@@ -35,7 +35,14 @@ class Project:
         path.write_text(text, encoding='utf-8')
 
     def changed(self, *words):
-        return set(subprocess.run([self.folder / 'tools/changed', *words], check=True, capture_output=True, text=True).stdout.split())
+        """The names of the lines that it says."""
+        return {line.split()[0] for line in self.lines(*words)}
+
+    def lines(self, *words):
+        return subprocess.run([self.folder / 'tools/changed', *words], check=True, capture_output=True, text=True).stdout.splitlines()
+
+    def passed(self, *names):
+        self.lines('passed', *[line for kind in ('parts', 'sources') for line in self.lines('all', kind) if line.split()[0] in names])
 
 
 @pytest.fixture
@@ -49,7 +56,7 @@ def test_what_never_passed_is_changed(project):
 
 
 def test_what_passed_is_not_changed_until_one_of_its_files_is(project):
-    project.changed('passed', 'part-bench', 'part-image')
+    project.passed('part-bench', 'part-image')
     others = project.changed('all', 'parts') - {'part-bench', 'part-image'}
     assert project.changed('parts') == others
     project.write('bench/another', 'not added to git yet')
@@ -68,30 +75,37 @@ def test_what_passed_is_not_changed_until_one_of_its_files_is(project):
     ('.clang-tidy', {'src/base/error.c', 'src/base/list.c', 'sim/clock/library.c'}),
 ])
 def test_a_source_changes_with_the_headers_that_it_includes(project, name, sources):
-    project.changed('passed', *project.changed('sources'))
+    project.passed(*project.changed('sources'))
     assert project.changed('sources') == set()
     project.write(name, '/* changed */')
     assert project.changed('sources') == sources
 
 
 def test_what_passed_earlier_stays_and_what_is_gone_does_not(project):
-    project.changed('passed', 'src/base/error.c', 'src/base/list.c')
+    project.passed('src/base/error.c', 'src/base/list.c')
     (project.folder / 'src/base/list.c').unlink()
-    project.changed('passed', 'part-gpu')
+    project.passed('part-gpu')
     lines = (project.folder / 'tools/passed').read_text(encoding='utf-8').splitlines()
     assert [line.split()[0] for line in lines] == ['part-gpu', 'src/base/error.c']
 
 
 def test_the_lines_of_two_branches_may_stand_together(project):
     """Git joins them (.gitattributes)."""
-    project.changed('passed', 'part-gpu')
+    project.passed('part-gpu')
     one = (project.folder / 'tools/passed').read_text(encoding='utf-8')
     project.write('tools/gpu', 'changed')
-    project.changed('passed', 'part-gpu')
+    project.passed('part-gpu')
     project.write('tools/passed', one + (project.folder / 'tools/passed').read_text(encoding='utf-8'))
     assert 'part-gpu' not in project.changed('parts')
     project.write('tools/gpu', 'changed again')
     assert 'part-gpu' in project.changed('parts')
+
+
+def test_what_is_edited_while_it_runs_has_not_passed(project):
+    before = project.lines('sources')
+    project.write('src/base/list.c', '/* edited meanwhile */')
+    project.lines('passed', *before)
+    assert project.changed('sources') == {'src/base/list.c'}
 
 
 def test_a_list_that_names_no_file_is_a_fault(project):

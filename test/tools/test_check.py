@@ -29,7 +29,7 @@ class Project:
             self.write(f'tools/{name}', '#!/bin/sh\n')
         self.write('tools/changed', '#!/bin/sh\n[ $1 = passed ] && echo "$@" >>recorded || cat $1.list 2>/dev/null || :\n')
         self.write('HACKING.md', '## Unstable tests\n\n- `fake/known`: an example\n\n## Words\n\n- `fake/late` is not listed here\n')
-        self.meson = "project('fake', 'c')\n"
+        self.meson = ''
         self.write('meson_options.txt', "option('fuzz', type: 'boolean', value: false)\n")
 
     def write(self, name, text):
@@ -49,7 +49,8 @@ class Project:
 
     def check(self, *words):
         """Its status, last line, and all that it said."""
-        self.write('meson.build', self.meson)
+        language = ", 'c'" if 'asan' in words else ''  # of which the sanitizers are an option
+        self.write('meson.build', f"project('fake'{language})\n{self.meson}")
         done = subprocess.run(['tools/check', *(words or ['plain'])], cwd=self.folder, text=True, stdout=subprocess.PIPE, timeout=120,
                               stderr=subprocess.STDOUT, check=False, env={**os.environ, 'CI': '', 'MESON_TESTTHREADS': '2'})
         lines = done.stdout.rstrip().split('\n')
@@ -202,9 +203,9 @@ def test_a_part_that_changed_runs_and_is_recorded_when_all_of_it_passed(project)
     project.add('two', STEADY, suite="'part-skipped'")
     project.add('three', ABSENT, suite="'part-skipped'")
     project.add('four', BROKEN, suite="'part-broken'")
-    project.write('parts.list', 'part-whole\npart-skipped\npart-broken\n')
+    project.write('parts.list', 'part-whole 1\npart-skipped 2\npart-broken 3\n')
     assert project.check()[:2] == (1, '2 passed, 1 failed, 1 skipped')
-    assert (project.folder / 'recorded').read_text(encoding='utf-8') == 'passed part-whole\n'
+    assert (project.folder / 'recorded').read_text(encoding='utf-8') == 'passed part-whole 1\n'
 
 
 def test_all_parts_run_if_that_is_asked_for(project):
