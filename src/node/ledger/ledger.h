@@ -27,6 +27,7 @@
 #include "node/events/node_events.h"
 #include "node/kubelet/broker.h"
 #include "node/kubelet/holders.h"
+#include "node/ledger/clocks.h"
 #include "node/ledger/faults.h"
 #include "node/ledger/limit_monitor.h"
 #include "plan/allocations.h"
@@ -34,18 +35,12 @@
 
 struct ledger;
 
-/* Milliseconds. */
-struct ledger_time {
-        int64_t clock; /* since some moment; never goes back, whatever becomes of the time of day */
-        int64_t date;  /* since the epoch */
-};
-
 struct ledger_options {
         uv_loop_t *loop;
         const struct config
                 *config; /* the paths of MPS and of kubelet in it count until the end; the config itself may go */
         void (*on_change)(void *data);    /* the broker's unavailable() would answer differently now */
-        const struct unit_health *health; /* of the GPUs themselves. Must outlive the ledger, as the next one */
+        const struct unit_health *health; /* of the GPUs themselves. Must outlive the ledger, as |events| */
         struct node_events *events;       /* NULL: no events are reported */
         struct kube_client *client;       /* pods are read with it; NULL: they cannot be. Open until ledger_close() */
         void (*on_held)(void *data); /* ledger_ask() has its answer, or kubelet answers again after a long silence */
@@ -128,7 +123,7 @@ bool ledger_containers(
         const struct ledger *ledger, struct arena *arena, const struct holder_devices **ret, size_t *ret_count);
 
 struct ledger_measures {
-        const struct mps_status *mps;    /* NULL: nobody tells */
+        const struct mps_status *mps;    /* NULL: no supervisor is connected */
         const struct mps_faults *faults; /* NULL: none are counted */
         const struct limit_violation *const *standing;
         size_t n_standing;
