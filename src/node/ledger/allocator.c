@@ -146,8 +146,8 @@ static int bind_enter(struct bind *bind, enum allocations_try which, struct erro
 {
         struct ledger_core *core = bind->allocator->core;
         struct mps_resource *shared = shared_of(bind);
-        const struct allocations_moment now = {
-                .clock = ledger_clock(core), .date = ledger_clocks_date(&core->clocks) / 1000};
+        const struct ledger_time time = ledger_now(core);
+        const struct allocations_moment now = {.clock = time.clock, .date = time.date / 1000};
         const struct unit *unit;
         const struct allocation *entered;
 
@@ -297,10 +297,10 @@ void allocator_init(
 {
         *allocator = (struct allocator){.core = core, .violations = violations, .several = several};
         list_init(&allocator->binds);
-        uv_timer_init(core->loop, &allocator->timer);
+        uv_timer_init(core->options.loop, &allocator->timer);
 }
 
-void allocator_close(struct allocator *allocator, uv_close_cb closed, void *data)
+void allocator_close(struct allocator *allocator, struct closing *closing)
 {
         struct error err;
 
@@ -312,6 +312,5 @@ void allocator_close(struct allocator *allocator, uv_close_cb closed, void *data
                 if (bind->state != BIND_MAKING)
                         bind_answer(bind, &err, NULL);
         }
-        allocator->timer.data = data;
-        uv_close((uv_handle_t *)&allocator->timer, closed);
+        closing_close(closing, &allocator->timer);
 }

@@ -34,7 +34,7 @@ struct allocator {
 void allocator_init(
         struct allocator *allocator, struct ledger_core *core, struct violations *violations, struct several *several);
 /* Requests that wait for kubelet are refused; the link answers the others when it closes. */
-void allocator_close(struct allocator *allocator, uv_close_cb closed, void *data);
+void allocator_close(struct allocator *allocator, struct closing *closing);
 
 /* As the broker's bind(). */
 void allocator_bind(struct allocator *allocator, const struct resource *resource, const char *const *ids, size_t n_ids,

@@ -519,12 +519,11 @@ void claim_set_init(struct claim_set *set, const struct ledger_core *core)
 {
         *set = (struct claim_set){.core = core};
         list_init(&set->claims);
-        uv_timer_init(core->loop, &set->timer);
+        uv_timer_init(core->options.loop, &set->timer);
 }
 
-void claim_set_close(struct claim_set *set, uv_close_cb closed, void *data)
+void claim_set_close(struct claim_set *set, struct closing *closing)
 {
         claim_set_forget(set);
-        set->timer.data = data;
-        uv_close((uv_handle_t *)&set->timer, closed);
+        closing_close(closing, &set->timer);
 }

@@ -15,7 +15,7 @@ struct claim_set {
 };
 
 void claim_set_init(struct claim_set *set, const struct ledger_core *core);
-void claim_set_close(struct claim_set *set, uv_close_cb closed, void *data);
+void claim_set_close(struct claim_set *set, struct closing *closing);
 /* Nothing is answered, and nothing given back. */
 void claim_set_forget(struct claim_set *set);
 

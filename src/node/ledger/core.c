@@ -6,9 +6,14 @@
 #include "base/text.h"
 #include "plan/share.h"
 
+struct ledger_time ledger_now(const struct ledger_core *core)
+{
+        return core->options.now(core->options.data);
+}
+
 int64_t ledger_clock(const struct ledger_core *core)
 {
-        return ledger_clocks_ms(&core->clocks);
+        return ledger_now(core).clock;
 }
 
 #define ID_PREFIX "g%016" PRIx64

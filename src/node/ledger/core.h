@@ -1,28 +1,24 @@
 /*
- * What all parts of the ledger build on: the plan, the clocks, the MPS daemons, the resources under MPS and kubelet's
+ * What all parts of the ledger build on: the options, the plan, the MPS daemons, the resources under MPS and kubelet's
  * holdings. ledger.c owns it, opens it and closes it; the others read it, and call the functions of its three objects.
  */
 #pragma once
 
-#include "net/kube/client.h"
-#include "node/events/node_events.h"
 #include "node/ledger/daemons.h"
 #include "node/ledger/holdings.h"
 #include "node/ledger/mps_resources.h"
 
 struct ledger_core {
-        uv_loop_t *loop;
-        struct ledger_clocks clocks;
-        const struct plan *plan;    /* in force; NULL: this agent does not serve */
-        struct node_events *events; /* NULL: no events are reported */
-        struct kube_client *client; /* NULL: pods cannot be read */
-        uint64_t incarnation;       /* random, and another one each time that this agent serves */
+        struct ledger_options options; /* without the config, which may be gone */
+        const struct plan *plan;       /* in force; NULL: this agent does not serve */
+        uint64_t incarnation;          /* random, and another one each time that this agent serves */
         struct daemons daemons;
         struct mps_resources resources;
         struct holdings holdings;
         bool is_closing;
 };
 
+struct ledger_time ledger_now(const struct ledger_core *core);
 int64_t ledger_clock(const struct ledger_core *core); /* ledger_time.clock */
 
 /* The id of an allocation: unique, since it has the incarnation and a number of that incarnation. */

@@ -48,7 +48,7 @@ static void report_ignored(
                 LOG_STR("reason", fault));
         if (pod->name)
                 node_events_report_pod(
-                        core->events, pod, NODE_EVENT_DECLARATION_IGNORED, "Container %.63s: %s.", name, fault);
+                        core->options.events, pod, NODE_EVENT_DECLARATION_IGNORED, "Container %.63s: %s.", name, fault);
 }
 
 /* Those of the pod that the question is about: what starts, or all that nobody read since this agent started. */
@@ -172,7 +172,7 @@ static void read_named(struct pod_read *read, const struct holder *holder)
                 .name = arena_strdup(&read->arena, holder->pod),
                 .uid = arena_strdup(&read->arena, holder->pod_uid)};
         read->deadline = ledger_clock(core) + READ_MS;
-        read->call = kube_client_send(core->client,
+        read->call = kube_client_send(core->options.client,
                 &(struct kube_request){
                         .method = KUBE_GET, .path = path, .timeout_ms = READ_MS, .done = on_pod, .data = read});
         if (!uv_is_active((uv_handle_t *)timer))
@@ -239,7 +239,7 @@ void declared_pods_start(struct declared_pods *pods, const char *resource, const
         read->ids = ARENA_ARRAY(&read->arena, const char *, n_ids);
         for (size_t i = 0; i < n_ids; i++)
                 read->ids[read->n_ids++] = arena_strdup(&read->arena, ids[i]);
-        if (!pods->core->client)
+        if (!pods->core->options.client)
                 finish_read(read, NULL, "the agent does not use the API server (--node-name, --kubeconfig)");
         else if (!holdings_folder(&pods->core->holdings))
                 finish_read(read, NULL,
@@ -296,7 +296,7 @@ void declared_pods_read_next(struct declared_pods *pods)
                 return;
         declared_containers_forget_ended(pods->containers);
         declared_room_report(pods->room);
-        if (!pods->core->client || is_reading(pods))
+        if (!pods->core->options.client || is_reading(pods))
                 return;
         holder = find_unread(pods);
         if (holder)
@@ -308,10 +308,10 @@ void declared_pods_read_next(struct declared_pods *pods)
 void declared_pods_init(struct declared_pods *pods)
 {
         list_init(&pods->reads);
-        uv_timer_init(pods->core->loop, &pods->timer);
+        uv_timer_init(pods->core->options.loop, &pods->timer);
 }
 
-void declared_pods_close(struct declared_pods *pods, uv_close_cb closed, void *data)
+void declared_pods_close(struct declared_pods *pods, struct closing *closing)
 {
         struct error err;
 
@@ -323,6 +323,5 @@ void declared_pods_close(struct declared_pods *pods, uv_close_cb closed, void *d
                         read->started(&err, read->context);
                 free_read(read);
         }
-        pods->timer.data = data;
-        uv_close((uv_handle_t *)&pods->timer, closed);
+        closing_close(closing, &pods->timer);
 }

@@ -26,7 +26,7 @@ struct declared_pods {
 /* Sets all but the pointers to the other objects, which the caller sets. */
 void declared_pods_init(struct declared_pods *pods);
 /* Starts that wait are refused. */
-void declared_pods_close(struct declared_pods *pods, uv_close_cb closed, void *data);
+void declared_pods_close(struct declared_pods *pods, struct closing *closing);
 
 /* A container starts: |started| comes when its pod has been read, or could not be, within seconds. */
 void declared_pods_start(struct declared_pods *pods, const char *resource, const char *const *ids, size_t n_ids,

@@ -128,7 +128,7 @@ static void report_excess(const struct declared_room *room, const struct unit *u
         log_warn("containers declare more memory than their GPU has", LOG_STR("event", reason),
                 LOG_STR("unit", unit->uuid), LOG_UINT("declared_mib", sum),
                 LOG_UINT("usable_mib", budget_usable_mib(unit)), LOG_STR("pods", pods));
-        node_events_report(room->core->events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
+        node_events_report(room->core->options.events, NODE_EVENT_DECLARED_TOO_MUCH, "%s", text);
         pod_events_report(room->pod_events, unit->uuid, NODE_EVENT_DECLARED_TOO_MUCH, text);
 }
 

@@ -29,7 +29,7 @@ struct question {
 
 static int64_t holdings_clock(const struct holdings *holdings)
 {
-        return ledger_clocks_ms(holdings->options.clocks);
+        return holdings->options->now(holdings->options->data).clock;
 }
 
 /* ---- kubelet's socket and its record ---- */
@@ -181,7 +181,7 @@ static bool renew_record(struct holdings *holdings, bool at_once)
         pace->doubt = doubt;
         if (count > 0 && (at_once || now >= pace->repeat_at)) {
                 for (size_t i = 0; i < count; i++)
-                        if (holdings->options.repeat(resources[i], holdings->options.data))
+                        if (holdings->options->repeat(resources[i], holdings->options->data))
                                 break;
                 pace->repeat_at = now + pace->repeat_ms;
                 pace->repeat_ms = MIN(pace->repeat_ms * 2, REPEAT_MAX_MS);
@@ -207,7 +207,7 @@ static void take_list(struct holdings *holdings, const struct pod_list *list, in
         log_debug(
                 "kubelet has reported which container holds which devices", LOG_UINT("containers", list->n_containers));
         report_twice(holdings);
-        holdings->options.on_change(true, holdings->options.data);
+        holdings->on_change(true, holdings->data);
         renew_record(holdings, false);
 }
 
@@ -218,7 +218,7 @@ static void take_record(struct holdings *holdings)
 
         take_holders(holdings, &nothing, NULL);
         if (holdings->has_record)
-                holdings->options.on_change(false, holdings->options.data);
+                holdings->on_change(false, holdings->data);
 }
 
 static void take_refusal(struct holdings *holdings, const struct error *err)
@@ -243,7 +243,7 @@ static void list_within(struct holdings *holdings, uint64_t ms)
 {
         uv_timer_t *timer = &holdings->timer;
 
-        if (holdings->is_closing || mps_resources_count(holdings->options.resources) == 0)
+        if (holdings->is_closing || mps_resources_count(holdings->resources) == 0)
                 return;
         if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms)
                 uv_timer_start(timer, on_timer, ms, 0);
@@ -253,7 +253,7 @@ static void list_again(struct holdings *holdings)
 {
         if (holdings->pace.is_refused)
                 list_within(holdings, holdings->pace.retry_ms);
-        else if (mps_resources_count_allocations(holdings->options.resources) > 0 ||
+        else if (mps_resources_count_allocations(holdings->resources) > 0 ||
                  (holdings->pods && !holdings_are_whole(holdings)))
                 list_within(holdings, LIST_INTERVAL_MS);
 }
@@ -279,7 +279,7 @@ static void on_listed(const struct error *err, const struct pod_list *list, void
         list_again(holdings);
         holdings->is_new = !err;
         if (was_silent && !err)
-                holdings->options.on_held(holdings->options.data);
+                holdings->options->on_held(holdings->options->data);
         question.done(err, question.data);
         holdings->is_new = false;
         trim_memory();
@@ -315,7 +315,7 @@ static void on_answer(const struct error *err UNUSED, void *data)
 {
         const struct holdings *holdings = data;
 
-        holdings->options.on_held(holdings->options.data);
+        holdings->options->on_held(holdings->options->data);
 }
 
 void holdings_ask(struct holdings *holdings)
@@ -480,15 +480,21 @@ enum ledger_word holdings_all(
 
 /* ---- begin and end ---- */
 
-int holdings_init(struct holdings *holdings, const struct holdings_options *options, struct error *err)
+int holdings_init(struct holdings *holdings, const struct ledger_options *options,
+        const struct mps_resources *resources, void (*on_change)(bool is_listed, void *data), void *data,
+        struct error *err)
 {
-        _free_ char *folder = file_folder(options->kubelet_socket);
+        const struct config *config = options->config;
+        _free_ char *folder = file_folder(config->kubelet_socket);
 
         *holdings = (struct holdings){
-                .options = *options,
-                .socket = xstrdup(options->pod_resources),
-                .folder = file_folder(options->pod_resources),
-                .kubelet_socket = xstrdup(options->kubelet_socket),
+                .options = options,
+                .resources = resources,
+                .on_change = on_change,
+                .data = data,
+                .socket = xstrdup(config->pod_resources),
+                .folder = file_folder(config->pod_resources),
+                .kubelet_socket = xstrdup(config->kubelet_socket),
                 .record = xasprintf("%s/" CHECKPOINT_NAME, folder),
                 .listed_at = HOLDINGS_NEVER,
         };
@@ -499,7 +505,7 @@ int holdings_init(struct holdings *holdings, const struct holdings_options *opti
         return 0;
 }
 
-void holdings_close(struct holdings *holdings, uv_close_cb closed, void *data)
+void holdings_close(struct holdings *holdings, struct closing *closing)
 {
         holdings->is_closing = true;
         pod_resources_close(TAKE_PTR(holdings->pods));
@@ -509,8 +515,7 @@ void holdings_close(struct holdings *holdings, uv_close_cb closed, void *data)
                 list_remove(&question->link);
                 free(question);
         }
-        holdings->timer.data = data;
-        uv_close((uv_handle_t *)&holdings->timer, closed);
+        closing_close(closing, &holdings->timer);
 }
 
 void holdings_forget(struct holdings *holdings)

@@ -15,13 +15,9 @@
  */
 #pragma once
 
-#include <uv.h>
-
 #include "base/complaint.h"
 #include "base/list.h"
 #include "base/io/dirwatch.h"
-#include "node/kubelet/holders.h"
-#include "node/ledger/ledger.h"
 #include "node/ledger/mps_resources.h"
 #include "node/ledger/recent_requests.h"
 
@@ -34,19 +30,6 @@
 /* A time before any other. */
 #define HOLDINGS_NEVER INT64_MIN
 
-struct holdings_options {
-        uv_loop_t *loop;
-        const struct ledger_clocks *clocks;
-        const struct mps_resources *resources; /* kubelet is asked on its own only as long as there are any */
-        const char *pod_resources;             /* kubelet's socket; "": kubelet is not asked. Copied, as the next */
-        const char *kubelet_socket;            /* where plugins register; the record is in its folder */
-        bool (*repeat)(const char *resource, void *data); /* makes kubelet write its record: plugins_repeat() */
-        /* holdings_holders() are others now, by kubelet's list, or, where that cannot be had, by its record alone. */
-        void (*on_change)(bool is_listed, void *data);
-        void (*on_held)(void *data); /* holdings_ask() has its answer, or kubelet answers again after a long silence */
-        void *data;
-};
-
 /* Questions to kubelet that have no good answer, and questions asked in its place of its record. */
 struct holdings_pace {
         bool is_refused;       /* the newest question had no answer */
@@ -58,7 +41,10 @@ struct holdings_pace {
 };
 
 struct holdings {
-        struct holdings_options options;
+        const struct ledger_options *options;
+        const struct mps_resources *resources; /* kubelet is asked on its own only as long as there are any */
+        void (*on_change)(bool is_listed, void *data);
+        void *data;
         char *socket; /* of kubelet's list */
         char *folder; /* of |socket| */
         char *kubelet_socket;
@@ -83,10 +69,16 @@ struct holdings {
         bool is_closing;
 };
 
-int holdings_init(struct holdings *holdings, const struct holdings_options *options, struct error *err) MUST_USE;
-/* Open questions get no answer. |closed| gets the handle that was closed, whose data is |data|. */
-void holdings_close(struct holdings *holdings, uv_close_cb closed, void *data);
-void holdings_done(struct holdings *holdings); /* also if holdings_init() failed */
+/*
+ * The paths are those of |options->config|. |on_change|: holdings_holders() are others now, by kubelet's list, or,
+ * where that cannot be had, by its record alone.
+ */
+int holdings_init(struct holdings *holdings, const struct ledger_options *options,
+        const struct mps_resources *resources, void (*on_change)(bool is_listed, void *data), void *data,
+        struct error *err) MUST_USE;
+/* Open questions get no answer. */
+void holdings_close(struct holdings *holdings, struct closing *closing);
+void holdings_done(struct holdings *holdings); /* when all of |closing| has closed, or if holdings_init() failed */
 
 /* Another agent serves. */
 void holdings_forget(struct holdings *holdings);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "node/ledger/allocator.h"
 #include "node/ledger/claim_daemons.h"
@@ -11,7 +12,6 @@
 #include "plan/mps_wanted.h"
 
 struct ledger {
-        struct ledger_options options; /* without the config, which may be gone */
         struct ledger_core core;
         struct pod_events pod_events;
         struct own_shm own_shm;
@@ -24,8 +24,8 @@ struct ledger {
         struct violations violations;
         struct allocator allocator;
         struct broker broker;
-        bool is_left;        /* ledger_leave_gpus() */
-        unsigned int n_open; /* handles that are not closed yet */
+        bool is_left; /* ledger_leave_gpus() */
+        struct closing closing;
         void (*closed)(void *data);
         void *closed_data;
 };
@@ -104,7 +104,7 @@ void ledger_apply(struct ledger *ledger, const struct plan *plan)
         bool is_first = !core->plan;
 
         if (is_first)
-                daemons_raise_generation(&core->daemons, (uint64_t)ledger_clocks_date(&core->clocks));
+                daemons_raise_generation(&core->daemons, (uint64_t)ledger_now(core).date);
         core->plan = plan;
         list_wanted(ledger, &scratch, &wanted);
         daemons_want(&core->daemons, &wanted);
@@ -148,14 +148,15 @@ void ledger_health_changed(struct ledger *ledger, const char *uuid)
 static void on_status(const struct mps_status *status, const char *reason, void *data)
 {
         struct ledger *ledger = data;
+        struct ledger_core *core = &ledger->core;
 
-        daemons_set_status(&ledger->core.daemons, status);
-        if (ledger->core.is_closing)
+        daemons_set_status(&core->daemons, status);
+        if (core->is_closing)
                 return;
         violations_note_status(&ledger->violations, reason);
-        mps_resources_update(&ledger->core.resources);
+        mps_resources_update(&core->resources);
         claim_set_advance(&ledger->claims);
-        ledger->options.on_change(ledger->options.data);
+        core->options.on_change(core->options.data);
 }
 
 static void sync_allocations(struct ledger *ledger)
@@ -181,34 +182,6 @@ static void on_holdings_change(bool is_listed, void *data)
                 return;
         declared_pods_read_next(&ledger->declared_pods);
         own_shm_read_next(&ledger->own_shm);
-}
-
-static void on_resources_change(void *data)
-{
-        const struct ledger *ledger = data;
-
-        ledger->options.on_change(ledger->options.data);
-}
-
-static bool on_repeat(const char *resource, void *data)
-{
-        const struct ledger *ledger = data;
-
-        return ledger->options.repeat(resource, ledger->options.data);
-}
-
-static void on_held(void *data)
-{
-        const struct ledger *ledger = data;
-
-        ledger->options.on_held(ledger->options.data);
-}
-
-static void on_wants_pods(void *data)
-{
-        const struct ledger *ledger = data;
-
-        ledger->options.wants_pods(ledger->options.data);
 }
 
 /* ---- what is asked ---- */
@@ -339,51 +312,47 @@ size_t ledger_claims(const struct ledger *ledger, struct arena *arena, const str
 
 /* ---- begin and end ---- */
 
-static int open_core(struct ledger *ledger, const struct config *config, struct error *err)
+static struct ledger_time read_clocks(void *data UNUSED)
+{
+        struct timespec date;
+
+        clock_gettime(CLOCK_REALTIME, &date);
+        return (struct ledger_time){
+                .clock = (int64_t)(uv_hrtime() / 1000000),
+                .date = (int64_t)date.tv_sec * 1000 + date.tv_nsec / 1000000,
+        };
+}
+
+static int open_core(struct ledger *ledger, const struct ledger_options *options, struct error *err)
 {
         struct ledger_core *core = &ledger->core;
         const struct mps_link_options link = {
-                .loop = core->loop,
-                .directory = config->mps_directory,
-                .control = config->mps_control,
+                .loop = options->loop,
+                .directory = options->config->mps_directory,
+                .control = options->config->mps_control,
                 .on_status = on_status,
                 .data = ledger,
         };
-        const struct holdings_options holdings = {
-                .loop = core->loop,
-                .clocks = &core->clocks,
-                .resources = &core->resources,
-                .pod_resources = config->pod_resources,
-                .kubelet_socket = config->kubelet_socket,
-                .repeat = on_repeat,
-                .on_change = on_holdings_change,
-                .on_held = on_held,
-                .data = ledger,
-        };
 
+        core->options = *options;
+        if (!core->options.now)
+                core->options.now = read_clocks;
+        if (holdings_init(&core->holdings, &core->options, &core->resources, on_holdings_change, ledger, err) < 0)
+                return -1;
+        core->options.config = NULL;
         if (getrandom(&core->incarnation, sizeof(core->incarnation), 0) != sizeof(core->incarnation))
                 return error_errno(err, errno, "random bytes for the ids of allocations");
-        if (holdings_init(&core->holdings, &holdings, err) < 0)
-                return -1;
         if (daemons_init(&core->daemons, &link, err) < 0)
                 return -1;
-        daemons_raise_generation(&core->daemons, (uint64_t)ledger_clocks_date(&core->clocks));
+        daemons_raise_generation(&core->daemons, (uint64_t)ledger_now(core).date);
+        mps_resources_init(&core->resources, &core->options, &core->daemons, options->config->mps_directory);
         return 0;
 }
 
-static void open_objects(struct ledger *ledger, const struct config *config)
+static void open_objects(struct ledger *ledger)
 {
         struct ledger_core *core = &ledger->core;
 
-        mps_resources_init(&core->resources, &(struct mps_resources_options){
-                                                     .loop = core->loop,
-                                                     .clocks = &core->clocks,
-                                                     .daemons = &core->daemons,
-                                                     .health = ledger->options.health,
-                                                     .directory = config->mps_directory,
-                                                     .on_change = on_resources_change,
-                                                     .data = ledger,
-                                             });
         pod_events_init(&ledger->pod_events, core);
         own_shm_init(&ledger->own_shm, core);
         several_init(&ledger->several, core);
@@ -400,48 +369,32 @@ static void open_objects(struct ledger *ledger, const struct config *config)
                 .containers = &ledger->declared_containers,
                 .room = &ledger->declared_room,
                 .pods = &ledger->declared_pods};
-        violations_init(&ledger->violations, &(struct violations_options){.core = core,
-                                                     .claims = &ledger->claims,
-                                                     .containers = &ledger->declared_containers,
-                                                     .pod_events = &ledger->pod_events,
-                                                     .wants_pods = on_wants_pods,
-                                                     .data = ledger});
+        violations_init(&ledger->violations, core, &ledger->claims, &ledger->declared_containers, &ledger->pod_events);
         allocator_init(&ledger->allocator, core, &ledger->violations, &ledger->several);
-        ledger->n_open = 8; /* those that ledger_close() closes */
+        ledger->broker = (struct broker){
+                .unavailable = ledger_unavailable, .bind = ledger_bind, .start = ledger_start, .data = ledger};
 }
 
 int ledger_new(struct ledger **ret, const struct ledger_options *options, struct error *err)
 {
         struct ledger *ledger = xcalloc(1, sizeof(*ledger));
 
-        ledger->options = *options;
-        ledger->options.config = NULL;
-        ledger->core = (struct ledger_core){
-                .loop = options->loop,
-                .clocks = {options->now ? options->now : ledger_clocks_of_machine, options->data},
-                .events = options->events,
-                .client = options->client,
-        };
-        ledger->broker = (struct broker){
-                .unavailable = ledger_unavailable, .bind = ledger_bind, .start = ledger_start, .data = ledger};
-        if (open_core(ledger, options->config, err) < 0) {
+        if (open_core(ledger, options, err) < 0) {
                 holdings_done(&ledger->core.holdings);
                 free(ledger);
                 return -1;
         }
-        open_objects(ledger, options->config);
+        open_objects(ledger);
         *ret = ledger;
         return 0;
 }
 
-static void on_object_closed(void *data)
+static void on_ledger_closed(void *data)
 {
         struct ledger *ledger = data;
         void (*closed)(void *) = ledger->closed;
         void *closed_data = ledger->closed_data;
 
-        if (--ledger->n_open > 0)
-                return;
         mps_resources_done(&ledger->core.resources);
         holdings_done(&ledger->core.holdings);
         daemons_done(&ledger->core.daemons);
@@ -452,26 +405,23 @@ static void on_object_closed(void *data)
         closed(closed_data);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-        on_object_closed(handle->data);
-}
-
 void ledger_close(struct ledger *ledger, void (*closed)(void *data), void *data)
 {
         struct ledger_core *core = &ledger->core;
+        struct closing *closing = &ledger->closing;
 
         core->is_closing = true;
         ledger->closed = closed;
         ledger->closed_data = data;
-        holdings_close(&core->holdings, on_timer_closed, ledger);
+        holdings_close(&core->holdings, closing);
         pod_events_forget(&ledger->pod_events);
-        allocator_close(&ledger->allocator, on_timer_closed, ledger);
-        mps_resources_close(&core->resources, on_timer_closed, ledger);
-        violations_close(&ledger->violations, on_timer_closed, ledger);
-        several_close(&ledger->several, on_timer_closed, ledger);
-        declared_pods_close(&ledger->declared_pods, on_timer_closed, ledger);
+        allocator_close(&ledger->allocator, closing);
+        mps_resources_close(&core->resources, closing);
+        violations_close(&ledger->violations, closing);
+        several_close(&ledger->several, closing);
+        declared_pods_close(&ledger->declared_pods, closing);
         own_shm_forget(&ledger->own_shm);
-        claim_set_close(&ledger->claims, on_timer_closed, ledger);
-        mps_link_close(daemons_link(&core->daemons), on_object_closed, ledger);
+        claim_set_close(&ledger->claims, closing);
+        mps_link_close(daemons_link(&core->daemons), closing_release, closing_hold(closing));
+        closing_end(closing, on_ledger_closed, ledger);
 }

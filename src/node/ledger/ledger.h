@@ -27,13 +27,18 @@
 #include "node/events/node_events.h"
 #include "node/kubelet/broker.h"
 #include "node/kubelet/holders.h"
-#include "node/ledger/clocks.h"
 #include "node/ledger/faults.h"
 #include "node/ledger/limit_monitor.h"
 #include "plan/allocations.h"
 #include "plan/rollout.h"
 
 struct ledger;
+
+/* Milliseconds. */
+struct ledger_time {
+        int64_t clock; /* since some moment; never goes back, whatever becomes of the time of day */
+        int64_t date;  /* since the epoch */
+};
 
 struct ledger_options {
         uv_loop_t *loop;

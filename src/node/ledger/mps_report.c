@@ -32,7 +32,7 @@ struct mps_report *mps_report_new(struct pod_events *pod_events)
         struct mps_report *report = xcalloc(1, sizeof(*report));
 
         report->pod_events = pod_events;
-        report->events = pod_events->core->events;
+        report->events = pod_events->core->options.events;
         return report;
 }
 

@@ -98,7 +98,7 @@ unsigned int mps_resource_replicas(
 
 static void update_unavailable(const struct mps_resources *resources, struct mps_resource *shared)
 {
-        const struct daemons *daemons = resources->options.daemons;
+        const struct daemons *daemons = resources->daemons;
         const struct resource *resource = shared->resource;
         const bool *reserved;
 
@@ -107,7 +107,7 @@ static void update_unavailable(const struct mps_resources *resources, struct mps
 
                 allocations_set_unit_health(shared->allocations, unit->uuid,
                         !unit->is_kept && daemons_is_ready(daemons, unit) &&
-                                !unit_health_find(resources->options.health, unit->uuid));
+                                !unit_health_find(resources->options->health, unit->uuid));
         }
         reserved = allocations_reserved_ids(shared->allocations);
         for (size_t i = 0; i < resource->n_units; i++) {
@@ -131,7 +131,7 @@ void mps_resources_update_unit(struct mps_resources *resources, const char *uuid
                 if (!resource_find_unit(resources->all[i].resource, uuid))
                         continue;
                 update_unavailable(resources, &resources->all[i]);
-                resources->options.on_change(resources->options.data);
+                resources->options->on_change(resources->options->data);
         }
 }
 
@@ -193,7 +193,7 @@ void mps_resources_note_change(struct mps_resources *resources, struct mps_resou
         update_unavailable(resources, shared);
         if (!resources->is_closing && !uv_is_active((uv_handle_t *)&resources->save_timer))
                 uv_timer_start(&resources->save_timer, on_save, SAVE_MS, 0);
-        resources->options.on_change(resources->options.data);
+        resources->options->on_change(resources->options->data);
 }
 
 static void load_allocations(const struct mps_resources *resources, struct mps_resource *shared)
@@ -207,8 +207,8 @@ static void load_allocations(const struct mps_resources *resources, struct mps_r
                         log_warn("the allocation record cannot be read", LOG_STR("file", path), LOG_ERR(&err));
                 return;
         }
-        if (allocations_read(
-                    shared->allocations, text.data, text.size, ledger_clocks_ms(resources->options.clocks), &err) < 0)
+        if (allocations_read(shared->allocations, text.data, text.size,
+                    resources->options->now(resources->options->data).clock, &err) < 0)
                 log_warn("the allocation record is ignored", LOG_STR("file", path), LOG_ERR(&err));
 }
 
@@ -371,18 +371,18 @@ void mps_resources_forget(struct mps_resources *resources)
 
 /* ---- begin and end ---- */
 
-void mps_resources_init(struct mps_resources *resources, const struct mps_resources_options *options)
+void mps_resources_init(struct mps_resources *resources, const struct ledger_options *options,
+        const struct daemons *daemons, const char *directory)
 {
-        *resources = (struct mps_resources){.options = *options, .directory = xstrdup(options->directory)};
+        *resources = (struct mps_resources){.options = options, .daemons = daemons, .directory = xstrdup(directory)};
         uv_timer_init(options->loop, &resources->save_timer);
 }
 
-void mps_resources_close(struct mps_resources *resources, uv_close_cb closed, void *data)
+void mps_resources_close(struct mps_resources *resources, struct closing *closing)
 {
         resources->is_closing = true;
         on_save(&resources->save_timer);
-        resources->save_timer.data = data;
-        uv_close((uv_handle_t *)&resources->save_timer, closed);
+        closing_close(closing, &resources->save_timer);
 }
 
 void mps_resources_done(struct mps_resources *resources)

@@ -13,14 +13,10 @@
  */
 #pragma once
 
-#include <uv.h>
-
 #include "base/complaint.h"
-#include "gpu/unit_health.h"
-#include "node/kubelet/holders.h"
-#include "node/ledger/clocks.h"
+#include "base/io/closing.h"
 #include "node/ledger/daemons.h"
-#include "plan/allocations.h"
+#include "node/ledger/ledger.h"
 
 struct mps_resource {
         const struct resource *resource; /* of the plan in force */
@@ -30,19 +26,10 @@ struct mps_resource {
         bool is_draining;  /* |resource| has a previous sharing policy */
 };
 
-struct mps_resources_options {
-        uv_loop_t *loop;
-        const struct ledger_clocks *clocks;
-        const struct daemons *daemons;
-        const struct unit_health *health;
-        const char *directory;         /* the MPS root as mounted here; copied */
-        void (*on_change)(void *data); /* allocations or unavailable ids have changed */
-        void *data;
-};
-
 struct mps_resources {
-        struct mps_resources_options options;
-        char *directory;
+        const struct ledger_options *options;
+        const struct daemons *daemons;
+        char *directory; /* the MPS root as mounted here */
         struct mps_resource *all;
         size_t count;
         uv_timer_t save_timer;
@@ -51,10 +38,11 @@ struct mps_resources {
         bool is_closing;
 };
 
-void mps_resources_init(struct mps_resources *resources, const struct mps_resources_options *options);
-/* Writes what is not written yet. |closed| gets the handle that was closed, whose data is |data|. */
-void mps_resources_close(struct mps_resources *resources, uv_close_cb closed, void *data);
-void mps_resources_done(struct mps_resources *resources); /* not before |closed| */
+void mps_resources_init(struct mps_resources *resources, const struct ledger_options *options,
+        const struct daemons *daemons, const char *directory);
+/* Writes what is not written yet. */
+void mps_resources_close(struct mps_resources *resources, struct closing *closing);
+void mps_resources_done(struct mps_resources *resources); /* when all of |closing| has closed */
 
 /* The resources of the plan; their allocations stay, or are read. The previous plan must be valid during the call. */
 void mps_resources_apply(struct mps_resources *resources, const struct plan *plan);

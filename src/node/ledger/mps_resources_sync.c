@@ -131,7 +131,7 @@ void mps_resources_sync(struct mps_resources *resources, struct mps_resource *sh
                         read_answer(inventory, &scratch, &held[i]);
         }
         has_changed = allocations_sync(
-                shared->allocations, held, n_held, as_of, on_released, daemons_link(resources->options.daemons));
+                shared->allocations, held, n_held, as_of, on_released, daemons_link(resources->daemons));
         arena_done(&scratch);
         if (has_changed)
                 mps_resources_note_change(resources, shared);

@@ -53,8 +53,8 @@ static void report_container(const struct ledger_core *core, const struct node_e
                 "need that of their daemon: CUDA fails in it with error 805; remove the volume from the pod, or use a "
                 "GPU without MPS",
                 name, pod->namespace, pod->name);
-        node_events_report(core->events, NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN, "%s", text);
-        node_events_report_pod(core->events, pod, NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN, "%s", text);
+        node_events_report(core->options.events, NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN, "%s", text);
+        node_events_report_pod(core->options.events, pod, NODE_EVENT_MPS_SHARED_MEMORY_HIDDEN, "%s", text);
 }
 
 static void check_containers(const struct ledger_core *core, const struct node_event_pod *pod, const json_t *object)
@@ -105,11 +105,11 @@ static void own_shm_read(struct own_shm *own_shm, const struct holder *holder)
 
         own_shm->pod = (struct node_event_pod){
                 arena_strdup(arena, holder->pod_namespace), arena_strdup(arena, holder->pod), uid};
-        own_shm->call = kube_client_send(own_shm->core->client, &(struct kube_request){.method = KUBE_GET,
-                                                                        .path = path,
-                                                                        .timeout_ms = READ_MS,
-                                                                        .done = on_pod_with_mps,
-                                                                        .data = own_shm});
+        own_shm->call = kube_client_send(own_shm->core->options.client, &(struct kube_request){.method = KUBE_GET,
+                                                                                .path = path,
+                                                                                .timeout_ms = READ_MS,
+                                                                                .done = on_pod_with_mps,
+                                                                                .data = own_shm});
 }
 
 void own_shm_check(struct own_shm *own_shm, const struct node_event_pod *pod, const json_t *object)
@@ -136,7 +136,7 @@ void own_shm_read_next(struct own_shm *own_shm)
         const struct holder_devices *held;
         size_t count;
 
-        if (!own_shm->core->client || own_shm->call || !holders)
+        if (!own_shm->core->options.client || own_shm->call || !holders)
                 return;
         count = holders_containers(holders, &arena, &held);
         for (size_t i = 0; i < count; i++)

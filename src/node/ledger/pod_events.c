@@ -55,7 +55,7 @@ static void report_to(struct report *report, const struct holder *holder)
         report->reported = xrealloc(report->reported, (report->n_reported + 1) * sizeof(struct holder *));
         report->reported[report->n_reported++] = holder;
         pod = (struct node_event_pod){holder->pod_namespace, holder->pod, holder->pod_uid};
-        node_events_report_pod(report->core->events, &pod, report->event, "%s", report->text);
+        node_events_report_pod(report->core->options.events, &pod, report->event, "%s", report->text);
 }
 
 static void report_by_allocations(struct report *report, const struct mps_resource *shared, const struct unit *unit)
@@ -111,7 +111,7 @@ void pod_events_report(struct pod_events *pod_events, const char *unit, enum nod
         struct ledger_core *core = pod_events->core;
         struct report *report;
 
-        if (!core->events || !holdings_folder(&core->holdings) || core->is_closing)
+        if (!core->options.events || !holdings_folder(&core->holdings) || core->is_closing)
                 return;
         report = xcalloc(1, sizeof(*report));
         report->core = core;

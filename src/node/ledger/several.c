@@ -18,8 +18,8 @@ static void several_report(const struct ledger_core *core, const struct checkpoi
         if (holder) {
                 const struct node_event_pod pod = {holder->pod_namespace, holder->pod, entry->pod_uid};
 
-                node_events_report_pod(
-                        core->events, &pod, NODE_EVENT_POD_GETS_LESS, "Container %.63s: %s.", entry->container, fault);
+                node_events_report_pod(core->options.events, &pod, NODE_EVENT_POD_GETS_LESS, "Container %.63s: %s.",
+                        entry->container, fault);
         }
 }
 
@@ -97,12 +97,11 @@ void several_forget(struct several *several)
 void several_init(struct several *several, struct ledger_core *core)
 {
         *several = (struct several){.core = core};
-        uv_timer_init(core->loop, &several->timer);
+        uv_timer_init(core->options.loop, &several->timer);
 }
 
-void several_close(struct several *several, uv_close_cb closed, void *data)
+void several_close(struct several *several, struct closing *closing)
 {
         forget_reported(several);
-        several->timer.data = data;
-        uv_close((uv_handle_t *)&several->timer, closed);
+        closing_close(closing, &several->timer);
 }

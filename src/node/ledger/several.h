@@ -15,7 +15,7 @@ struct several {
 };
 
 void several_init(struct several *several, struct ledger_core *core);
-void several_close(struct several *several, uv_close_cb closed, void *data);
+void several_close(struct several *several, struct closing *closing);
 
 /* Something was allocated: checks in 1.5 s. Each container is reported once until several_forget(). */
 void several_check_soon(struct several *several);

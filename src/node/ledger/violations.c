@@ -12,7 +12,7 @@ static void add_monitored_on(const struct violations *violations, const struct m
         const struct unit *unit, struct arena *arena, struct limit_monitor_allocation *allocations,
         size_t *n_allocations)
 {
-        const struct ledger_core *core = violations->options.core;
+        const struct ledger_core *core = violations->core;
         const struct holder *holder = ledger_holder_of(core, of->shared, of->allocation);
         const unsigned int replicas = mps_resource_replicas(of->shared, of->allocation, unit);
         struct share share;
@@ -21,7 +21,7 @@ static void add_monitored_on(const struct violations *violations, const struct m
         if (replicas == 0)
                 return;
         share = declared_containers_share(
-                violations->options.containers, of->shared, of->allocation, unit, replicas, &is_guess);
+                violations->containers, of->shared, of->allocation, unit, replicas, &is_guess);
         allocations[(*n_allocations)++] = (struct limit_monitor_allocation){
                 .id = of->allocation->id,
                 .unit = unit->uuid,
@@ -80,11 +80,11 @@ static void add_claimed(const struct ledger_core *core, const struct ledger_clai
 static size_t collect_monitored(
         const struct violations *violations, struct arena *arena, struct limit_monitor_allocation **ret)
 {
-        const struct ledger_core *core = violations->options.core;
+        const struct ledger_core *core = violations->core;
         const struct mps_resources_allocation *all;
         size_t n_all = mps_resources_allocations(&core->resources, arena, &all);
         const struct ledger_claim_state *claims;
-        size_t n_claims = claim_set_all(violations->options.claims, arena, &claims);
+        size_t n_claims = claim_set_all(violations->claims, arena, &claims);
         size_t most = 0;
         size_t count = 0;
 
@@ -138,7 +138,7 @@ static void on_terminated(const struct error *err, void *data)
 static void violations_poll(struct violations *violations)
 {
         static const struct mps_status nothing;
-        struct ledger_core *core = violations->options.core;
+        struct ledger_core *core = violations->core;
         const struct mps_status *reported = daemons_status(&core->daemons);
         const struct mps_status *status = reported ? reported : &nothing;
         const struct holders *holders = holdings_holders(&core->holdings);
@@ -151,8 +151,8 @@ static void violations_poll(struct violations *violations)
         struct limit_monitor_allocation *allocations;
         size_t n_allocations = collect_monitored(violations, &scratch, &allocations);
 
-        if (claim_set_has_unknown_pods(violations->options.claims))
-                violations->options.wants_pods(violations->options.data);
+        if (claim_set_has_unknown_pods(violations->claims))
+                core->options.wants_pods(core->options.data);
         limit_monitor_poll(violations->monitor, guard_mode(core), allocations, n_allocations, status, &proof,
                 ledger_clock(core), found);
         mps_report_violations(violations->report, found);
@@ -170,7 +170,7 @@ static void on_proof_listed(const struct error *err, void *data)
         struct violations *violations = data;
 
         violations->is_listing = false;
-        if (!err && violations->options.core->plan)
+        if (!err && violations->core->plan)
                 violations_poll(violations);
 }
 
@@ -182,7 +182,7 @@ static void on_looked(const struct error *err, void *data)
         if (err)
                 return;
         violations->looked_at = violations->look_asked_at;
-        if (violations->options.core->plan && !violations->options.core->is_closing)
+        if (violations->core->plan && !violations->core->is_closing)
                 violations_poll(violations);
 }
 
@@ -190,7 +190,7 @@ static void on_looked(const struct error *err, void *data)
 static void on_violations_timer(uv_timer_t *timer)
 {
         struct violations *violations = container_of(timer, struct violations, timer);
-        struct ledger_core *core = violations->options.core;
+        struct ledger_core *core = violations->core;
 
         violations_poll(violations);
         if (violations->found.wants_list && holdings_folder(&core->holdings) && !violations->is_listing) {
@@ -208,12 +208,12 @@ static void on_violations_timer(uv_timer_t *timer)
 
 void violations_note_allocation(struct violations *violations)
 {
-        violations->allocated_at = ledger_clock(violations->options.core);
+        violations->allocated_at = ledger_clock(violations->core);
 }
 
 void violations_note_status(struct violations *violations, const char *reason)
 {
-        const struct daemons *daemons = &violations->options.core->daemons;
+        const struct daemons *daemons = &violations->core->daemons;
         const struct mps_status *status = daemons_status(daemons);
 
         if (status)
@@ -226,28 +226,31 @@ void violations_note_status(struct violations *violations, const char *reason)
 void violations_measure(const struct violations *violations, struct ledger_measures *ret)
 {
         *ret = (struct ledger_measures){
-                .mps = daemons_status(&violations->options.core->daemons),
+                .mps = daemons_status(&violations->core->daemons),
                 .faults = &violations->faults,
                 .standing = violations->found.standing,
                 .n_standing = violations->found.n_standing,
                 .clients_ended_total = violations->clients_ended_total,
-                .n_twice = holdings_n_twice(&violations->options.core->holdings),
+                .n_twice = holdings_n_twice(&violations->core->holdings),
         };
         memcpy(ret->violations_total, violations->violations_total, sizeof(ret->violations_total));
 }
 
 /* ---- begin and end ---- */
 
-void violations_init(struct violations *violations, const struct violations_options *options)
+void violations_init(struct violations *violations, struct ledger_core *core, const struct claim_set *claims,
+        const struct declared_containers *containers, struct pod_events *pod_events)
 {
         *violations = (struct violations){
-                .options = *options,
+                .core = core,
+                .claims = claims,
+                .containers = containers,
                 .monitor = limit_monitor_new(),
-                .report = mps_report_new(options->pod_events),
+                .report = mps_report_new(pod_events),
                 .looked_at = HOLDINGS_NEVER,
                 .allocated_at = HOLDINGS_NEVER,
         };
-        uv_timer_init(options->core->loop, &violations->timer);
+        uv_timer_init(core->options.loop, &violations->timer);
 }
 
 void violations_forget(struct violations *violations)
@@ -258,10 +261,9 @@ void violations_forget(struct violations *violations)
         violations->found = (struct limit_monitor_report){0};
 }
 
-void violations_close(struct violations *violations, uv_close_cb closed, void *data)
+void violations_close(struct violations *violations, struct closing *closing)
 {
-        violations->timer.data = data;
-        uv_close((uv_handle_t *)&violations->timer, closed);
+        closing_close(closing, &violations->timer);
 }
 
 void violations_done(struct violations *violations)

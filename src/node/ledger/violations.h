@@ -11,17 +11,10 @@
 #include "node/ledger/limit_monitor.h"
 #include "node/ledger/mps_report.h"
 
-struct violations_options {
+struct violations {
         struct ledger_core *core;
         const struct claim_set *claims;
         const struct declared_containers *containers;
-        struct pod_events *pod_events;
-        void (*wants_pods)(void *data); /* the pods of all claims are to be set anew: some pod has joined */
-        void *data;
-};
-
-struct violations {
-        struct violations_options options;
         struct limit_monitor *monitor;
         struct limit_monitor_report found; /* at the newest poll */
         struct mps_report *report;
@@ -36,8 +29,9 @@ struct violations {
         uv_timer_t timer;
 };
 
-void violations_init(struct violations *violations, const struct violations_options *options);
-void violations_close(struct violations *violations, uv_close_cb closed, void *data);
+void violations_init(struct violations *violations, struct ledger_core *core, const struct claim_set *claims,
+        const struct declared_containers *containers, struct pod_events *pod_events);
+void violations_close(struct violations *violations, struct closing *closing);
 void violations_done(struct violations *violations);
 /* Another agent serves: no violation stands. */
 void violations_forget(struct violations *violations);

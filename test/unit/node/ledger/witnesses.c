@@ -171,20 +171,15 @@ static void on_nothing_changed(bool is_listed UNUSED, void *data UNUSED)
 {
 }
 
-static bool repeat_nothing(const char *resource UNUSED, void *data UNUSED)
-{
-        return false;
-}
-
 static void on_listed(const struct error *err, void *data)
 {
         assert_null(err);
         *(bool *)data = true;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_closed(void *data)
 {
-        *(bool *)handle->data = true;
+        *(bool *)data = true;
 }
 
 /* Requests lie in memory between what was freed, which does not go back to the kernel before they do. */
@@ -192,23 +187,16 @@ static void test_a_list_forgets_requests_that_are_old(void **state UNUSED)
 {
         static const char *const id = "GPU-0::0";
         const struct mps_resources resources = {0};
-        const struct ledger_clocks clocks = {.now = clocks_of_rig};
-        const struct holdings_options options = {
-                .loop = &rig.loop,
-                .clocks = &clocks,
-                .resources = &resources,
-                .pod_resources = rig.socket,
-                .kubelet_socket = rig.socket,
-                .repeat = repeat_nothing,
-                .on_change = on_nothing_changed,
-        };
+        const struct ledger_options options = {
+                .loop = &rig.loop, .config = &rig.node.config, .now = clocks_of_rig, .repeat = fake_kubelet_repeat};
+        struct closing closing = {0};
         struct holdings holdings;
         bool is_listed = false;
         bool is_closed = false;
         struct error err;
 
         rig_stop();
-        assert_ok(holdings_init(&holdings, &options, &err), &err);
+        assert_ok(holdings_init(&holdings, &options, &resources, on_nothing_changed, NULL, &err), &err);
         holdings_note_request(&holdings, "nvidia.com/gpu", &id, 1);
         rig_pass(2 * GRACE_MS);
         assert_int_equal(holdings.recent.count, 1);
@@ -216,7 +204,8 @@ static void test_a_list_forgets_requests_that_are_old(void **state UNUSED)
         rig_settle();
         assert_true(is_listed);
         assert_int_equal(holdings.recent.count, 0);
-        holdings_close(&holdings, on_closed, &is_closed);
+        holdings_close(&holdings, &closing);
+        closing_end(&closing, on_closed, &is_closed);
         while (!is_closed)
                 uv_run(&rig.loop, UV_RUN_ONCE);
         holdings_done(&holdings);
