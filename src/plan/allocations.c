@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "plan/allocations_parts.h"
+#include "plan/allocation_table.h"
 
 /* ---- ledger ---- */
 

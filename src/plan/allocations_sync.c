@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "plan/allocations_parts.h"
+#include "plan/allocation_table.h"
 
 /* An allocation that has an id. */
 struct mention {

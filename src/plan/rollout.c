@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "plan/rollout_parts.h"
+#include "plan/rollout_judge.h"
 
 static struct span span_of_name(const struct judgement *judgement, const char *name)
 {

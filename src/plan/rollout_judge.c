@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "plan/rollout_parts.h"
+#include "plan/rollout_judge.h"
 #include "plan/mps_wanted.h"
 
 struct site *judgement_site(const struct judgement *judgement, const char *uuid)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/names.h"
-#include "plan/rollout_parts.h"
+#include "plan/rollout_judge.h"
 
 /* Number of holders in one line; kubelet lists all of them. */
 #define MAX_HOLDERS 5

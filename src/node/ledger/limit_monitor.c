@@ -1,7 +1,7 @@
 #include "node/ledger/limit_monitor.h"
 
 #include "base/map.h"
-#include "node/ledger/limit_monitor_parts.h"
+#include "node/ledger/limit_monitor_judge.h"
 
 struct limit_monitor {
         struct arena arenas[2]; /* of this poll and the previous one */

@@ -1,13 +1,10 @@
-/*
- * Which allocation a process belongs to, and which limit it violates. Each process is counted to an account: an
- * allocation, all allocations of a pod on a unit together, a pod that has no allocation there, or no pod.
- */
+#include "node/ledger/limit_monitor_judge.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "base/text.h"
-#include "node/ledger/limit_monitor_parts.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -1,4 +1,7 @@
-/* Private to share/rollout*.c: the held devices, and what they mean for each unit of the wanted plan. */
+/*
+ * The first half of a rollout: what the held devices mean for each unit of the wanted plan, and which units wait.
+ * rollout.c makes the plan of it, and rollout_pending.c the texts for people.
+ */
 #pragma once
 
 #include "plan/rollout.h"

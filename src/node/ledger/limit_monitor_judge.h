@@ -1,5 +1,7 @@
 /*
- * Private to ledger/limit_monitor*.c.
+ * What is wrong at one moment, by allocations and processes: the part of the limit monitor that has no memory. Each
+ * process is counted to an account: an allocation, all allocations of a pod on a unit together, a pod that has no
+ * allocation there, or no pod. What stood before, and whether it is proved, limit_monitor.c adds.
  */
 #pragma once
 
