@@ -412,7 +412,7 @@ void plugin_set_resource(struct plugin *plugin, const struct plan *plan, const s
         log_unhealthy(&question);
 }
 
-bool plugin_is_asked_alike(const struct plugin *plugin, const struct plan *plan, const struct resource *resource)
+bool plugin_has_same_options(const struct plugin *plugin, const struct plan *plan, const struct resource *resource)
 {
         return plugin->asks_at_start == mps_limits_at_start(plan, resource);
 }

@@ -32,7 +32,7 @@ struct plugins {
         char *kubelet_socket;
         struct dirwatch *watch;
         uv_timer_t lock_timer;
-        struct deferred settle; /* tells kubelet what has changed in this turn of the loop */
+        struct deferred settle; /* shows kubelet what has changed in this turn of the loop */
         bool plan_is_new;
         struct lock lock;
         bool is_serving;              /* it had the lock, and nobody else has had it since */
@@ -143,7 +143,7 @@ static void carry_out_plan(struct plugins *plugins)
                 struct member *member = find_member(&plugins->members, resource->name);
                 bool is_new;
 
-                if (member && !plugin_is_asked_alike(member->plugin, plan, resource)) {
+                if (member && !plugin_has_same_options(member->plugin, plan, resource)) {
                         close_member(member);
                         member = NULL;
                 }
@@ -195,7 +195,7 @@ void plugins_settle(struct plugins *plugins)
 void plugins_apply(struct plugins *plugins, const struct plan *plan)
 {
         plugins_settle(plugins);
-        /* the previous plan goes, and a request may come in this turn still. */
+        /* The previous plan is freed after this call; requests of this turn must not use it. */
         LIST_FOR_EACH(link, &plugins->members)
                 plugin_forget_previous(container_of(link, struct member, link)->plugin);
         plugins->plan = plan;
@@ -243,7 +243,7 @@ static void remove_stale_sockets(struct plugins *plugins)
         closedir(directory);
 }
 
-/* Compares kubelet's socket with what was last seen and tells the plugins. */
+/* Compares kubelet's socket with what was last seen and notifies the plugins. */
 static void check_for_kubelet(struct plugins *plugins)
 {
         struct file_identity now;
@@ -320,7 +320,7 @@ static void take_lock(struct plugins *plugins)
         if (rc == LOCK_BUSY)
                 give_way(plugins);
         else
-                report_lock(plugins, "not serving yet", err.text); /* the watch tells when the directory is there */
+                report_lock(plugins, "not serving yet", err.text); /* the watch reports when the directory is there */
 }
 
 /* |again|: it was removed the last time, too. */

@@ -355,7 +355,7 @@ static int allocate_next(struct request *request, const struct resource *resourc
                 is_previous ? resource : resource_in_force(requests, container), &wanted, err);
 }
 
-static void go_on(struct request *request);
+static void do_containers(struct request *request);
 
 static void on_bound(const struct error *err, const struct allocate_binding *binding, void *context)
 {
@@ -375,7 +375,7 @@ static void on_bound(const struct error *err, const struct allocate_binding *bin
         else
                 request->n_done++;
         if (!request->is_running)
-                go_on(request);
+                do_containers(request);
 }
 
 /*
@@ -408,7 +408,7 @@ static void do_next_container(struct request *request)
  * Until all containers are done, or the broker answers later. It may also answer inside the question: then on_bound()
  * leaves the rest to this loop.
  */
-static void go_on(struct request *request)
+static void do_containers(struct request *request)
 {
         request->is_running = true;
         while (request->n_done < request->count && !request->failure.kind && !request->is_asked)
@@ -438,7 +438,7 @@ void requests_allocate(struct requests *requests, struct rpc_call *call, const u
                 return;
         }
         request->answers = ARENA_ARRAY(&request->arena, struct allocate_answer, request->count);
-        go_on(request);
+        do_containers(request);
 }
 
 /* ---- start and end ---- */

@@ -141,7 +141,7 @@ static void make_allocation(struct bind *bind, const struct resource *resource, 
                 on_made, bind);
 }
 
-/* Enters the allocation and goes on to BIND_MAKING; an error leaves the request as it was. */
+/* Enters the allocation, and the state is BIND_MAKING; an error leaves the request as it was. */
 static int bind_enter(struct bind *bind, enum allocations_try which, struct error *err)
 {
         struct ledger_core *core = bind->allocator->core;
@@ -234,7 +234,7 @@ static void take_list_for(struct bind *bind, const struct error *listing)
         bind_answer(bind, &err, NULL);
 }
 
-/* What the state waits for has come, with |err| if it failed. |made|: by the supervisor, in BIND_MAKING. */
+/* The event for which the state waits, with |err| if that failed. |made|: by the supervisor, in BIND_MAKING. */
 static void bind_step(struct bind *bind, const struct error *err, const struct mps_allocation *made)
 {
         switch (bind->state) {

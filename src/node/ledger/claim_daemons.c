@@ -19,7 +19,7 @@ static bool is_of_all(const struct ledger_core *core, const char *daemon)
         return daemon && strcmp(daemon, core->plan->claimable->name) == 0;
 }
 
-/* What claims have of one unit: names of claims, or NULL. */
+/* The uses of one unit by claims: names of claims, or NULL. */
 struct use {
         const struct unit *unit;
         const char *alone; /* without MPS */
@@ -27,7 +27,7 @@ struct use {
         bool asks_own;
 };
 
-/* Of all units that claims can have, in their order. */
+/* The uses of all units that claims can have, in their order. */
 struct uses {
         struct use *units;
         size_t n_units;
@@ -185,7 +185,7 @@ static int check_daemon_ready(const struct claim_set *set, const struct ledger_c
         return 0;
 }
 
-/* Without MPS on this node there is no daemon to wait for. */
+/* Without MPS on this node nothing has to be waited for. */
 static int check_daemon_gone(
         const struct ledger_core *core, const struct ledger_claim_device *device, struct error *err)
 {

@@ -14,7 +14,7 @@
 /* The name of the daemon that the share was prepared with, or would be now; NULL: claims cannot have the unit. */
 const char *claim_daemon_name(
         const struct ledger_core *core, struct arena *arena, const struct ledger_claim_device *device);
-/* What the supervisor reports of it; NULL: nothing. */
+/* The supervisor's report of that daemon, or NULL. */
 const struct mps_daemon_status *claim_daemon_find(
         const struct ledger_core *core, const struct ledger_claim_device *device);
 

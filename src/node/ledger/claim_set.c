@@ -88,7 +88,7 @@ static void claim_free(struct claim *claim)
 
 static void on_claim_released(const struct error *err, void *data UNUSED)
 {
-        /* The supervisor removes it when it hears next what is held. */
+        /* The supervisor removes it with the next list of allocations. */
         if (err)
                 log_debug("what was made for a DRA claim is removed later", LOG_ERR(err));
 }
@@ -275,7 +275,7 @@ void claim_set_advance(struct claim_set *set)
 
 /* ---- room ---- */
 
-/* What claims have of one unit together. */
+/* The sum of all claims on one unit. */
 struct taken {
         uint64_t mib;
         unsigned int permille;

@@ -105,7 +105,7 @@ static void start_begin(struct starting *starting, struct container_start *start
         starting->entries = ARENA_ARRAY(arena, struct checkpoint_entry, most_entries);
 }
 
-/* ---- what it is told ---- */
+/* ---- its variables ---- */
 
 static size_t variables_of(struct starting *starting, unsigned int omits, const char ***ret)
 {
@@ -160,7 +160,7 @@ static int make_devices(struct starting *starting, struct error *err)
         return 0;
 }
 
-/* ---- whose ---- */
+/* ---- containers ---- */
 
 static bool is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b)
 {
@@ -241,7 +241,7 @@ static int make_by_allocations(
         return make_devices(&node, err) < 0 ? -1 : make_devices(&alone, err);
 }
 
-/* ---- whose time is over ---- */
+/* ---- devices of ended containers ---- */
 
 struct kept {
         const char **devices;

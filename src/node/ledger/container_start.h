@@ -1,8 +1,8 @@
 /*
- * What is made when a container starts: CDI devices with the limits of all that it holds at the daemon of the node, and
- * with those that it declares itself, at whatever daemon. kubelet names the ids of one resource; which other shares the
- * same container has, and which device each answer named, stands in kubelet's record, which it has written by then.
- * The record has init containers, too, and needs no socket.
+ * Makes what a container needs before it starts: CDI devices with the limits of all that it holds at the daemon of the
+ * node, and with those that it declares itself, at whatever daemon. kubelet names the ids of one resource; which other
+ * shares the same container has, and which device each answer named, stands in kubelet's record, which it has written
+ * by then. The record has init containers, too, and needs no socket.
  *
  * An init container may have had the same ids as one that comes after it, so every container that has just these ids is
  * made ready.
@@ -35,7 +35,7 @@ void container_start_all(struct container_start *start);
 /* Notes the shares of the pod's containers, which run, in declared_containers. */
 void container_start_note_shares(struct container_start *start, const struct checkpoint *record, const char *pod_uid);
 
-/* What the entry's container has of that resource it may declare. */
+/* The entry's container may declare its share of that resource. */
 bool container_start_is_declared(const struct ledger_core *core, const struct checkpoint_entry *entry);
 /* |entry| is of that resource and has these ids and no others. */
 bool container_start_has_just(

@@ -1,6 +1,7 @@
 /*
- * What all parts of the ledger build on: the options, the plan, the MPS daemons, the resources under MPS and kubelet's
- * holdings. ledger.c owns it, opens it and closes it; the others read it, and call the functions of its three objects.
+ * The base of all other parts of the ledger: the options, the plan, the MPS daemons, the resources under MPS and
+ * kubelet's holdings. ledger.c owns it, opens it and closes it; the others read it, and call the functions of its three
+ * objects.
  */
 #pragma once
 

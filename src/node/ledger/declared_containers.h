@@ -68,13 +68,13 @@ struct declared_container *declared_containers_note(struct declared_containers *
 void declared_containers_apply(struct declared_containers *containers, const struct checkpoint_entry *of,
         struct mps_part *parts, size_t n_parts, unsigned int *ret_omits);
 
-/* What the container has of |unit|. |container| NULL: nothing is known of it, and its |replicas| decide. */
+/* The container's share of |unit|. |container| NULL: nothing is known of it, and its |replicas| decide. */
 struct share declared_container_share(const struct declared_container *container, const struct resource *resource,
         const struct unit *unit, unsigned int replicas);
 
 /*
- * What the allocation's |replicas| of |unit| are worth; |*ret_is_guess|: that is not certain, and no proof against its
- * pod.
+ * The share that the allocation's |replicas| of |unit| are; |*ret_is_guess|: that is not certain, and no proof against
+ * its pod.
  */
 struct share declared_containers_share(const struct declared_containers *containers, const struct mps_resource *shared,
         const struct allocation *allocation, const struct unit *unit, unsigned int replicas, bool *ret_is_guess);

@@ -51,7 +51,7 @@ static void report_ignored(
                         core->options.events, pod, NODE_EVENT_DECLARATION_IGNORED, "Container %.63s: %s.", name, fault);
 }
 
-/* Those of the pod that the question is about: what starts, or all that nobody read since this agent started. */
+/* The read is about this container: it starts, or all containers of the pod are to be read. */
 static bool is_meant(const struct pod_read *read, const struct checkpoint_entry *entry)
 {
         if (!container_start_is_declared(read->pods->core, entry))

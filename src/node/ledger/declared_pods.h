@@ -32,5 +32,5 @@ void declared_pods_close(struct declared_pods *pods, struct closing *closing);
 void declared_pods_start(struct declared_pods *pods, const char *resource, const char *const *ids, size_t n_ids,
         broker_started_fn *started, void *context);
 
-/* After kubelet's list: reads the next pod that nobody has read yet, and reports which units have too little memory. */
+/* After kubelet's list: reads the next pod that was not read yet, and reports which units have too little memory. */
 void declared_pods_read_next(struct declared_pods *pods);

@@ -1,5 +1,5 @@
 /*
- * What the agent sends to the supervisor of the daemons besides the wanted daemons: all present allocations, and the
+ * Sends to the supervisor of the daemons, besides the wanted daemons, all present allocations, and the
  * names of those who hold something.
  *
  * The supervisor compares the list of allocations with what it has made (mps/supervisor/allocations.c has the rule). So
@@ -15,5 +15,5 @@
 /* Sends both. To be called once the ledger has kubelet's list. */
 void granted_send(const struct ledger_core *core, const struct claim_set *claims);
 
-/* Sends the names: pods as far as kubelet has told them, and claims, for people who ask the supervisor. */
+/* Sends the names: pods as far as kubelet has listed them, and claims, for people who ask the supervisor. */
 void granted_send_names(const struct ledger_core *core, const struct claim_set *claims);

@@ -78,7 +78,8 @@ const char *holdings_record_path(const struct holdings *holdings)
 
 /*
  * Reported at once: where nothing is shared by MPS, kubelet is not asked until something changes, and only then would
- * it show that nobody answers. A kubelet that does not run has neither of its sockets, and makes both when it comes.
+ * it show that kubelet does not answer. A kubelet that does not run has neither of its sockets, and makes both when it
+ * comes.
  */
 static void check_socket(struct holdings *holdings)
 {
@@ -211,7 +212,7 @@ static void take_list(struct holdings *holdings, const struct pod_list *list, in
         renew_record(holdings, false);
 }
 
-/* If kubelet does not answer, only the record is left: a container that is no longer in it has ended. */
+/* If kubelet does not answer, only the record is left: a container that it does not have any more has ended. */
 static void take_record(struct holdings *holdings)
 {
         static const struct pod_list nothing;
@@ -243,7 +244,7 @@ static void list_within(struct holdings *holdings, uint64_t ms)
 {
         uv_timer_t *timer = &holdings->timer;
 
-        if (holdings->is_closing || mps_resources_count(holdings->resources) == 0)
+        if (uv_is_closing((uv_handle_t *)timer) || mps_resources_count(holdings->resources) == 0)
                 return;
         if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms)
                 uv_timer_start(timer, on_timer, ms, 0);
@@ -443,17 +444,6 @@ static size_t all_of_record(const struct holdings *holdings, struct arena *arena
         return count;
 }
 
-static size_t all_of_holders(const struct holdings *holdings, struct arena *arena, struct rollout_held **ret)
-{
-        struct rollout_held *held;
-        size_t count = holders_all(holdings->holders, arena, &held);
-
-        *ret = ARENA_ARRAY(arena, struct rollout_held, count + RECENT_REQUESTS_MAX);
-        if (count)
-                memcpy(*ret, held, count * sizeof(*held));
-        return count;
-}
-
 enum ledger_word holdings_all(
         struct holdings *holdings, struct arena *arena, struct rollout_held **ret, size_t *ret_count)
 {
@@ -468,7 +458,7 @@ enum ledger_word holdings_all(
                 by_list = true;
                 if (has_record)
                         note_ended(holdings, &record);
-                *ret_count = all_of_holders(holdings, arena, ret);
+                *ret_count = holders_all(holdings->holders, arena, RECENT_REQUESTS_MAX, ret);
         } else {
                 *ret_count = all_of_record(holdings, arena, &record, ret);
         }
@@ -507,7 +497,6 @@ int holdings_init(struct holdings *holdings, const struct ledger_options *option
 
 void holdings_close(struct holdings *holdings, struct closing *closing)
 {
-        holdings->is_closing = true;
         pod_resources_close(TAKE_PTR(holdings->pods));
         while (!list_is_empty(&holdings->questions)) {
                 struct question *question = container_of(holdings->questions.next, struct question, link);

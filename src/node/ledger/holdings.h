@@ -1,5 +1,5 @@
 /*
- * What kubelet says about who holds which devices of this node, of whatever resource, from three sources:
+ * Knows who holds which devices of this node, of all resources, from three sources:
  *
  *   list     the answer of kubelet's pod-resources socket: exact, but it has to be asked for, and a kubelet that has
  *            just started may leave pods out
@@ -7,11 +7,11 @@
  *            have ended until kubelet writes it again
  *   recent   requests that were answered a moment ago, which neither of the two has yet (recent_requests.h)
  *
- * The list is asked for every five seconds as long as anything is held under MPS, and when somebody needs it.
+ * The list is asked for every five seconds as long as anything is held under MPS, and when it is needed.
  *
  * Example: pod "train" has ended. kubelet's record still has it, and its newest list does not; so "train" holds
  * nothing. If kubelet does not answer for a minute, or its socket is not mounted here, only the record is left, and
- * what it says is LEDGER_STALE: nobody may wait for a pod in it to end, since kubelet may never write it again.
+ * what it says is LEDGER_STALE: no change may wait for a pod in it to end, since kubelet may never write it again.
  */
 #pragma once
 
@@ -66,7 +66,6 @@ struct holdings {
         uv_timer_t timer;
         struct complaint bad_list, bad_socket, bad_twice;
         size_t n_twice;
-        bool is_closing;
 };
 
 /*
@@ -88,14 +87,14 @@ void holdings_begin(struct holdings *holdings);
 
 /* ---- questions ---- */
 
-/* Of the socket that kubelet's list is asked of; NULL: kubelet is not asked. */
+/* The folder of kubelet's pod-resources socket; NULL: kubelet is not asked. */
 const char *holdings_folder(const struct holdings *holdings);
 
 /* |done| is called from the loop when kubelet's answer is in the holdings; |err| NULL: it has answered. */
 typedef void holdings_listed_fn(const struct error *err, void *data);
 void holdings_list(struct holdings *holdings, holdings_listed_fn *done, void *data);
 
-/* Asks for the list; on_held() follows, also where there is no answer. */
+/* Asks for the list; on_held() follows, also without an answer. */
 void holdings_ask(struct holdings *holdings);
 
 /* Something was allocated: the list is asked for within a second. */

@@ -87,7 +87,7 @@ static void report_all(const struct mps_report *report, const struct mps_daemon_
                 pod_events_report(report->pod_events, daemon->units[i], event, text);
 }
 
-/* A daemon that starts for the first time tells that it is ready, and nothing of the way there. */
+/* A daemon that starts for the first time is reported when it is ready, and not before. */
 static void report_state(const struct mps_report *report, const struct mps_daemon_status *daemon,
         const struct reported *previous, const char *pods)
 {
@@ -125,7 +125,7 @@ static void report_notice(const struct mps_report *report, const struct mps_daem
         report_all(report, daemon, NODE_EVENT_MPS_NOTICE, "needs attention", daemon->notice);
 }
 
-/* A status comes with every client; who holds the unit is looked up only where there is something to tell. */
+/* A status comes with every client; who holds the unit is looked up only where there is something to report. */
 static bool is_news(const struct mps_daemon_status *daemon, const struct reported *previous)
 {
         return !previous || previous->state != daemon->state || !text_is_same(previous->notice, daemon->notice);
@@ -178,7 +178,7 @@ static void add_pods_of_user(struct strbuf *text, const struct mps_status *statu
 
 /*
  * Once for each time that it fills; |daemon| has it alone, NULL: all that have none. A supervisor that has just started
- * may not have looked yet: that is no news.
+ * may not have looked yet: that is not reported.
  */
 static bool report_shm(const struct mps_report *report, const struct mps_status *status, const struct mps_shm *shm,
         const struct mps_daemon_status *daemon, bool was_full)

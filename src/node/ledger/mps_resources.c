@@ -147,7 +147,7 @@ static char *file_path(const struct mps_resources *resources, const char *name)
         return path;
 }
 
-/* There is one file for a name, whatever the sharing policy. False: it could not be written. */
+/* All sharing policies of a name have one file. False: it could not be written. */
 static bool save_name(struct mps_resources *resources, const char *name)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
@@ -183,7 +183,7 @@ static void on_save(uv_timer_t *timer)
         resources->save_ms = is_saved             ? 0
                              : resources->save_ms ? MIN(resources->save_ms * 2, SAVE_RETRY_MAX_MS)
                                                   : SAVE_RETRY_MS;
-        if (!is_saved && !resources->is_closing)
+        if (!is_saved)
                 uv_timer_start(timer, on_save, resources->save_ms, 0);
 }
 
@@ -191,7 +191,8 @@ void mps_resources_note_change(struct mps_resources *resources, struct mps_resou
 {
         shared->is_changed = true;
         update_unavailable(resources, shared);
-        if (!resources->is_closing && !uv_is_active((uv_handle_t *)&resources->save_timer))
+        if (!uv_is_closing((uv_handle_t *)&resources->save_timer) &&
+                !uv_is_active((uv_handle_t *)&resources->save_timer))
                 uv_timer_start(&resources->save_timer, on_save, SAVE_MS, 0);
         resources->options->on_change(resources->options->data);
 }
@@ -380,7 +381,6 @@ void mps_resources_init(struct mps_resources *resources, const struct ledger_opt
 
 void mps_resources_close(struct mps_resources *resources, struct closing *closing)
 {
-        resources->is_closing = true;
         on_save(&resources->save_timer);
         closing_close(closing, &resources->save_timer);
 }

@@ -35,7 +35,6 @@ struct mps_resources {
         uv_timer_t save_timer;
         uint64_t save_ms; /* since writing has failed: until the next attempt */
         struct complaint bad_file;
-        bool is_closing;
 };
 
 void mps_resources_init(struct mps_resources *resources, const struct ledger_options *options,
@@ -75,7 +74,7 @@ unsigned int mps_resource_replicas(
 
 /* The allocations have changed: they will be written, and on_change() is called. */
 void mps_resources_note_change(struct mps_resources *resources, struct mps_resource *shared);
-/* Daemons have changed: decides anew which ids are unavailable. */
+/* Daemons have changed: decides again which ids are unavailable. */
 void mps_resources_update(struct mps_resources *resources);
 /* The same for the resources that have the unit, whose health has changed, with on_change() for each. */
 void mps_resources_update_unit(struct mps_resources *resources, const char *uuid);

@@ -1,4 +1,4 @@
-/* What kubelet says of holders becomes allocations. */
+/* Makes allocations of what kubelet says about holders. */
 #include <string.h>
 
 #include "base/text.h"
