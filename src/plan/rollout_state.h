@@ -1,4 +1,7 @@
-/* Private to share/rollout*.c: the held devices, and what they mean for each unit of the wanted plan. */
+/*
+ * The first half of a rollout: what the held devices mean for each unit of the wanted plan, and which units wait.
+ * rollout.c makes the plan of it, and rollout_pending.c the texts for people.
+ */
 #pragma once
 
 #include "plan/rollout.h"
@@ -27,7 +30,7 @@ struct hold {
         bool is_draining; /* its unit keeps its sharing policy */
 };
 
-struct judgement {
+struct rollout_state {
         const struct plan *wanted;
         const struct rollout_previous *previous;
         struct arena *arena;
@@ -40,14 +43,14 @@ struct judgement {
 };
 
 /* Everything is in |arena|. */
-void judgement_make(struct judgement *ret, struct arena *arena, const struct plan *wanted,
+void rollout_state_make(struct rollout_state *ret, struct arena *arena, const struct plan *wanted,
         const struct rollout_previous *previous, const struct rollout_held *held, size_t n_held);
-void judgement_done(struct judgement *judgement);
+void rollout_state_done(struct rollout_state *state);
 
 /* Nothing of the wanted plan must wait, and nothing else is held. */
-bool judgement_is_settled(const struct judgement *judgement);
+bool rollout_state_is_settled(const struct rollout_state *state);
 
-struct site *judgement_site(const struct judgement *judgement, const char *uuid);
+struct site *rollout_state_site(const struct rollout_state *state, const char *uuid);
 
 /* The holds of one name, adjacent, and within them those of one unit. */
 struct span {
@@ -60,5 +63,5 @@ struct span holds_of_unit(const struct hold *holds, size_t count);
 
 /* ---- rollout_pending.c ---- */
 
-void rollout_describe_pending(struct rollout *rollout, const struct judgement *judgement);
+void rollout_describe_pending(struct rollout *rollout, const struct rollout_state *state);
 bool rollout_pending_is_same(const struct rollout *a, const struct rollout *b); /* for the operator */

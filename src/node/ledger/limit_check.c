@@ -1,17 +1,14 @@
-/*
- * Which allocation a process belongs to, and which limit it violates. Each process is counted to an account: an
- * allocation, all allocations of a pod on a unit together, a pod that has no allocation there, or no pod.
- */
+#include "node/ledger/limit_check.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "base/text.h"
-#include "node/ledger/limit_monitor_parts.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Of one process at most: its two accounts', a limit of threads, one of memory, a claim, a variable. */
+/* One process has at most those of its two accounts, a limit of threads, one of memory, a claim, a variable. */
 #define VIOLATIONS_PER_CLIENT 6
 
 struct owned {
@@ -45,7 +42,7 @@ struct account {
         unsigned int n_clients;
 };
 
-struct judge {
+struct check {
         struct arena *arena;
         const struct limit_monitor_facts *facts;
         struct map pods;     /* UID → struct pod * */
@@ -59,24 +56,24 @@ struct judge {
 
 /* ---- the allocations ---- */
 
-static void index_allocations(struct judge *judge)
+static void index_allocations(struct check *check)
 {
-        for (size_t i = 0; i < judge->facts->n_allocations; i++) {
-                const struct limit_monitor_allocation *allocation = &judge->facts->allocations[i];
+        for (size_t i = 0; i < check->facts->n_allocations; i++) {
+                const struct limit_monitor_allocation *allocation = &check->facts->allocations[i];
                 struct owned *owned;
                 struct pod *pod;
 
-                map_add(&judge->by_id, allocation->id, (void *)(uintptr_t)allocation);
+                map_add(&check->by_id, allocation->id, (void *)(uintptr_t)allocation);
                 if (!allocation->pod_uid) {
-                        map_add(&judge->orphans, allocation->unit, judge);
+                        map_add(&check->orphans, allocation->unit, check);
                         continue;
                 }
-                pod = map_find(&judge->pods, allocation->pod_uid);
+                pod = map_find(&check->pods, allocation->pod_uid);
                 if (!pod) {
-                        pod = ARENA_NEW(judge->arena, struct pod);
-                        map_add(&judge->pods, allocation->pod_uid, pod);
+                        pod = ARENA_NEW(check->arena, struct pod);
+                        map_add(&check->pods, allocation->pod_uid, pod);
                 }
-                owned = ARENA_NEW(judge->arena, struct owned);
+                owned = ARENA_NEW(check->arena, struct owned);
                 *owned = (struct owned){.allocation = allocation, .next = pod->allocations};
                 pod->allocations = owned;
                 pod->is_guess |= allocation->is_guess;
@@ -98,50 +95,50 @@ static bool is_on(
         return unit ? strcmp(allocation->unit, unit) == 0 : is_of_daemon(daemon, allocation->unit);
 }
 
-static bool has_orphans(const struct judge *judge, const struct mps_daemon_status *daemon, const char *unit)
+static bool has_orphans(const struct check *check, const struct mps_daemon_status *daemon, const char *unit)
 {
         if (unit)
-                return map_find(&judge->orphans, unit) != NULL;
+                return map_find(&check->orphans, unit) != NULL;
         for (size_t i = 0; i < daemon->n_units; i++)
-                if (map_find(&judge->orphans, daemon->units[i]))
+                if (map_find(&check->orphans, daemon->units[i]))
                         return true;
         return false;
 }
 
-static bool is_guess(const struct judge *judge, const char *uid)
+static bool is_guess(const struct check *check, const char *uid)
 {
-        const struct pod *pod = uid ? map_find(&judge->pods, uid) : NULL;
+        const struct pod *pod = uid ? map_find(&check->pods, uid) : NULL;
 
         return pod && pod->is_guess;
 }
 
-static const struct owned *allocations_of_pod(const struct judge *judge, const char *uid)
+static const struct owned *allocations_of_pod(const struct check *check, const char *uid)
 {
-        const struct pod *pod = uid ? map_find(&judge->pods, uid) : NULL;
+        const struct pod *pod = uid ? map_find(&check->pods, uid) : NULL;
 
         return pod ? pod->allocations : NULL;
 }
 
 /* ---- the account of a process ---- */
 
-static struct account *get_account(struct judge *judge, const struct account *like, const char *what, const char *who)
+static struct account *get_account(struct check *check, const struct account *like, const char *what, const char *who)
 {
         const char *key =
-                arena_printf(judge->arena, "%s|%s|%s|%s", what, like->daemon->name, like->unit ? like->unit : "", who);
-        struct account *account = map_find(&judge->accounts, key);
+                arena_printf(check->arena, "%s|%s|%s|%s", what, like->daemon->name, like->unit ? like->unit : "", who);
+        struct account *account = map_find(&check->accounts, key);
 
         if (account)
                 return account;
-        account = ARENA_NEW(judge->arena, struct account);
+        account = ARENA_NEW(check->arena, struct account);
         *account = *like;
         account->key = key;
-        map_add(&judge->accounts, key, account);
-        judge->list[judge->n_accounts++] = account;
+        map_add(&check->accounts, key, account);
+        check->list[check->n_accounts++] = account;
         return account;
 }
 
 static struct account *account_of_allocation(
-        struct judge *judge, const struct account *like, const struct limit_monitor_allocation *allocation)
+        struct check *check, const struct account *like, const struct limit_monitor_allocation *allocation)
 {
         struct account account = *like;
 
@@ -151,7 +148,7 @@ static struct account *account_of_allocation(
         account.threads_permille = allocation->threads_permille;
         account.is_limited_elsewhere = allocation->tier != MPS_TIER_DEFAULT;
         account.is_by_variable = allocation->tier == MPS_TIER_VERIFIED;
-        return get_account(judge, &account, "grant", allocation->id);
+        return get_account(check, &account, "grant", allocation->id);
 }
 
 /* Adds up what the process may have at most, and finds the allocation that it is counted to, or NULL. */
@@ -189,17 +186,16 @@ static uint64_t memory_of(const struct mps_client *client)
 }
 
 static int64_t seen_of(
-        const struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
+        const struct check *check, const struct mps_daemon_status *daemon, const struct mps_client *client)
 {
-        const int64_t *seen = map_find(judge->facts->seen, limit_monitor_client_key(judge->arena, daemon, client));
+        const int64_t *seen = map_find(check->facts->seen, limit_monitor_client_key(check->arena, daemon, client));
 
         return seen ? *seen : INT64_MAX;
 }
 
-static void limit_monitor_judge_count(
-        const struct judge *judge, struct account *account, const struct mps_client *client)
+static void count_client(const struct check *check, struct account *account, const struct mps_client *client)
 {
-        int64_t seen = seen_of(judge, account->daemon, client);
+        int64_t seen = seen_of(check, account->daemon, client);
 
         account->seen = account->n_clients ? MAX(account->seen, seen) : seen;
         if (account->top && !text_is_same(account->top->container_id, client->container_id))
@@ -210,11 +206,11 @@ static void limit_monitor_judge_count(
                 account->top = client;
 }
 
-/* The account that this process is judged by. */
+/* The account to which this process is counted. */
 static struct account *find_account(
-        struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
+        struct check *check, const struct mps_daemon_status *daemon, const struct mps_client *client)
 {
-        struct account account = {.daemon = daemon, .unit = client->unit, .is_guess = is_guess(judge, client->pod_uid)};
+        struct account account = {.daemon = daemon, .unit = client->unit, .is_guess = is_guess(check, client->pod_uid)};
         struct account *whole;
         const struct limit_monitor_allocation *allocation;
         size_t n_allocations;
@@ -223,40 +219,40 @@ static struct account *find_account(
                 account.unit = daemon->units[0];
         if (client->pid <= 0 || !client->pod_uid) {
                 account.kind = ACCOUNT_NOBODY;
-                return get_account(judge, &account, "unknown", "");
+                return get_account(check, &account, "unknown", "");
         }
-        allocation = match(&account, &n_allocations, allocations_of_pod(judge, client->pod_uid), client);
+        allocation = match(&account, &n_allocations, allocations_of_pod(check, client->pod_uid), client);
         if (n_allocations == 0) {
-                bool is_open = has_orphans(judge, daemon, account.unit);
+                bool is_open = has_orphans(check, daemon, account.unit);
 
-                account.is_on_record = !is_open && judge->facts->pods && map_find(judge->facts->pods, client->pod_uid);
+                account.is_on_record = !is_open && check->facts->pods && map_find(check->facts->pods, client->pod_uid);
                 account.kind = is_open || account.is_on_record ? ACCOUNT_NOBODY : ACCOUNT_STRANGER;
-                return get_account(judge, &account, account.kind == ACCOUNT_NOBODY ? "unknown" : "stranger",
+                return get_account(check, &account, account.kind == ACCOUNT_NOBODY ? "unknown" : "stranger",
                         client->container_id ? client->container_id : client->pod_uid);
         }
         if (!account.is_by_claim)
-                return account_of_allocation(judge, &account, allocation);
+                return account_of_allocation(check, &account, allocation);
         account.kind = ACCOUNT_POD;
         account.is_by_claim = false;
-        whole = get_account(judge, &account, "pod", client->pod_uid);
+        whole = get_account(check, &account, "pod", client->pod_uid);
         if (!allocation)
                 return whole;
-        limit_monitor_judge_count(judge, whole, client);
+        count_client(check, whole, client);
         account.is_by_claim = true;
-        return account_of_allocation(judge, &account, allocation);
+        return account_of_allocation(check, &account, allocation);
 }
 
 /* ---- what is wrong ---- */
 
 /* Whom the violation is about, as far as it is known. */
-static const char *who(const struct judge *judge, const struct account *account, const struct mps_client *client)
+static const char *who(const struct check *check, const struct account *account, const struct mps_client *client)
 {
-        const struct owned *owned = allocations_of_pod(judge, client->pod_uid);
+        const struct owned *owned = allocations_of_pod(check, client->pod_uid);
         const char *pod = owned ? owned->allocation->pod : NULL;
 
         if (!client->pod_uid)
-                return arena_printf(judge->arena, "process %d", (int)client->pid);
-        return arena_printf(judge->arena, "container %.12s of pod %s on %s (daemon %s)",
+                return arena_printf(check->arena, "process %d", (int)client->pid);
+        return arena_printf(check->arena, "container %.12s of pod %s on %s (daemon %s)",
                 client->container_id ? client->container_id : "?", pod ? pod : client->pod_uid,
                 account->unit ? account->unit : "an unknown unit", account->daemon->name);
 }
@@ -267,80 +263,80 @@ static bool may_get_owner(const struct account *account)
         return account->top->pid > 0 && account->top->pod_uid && !account->is_on_record;
 }
 
-static struct limit_violation *limit_monitor_judge_add(struct judge *judge, enum limit_violation_kind kind,
+static struct limit_violation *add_violation(struct check *check, enum limit_violation_kind kind,
         const struct account *account, const struct mps_client *client, const char *key)
 {
-        struct limit_monitor_entry *entry = &judge->found->entries[judge->found->count++];
-        const struct owned *owned = allocations_of_pod(judge, client->pod_uid);
+        struct limit_monitor_entry *entry = &check->found->entries[check->found->count++];
+        const struct owned *owned = allocations_of_pod(check, client->pod_uid);
         bool is_of_account =
                 kind == LIMIT_VIOLATION_MEMORY || kind == LIMIT_VIOLATION_STRANGER || kind == LIMIT_VIOLATION_UNKNOWN;
 
         entry->key = key;
         entry->proof_may_lack = kind == LIMIT_VIOLATION_UNKNOWN && may_get_owner(account);
         entry->needs_proof = kind != LIMIT_VIOLATION_UNKNOWN || account->is_on_record || entry->proof_may_lack;
-        entry->seen = is_of_account ? account->seen : seen_of(judge, account->daemon, client);
+        entry->seen = is_of_account ? account->seen : seen_of(check, account->daemon, client);
         entry->violation = (struct limit_violation){
                 .kind = kind,
                 .is_certain = (kind == LIMIT_VIOLATION_MEMORY || kind == LIMIT_VIOLATION_STRANGER) &&
                               client->container_id && !account->is_by_claim && !account->is_guess &&
                               !(kind == LIMIT_VIOLATION_MEMORY && account->is_mixed),
-                .daemon = arena_strdup(judge->arena, account->daemon->name),
-                .unit = arena_strdup(judge->arena, account->unit),
+                .daemon = arena_strdup(check->arena, account->daemon->name),
+                .unit = arena_strdup(check->arena, account->unit),
                 .client = client->pid,
-                .pod_uid = arena_strdup(judge->arena, client->pod_uid),
-                .pod = owned ? arena_strdup(judge->arena, owned->allocation->pod) : NULL,
-                .container_id = arena_strdup(judge->arena, client->container_id),
-                .allocation = account->kind == ACCOUNT_ALLOCATION ? arena_strdup(judge->arena, account->allocation->id)
+                .pod_uid = arena_strdup(check->arena, client->pod_uid),
+                .pod = owned ? arena_strdup(check->arena, owned->allocation->pod) : NULL,
+                .container_id = arena_strdup(check->arena, client->container_id),
+                .allocation = account->kind == ACCOUNT_ALLOCATION ? arena_strdup(check->arena, account->allocation->id)
                                                                   : NULL,
         };
         return &entry->violation;
 }
 
-static const char *allocation_text(const struct judge *judge, const struct account *account)
+static const char *allocation_text(const struct check *check, const struct account *account)
 {
         return account->kind == ACCOUNT_ALLOCATION
-                       ? arena_printf(judge->arena, "allocation %s", account->allocation->id)
+                       ? arena_printf(check->arena, "allocation %s", account->allocation->id)
                        : "all allocations of the pod";
 }
 
-static void judge_memory(struct judge *judge, const struct account *account)
+static void check_memory(struct check *check, const struct account *account)
 {
         uint64_t allowed = (account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB * account->n_clients) * MIB;
         struct limit_violation *violation;
 
         if (account->limit_mib == 0 || account->memory <= allowed)
                 return;
-        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_MEMORY, account, account->top,
-                arena_printf(judge->arena, "memory|%s", account->key));
+        violation = add_violation(check, LIMIT_VIOLATION_MEMORY, account, account->top,
+                arena_printf(check->arena, "memory|%s", account->key));
         violation->measured = account->memory / MIB;
         violation->granted = account->limit_mib;
-        violation->text = arena_printf(judge->arena,
+        violation->text = arena_printf(check->arena,
                 "%s uses %" PRIu64 " MiB in %u processes, allocated are %" PRIu64
                 " MiB (%s); process %d uses most, %" PRIu64 " MiB",
-                who(judge, account, account->top), violation->measured, account->n_clients, violation->granted,
-                allocation_text(judge, account), (int)account->top->pid, memory_of(account->top) / MIB);
+                who(check, account, account->top), violation->measured, account->n_clients, violation->granted,
+                allocation_text(check, account), (int)account->top->pid, memory_of(account->top) / MIB);
 }
 
-static void judge_stranger(struct judge *judge, const struct account *account)
+static void check_stranger(struct check *check, const struct account *account)
 {
-        struct limit_violation *violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_STRANGER, account,
-                account->top, arena_printf(judge->arena, "stranger|%s", account->key));
+        struct limit_violation *violation = add_violation(check, LIMIT_VIOLATION_STRANGER, account, account->top,
+                arena_printf(check->arena, "stranger|%s", account->key));
 
         violation->measured = account->memory / MIB;
-        violation->text = arena_printf(judge->arena,
+        violation->text = arena_printf(check->arena,
                 "%s has no allocation on this unit but %u processes with %" PRIu64
                 " MiB; process %d uses most, %" PRIu64 " MiB",
-                who(judge, account, account->top), account->n_clients, violation->measured, (int)account->top->pid,
+                who(check, account, account->top), account->n_clients, violation->measured, (int)account->top->pid,
                 memory_of(account->top) / MIB);
 }
 
-static void judge_unknown(struct judge *judge, const struct account *account)
+static void check_unknown(struct check *check, const struct account *account)
 {
-        struct limit_violation *violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_UNKNOWN, account,
-                account->top, arena_printf(judge->arena, "unknown|%s", account->key));
+        struct limit_violation *violation = add_violation(check, LIMIT_VIOLATION_UNKNOWN, account, account->top,
+                arena_printf(check->arena, "unknown|%s", account->key));
 
         violation->measured = account->n_clients;
-        violation->text = arena_printf(judge->arena,
+        violation->text = arena_printf(check->arena,
                 "%u MPS clients of daemon %s with %" PRIu64 " MiB have no known owner, one of them process %d: %s",
                 account->n_clients, account->daemon->name, account->memory / MIB, (int)account->top->pid,
                 account->top->pid <= 0   ? "their PIDs are not visible, the daemon needs the host's PID namespace"
@@ -350,57 +346,57 @@ static void judge_unknown(struct judge *judge, const struct account *account)
                                            "owner yet");
 }
 
-static void judge_account(struct judge *judge, const struct account *account)
+static void check_account(struct check *check, const struct account *account)
 {
         switch (account->kind) {
         case ACCOUNT_POD:
         case ACCOUNT_ALLOCATION:
-                judge_memory(judge, account);
+                check_memory(check, account);
                 break;
         case ACCOUNT_STRANGER:
-                judge_stranger(judge, account);
+                check_stranger(check, account);
                 break;
         case ACCOUNT_NOBODY:
-                judge_unknown(judge, account);
+                check_unknown(check, account);
                 break;
         }
 }
 
-static void judge_limits(struct judge *judge, const struct account *account, const struct mps_client *client)
+static void check_limits(struct check *check, const struct account *account, const struct mps_client *client)
 {
         struct limit_violation *violation;
 
         if (account->is_limited_elsewhere)
                 return;
         if (client->threads_permille > account->threads_permille + LIMIT_MONITOR_TOLERANCE_PERMILLE) {
-                violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_LIMIT, account, client,
-                        arena_printf(judge->arena, "threads|%s|%s|%d", account->daemon->name,
+                violation = add_violation(check, LIMIT_VIOLATION_LIMIT, account, client,
+                        arena_printf(check->arena, "threads|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
                 violation->measured = client->threads_permille;
                 violation->granted = account->threads_permille;
-                violation->text = arena_printf(judge->arena,
+                violation->text = arena_printf(check->arena,
                         "%s: process %d may use %u.%u %% of the threads according to its server's log, allocated are "
                         "%u.%u %% (%s)",
-                        who(judge, account, client), (int)client->pid, client->threads_permille / 10,
+                        who(check, account, client), (int)client->pid, client->threads_permille / 10,
                         client->threads_permille % 10, account->threads_permille / 10, account->threads_permille % 10,
-                        allocation_text(judge, account));
+                        allocation_text(check, account));
         }
         if (account->limit_mib > 0 && client->limit_mib > account->limit_mib + LIMIT_MONITOR_TOLERANCE_MIB) {
-                violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_LIMIT, account, client,
-                        arena_printf(judge->arena, "limit|%s|%s|%d", account->daemon->name,
+                violation = add_violation(check, LIMIT_VIOLATION_LIMIT, account, client,
+                        arena_printf(check->arena, "limit|%s|%s|%d", account->daemon->name,
                                 account->unit ? account->unit : "", (int)client->pid));
                 violation->measured = client->limit_mib;
                 violation->granted = account->limit_mib;
-                violation->text = arena_printf(judge->arena,
+                violation->text = arena_printf(check->arena,
                         "%s: process %d may allocate %" PRIu64
                         " MiB according to its server's log, allocated are %" PRIu64 " MiB (%s)",
-                        who(judge, account, client), (int)client->pid, client->limit_mib, account->limit_mib,
-                        allocation_text(judge, account));
+                        who(check, account, client), (int)client->pid, client->limit_mib, account->limit_mib,
+                        allocation_text(check, account));
         }
 }
 
 /* One in a thousand is a matter of rounding. */
-static void judge_variable(struct judge *judge, const struct account *account, const struct mps_client *client)
+static void check_variable(struct check *check, const struct account *account, const struct mps_client *client)
 {
         const unsigned int asked = client->asked_permille;
         struct limit_violation *violation;
@@ -409,71 +405,70 @@ static void judge_variable(struct judge *judge, const struct account *account, c
         if (!account->is_by_variable || !client->has_environment || account->threads_permille >= 1000 ||
                 (asked && asked <= account->threads_permille + 1))
                 return;
-        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_VARIABLE, account, client,
-                arena_printf(judge->arena, "variable|%s|%s|%d", account->daemon->name,
+        violation = add_violation(check, LIMIT_VIOLATION_VARIABLE, account, client,
+                arena_printf(check->arena, "variable|%s|%s|%d", account->daemon->name,
                         account->unit ? account->unit : "", (int)client->pid));
         violation->measured = asked;
         violation->granted = account->threads_permille;
-        how = asked ? arena_printf(judge->arena, "with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u.%u", asked / 10, asked % 10)
+        how = asked ? arena_printf(check->arena, "with CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%u.%u", asked / 10, asked % 10)
                     : "without CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-        violation->text = arena_printf(judge->arena,
+        violation->text = arena_printf(check->arena,
                 "%s: process %d was started %s, allocated are %u.%u %% (%s): it may use up to the daemon's own limit",
-                who(judge, account, client), (int)client->pid, how, account->threads_permille / 10,
-                account->threads_permille % 10, allocation_text(judge, account));
+                who(check, account, client), (int)client->pid, how, account->threads_permille / 10,
+                account->threads_permille % 10, allocation_text(check, account));
 }
 
-static void judge_claim(struct judge *judge, const struct account *account, const struct mps_client *client)
+static void check_claim(struct check *check, const struct account *account, const struct mps_client *client)
 {
         const struct limit_monitor_allocation *claimed =
-                client->allocation ? map_find(&judge->by_id, client->allocation) : NULL;
+                client->allocation ? map_find(&check->by_id, client->allocation) : NULL;
         struct limit_violation *violation;
 
         if (!client->allocation || !client->pod_uid || (claimed && !claimed->pod_uid) ||
-                (!claimed && is_guess(judge, client->pod_uid)) || /* its allocation has another id since */
+                (!claimed && is_guess(check, client->pod_uid)) || /* its allocation has another id since */
                 (claimed && strcmp(claimed->pod_uid, client->pod_uid) == 0))
                 return;
-        violation = limit_monitor_judge_add(judge, LIMIT_VIOLATION_CLAIM, account, client,
-                arena_printf(judge->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
-        violation->allocation = arena_strdup(judge->arena, client->allocation);
-        violation->text = arena_printf(judge->arena, "%s: process %d claims allocation %.64s, which %s%s",
-                who(judge, account, client), (int)client->pid, client->allocation,
+        violation = add_violation(check, LIMIT_VIOLATION_CLAIM, account, client,
+                arena_printf(check->arena, "claim|%s|%d", account->daemon->name, (int)client->pid));
+        violation->allocation = arena_strdup(check->arena, client->allocation);
+        violation->text = arena_printf(check->arena, "%s: process %d claims allocation %.64s, which %s%s",
+                who(check, account, client), (int)client->pid, client->allocation,
                 claimed ? "belongs to pod " : "is unknown",
                 !claimed       ? ""
                 : claimed->pod ? claimed->pod
                                : claimed->pod_uid);
 }
 
-static void judge_client(struct judge *judge, const struct mps_daemon_status *daemon, const struct mps_client *client)
+static void check_client(struct check *check, const struct mps_daemon_status *daemon, const struct mps_client *client)
 {
-        struct account *account = find_account(judge, daemon, client);
+        struct account *account = find_account(check, daemon, client);
 
-        limit_monitor_judge_count(judge, account, client);
+        count_client(check, account, client);
         if (account->kind == ACCOUNT_ALLOCATION || account->kind == ACCOUNT_POD) {
-                judge_limits(judge, account, client);
-                judge_variable(judge, account, client);
+                check_limits(check, account, client);
+                check_variable(check, account, client);
         }
-        judge_claim(judge, account, client);
+        check_claim(check, account, client);
 }
 
-void limit_monitor_judge(
-        struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts)
+void limit_check(struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts)
 {
         const struct mps_status *status = facts->status;
-        struct judge judge = {.arena = arena, .facts = facts, .found = ret};
+        struct check check = {.arena = arena, .facts = facts, .found = ret};
         size_t n_clients = 0;
 
         for (size_t i = 0; i < status->n_daemons; i++)
                 n_clients += status->daemons[i].n_clients;
         ret->entries = ARENA_ARRAY(arena, struct limit_monitor_entry, n_clients * VIOLATIONS_PER_CLIENT);
-        judge.list = ARENA_ARRAY(arena, struct account *, n_clients * 2);
-        index_allocations(&judge);
+        check.list = ARENA_ARRAY(arena, struct account *, n_clients * 2);
+        index_allocations(&check);
         for (size_t i = 0; i < status->n_daemons; i++)
                 for (size_t j = 0; j < status->daemons[i].n_clients; j++)
-                        judge_client(&judge, &status->daemons[i], &status->daemons[i].clients[j]);
-        for (size_t i = 0; i < judge.n_accounts; i++)
-                judge_account(&judge, judge.list[i]);
-        map_done(&judge.pods);
-        map_done(&judge.by_id);
-        map_done(&judge.orphans);
-        map_done(&judge.accounts);
+                        check_client(&check, &status->daemons[i], &status->daemons[i].clients[j]);
+        for (size_t i = 0; i < check.n_accounts; i++)
+                check_account(&check, check.list[i]);
+        map_done(&check.pods);
+        map_done(&check.by_id);
+        map_done(&check.orphans);
+        map_done(&check.accounts);
 }

@@ -1,9 +1,9 @@
-#include "node/ledger/claims.h"
+#include "node/ledger/claim_set.h"
 
 #include <string.h>
 
 #include "base/log.h"
-#include "node/ledger/parts.h"
+#include "node/ledger/claim_daemons.h"
 #include "plan/budget.h"
 #include "plan/mps_wanted.h"
 
@@ -18,8 +18,8 @@ struct claim_device {
 };
 
 struct claim {
-        struct list link; /* ledger->claims */
-        struct ledger *ledger;
+        struct list link; /* claim_set.claims */
+        const struct ledger_core *core;
         struct arena arena;
         struct arena pods_arena;
         struct ledger_claim asked;
@@ -53,13 +53,13 @@ static void claim_set_pods(struct claim *claim, const struct ledger_claim_pod *p
         claim->asked.n_pods = n_pods;
 }
 
-static struct claim *claim_new(struct ledger *ledger, const struct ledger_claim *asked)
+static struct claim *claim_new(struct claim_set *set, const struct ledger_claim *asked)
 {
         struct claim *claim = xcalloc(1, sizeof(*claim));
         struct arena *arena = &claim->arena;
         struct ledger_claim_device *devices = ARENA_ARRAY(arena, struct ledger_claim_device, asked->n_devices);
 
-        claim->ledger = ledger;
+        claim->core = set->core;
         claim->devices = ARENA_ARRAY(arena, struct claim_device, asked->n_devices);
         for (size_t i = 0; i < asked->n_devices; i++) {
                 devices[i] = asked->devices[i];
@@ -75,7 +75,7 @@ static struct claim *claim_new(struct ledger *ledger, const struct ledger_claim 
                 .n_devices = asked->n_devices,
         };
         claim_set_pods(claim, asked->pods, asked->n_pods);
-        list_append(&ledger->claims, &claim->link);
+        list_append(&set->claims, &claim->link);
         return claim;
 }
 
@@ -88,7 +88,7 @@ static void claim_free(struct claim *claim)
 
 static void on_claim_released(const struct error *err, void *data UNUSED)
 {
-        /* The supervisor removes it when it hears next what is held. */
+        /* The supervisor removes it with the next list of allocations. */
         if (err)
                 log_debug("what was made for a DRA claim is removed later", LOG_ERR(err));
 }
@@ -100,15 +100,16 @@ static void claim_end(struct claim *claim)
         claim->done = NULL;
         for (size_t i = 0; i < claim->asked.n_devices; i++)
                 if (claim->devices[i].is_made)
-                        mps_link_release(claim->ledger->link, claim->asked.devices[i].id, on_claim_released, NULL);
+                        mps_link_release(daemons_link(&claim->core->daemons), claim->asked.devices[i].id,
+                                on_claim_released, NULL);
         claim->is_over = true;
         if (claim->n_awaited == 0)
                 claim_free(claim);
 }
 
-static struct claim *claim_find(const struct ledger *ledger, const char *uid)
+static struct claim *claim_find(const struct claim_set *set, const char *uid)
 {
-        LIST_FOR_EACH(link, &ledger->claims) {
+        LIST_FOR_EACH(link, &set->claims) {
                 struct claim *claim = container_of(link, struct claim, link);
 
                 if (strcmp(claim->asked.uid, uid) == 0)
@@ -173,9 +174,9 @@ static void on_claim_made(const struct error *err, const struct mps_allocation *
 static void make_device(struct claim_device *device)
 {
         struct claim *claim = device->claim;
-        struct ledger *ledger = claim->ledger;
+        const struct ledger_core *core = claim->core;
         const struct ledger_claim_device *asked = asked_of(device);
-        const struct mps_daemon_status *daemon = ledger_claims_find_daemon(ledger, asked);
+        const struct mps_daemon_status *daemon = claim_daemon_find(core, asked);
         const struct mps_allocation_request request = {
                 .id = asked->id,
                 .daemon = daemon->name,
@@ -185,7 +186,7 @@ static void make_device(struct claim_device *device)
         };
 
         device->given = (struct ledger_claimed){
-                .tier = ledger_tier(ledger, ledger->plan->claimable, ledger_claimable_unit(ledger, asked->unit)),
+                .tier = ledger_tier(core, core->plan->claimable, ledger_claimable_unit(core, asked->unit)),
                 .daemon = arena_strdup(&claim->arena, daemon->name),
                 .pipe = arena_printf(&claim->arena, "%s/pipe", daemon->name),
                 .shm = daemon->has_own_shm ? arena_printf(&claim->arena, "%s/shm", daemon->name) : "shm",
@@ -194,7 +195,7 @@ static void make_device(struct claim_device *device)
                 return;
         device->is_made = true;
         claim->n_awaited++;
-        mps_link_allocation(ledger->link, &request, on_claim_made, device);
+        mps_link_allocation(daemons_link(&core->daemons), &request, on_claim_made, device);
 }
 
 static void claim_make(struct claim *claim)
@@ -207,11 +208,11 @@ static void claim_make(struct claim *claim)
                 claim_answer(claim, CLAIM_FAILED);
 }
 
-static void claim_advance(struct claim *claim)
+static void claim_advance(const struct claim_set *set, struct claim *claim)
 {
         struct error err;
 
-        if (ledger_claims_check_needs(claim->ledger, &claim->asked, &err) == 0) {
+        if (claim_daemons_check(set, &claim->asked, &err) == 0) {
                 claim_make(claim);
         } else {
                 claim->failure = err;
@@ -223,59 +224,58 @@ static void claim_advance(struct claim *claim)
 
 static int64_t deadline_of(const struct claim *claim)
 {
-        return claim->since + (claim->ledger->status ? LEDGER_CLAIM_WAIT_MS : LEDGER_CLAIM_ALONE_MS);
+        return claim->since + (daemons_status(&claim->core->daemons) ? LEDGER_CLAIM_WAIT_MS : LEDGER_CLAIM_ALONE_MS);
 }
 
-static void arm(struct ledger *ledger)
+static void on_claims_timer(uv_timer_t *timer)
+{
+        claim_set_advance(container_of(timer, struct claim_set, timer));
+}
+
+static void start_timer(struct claim_set *set)
 {
         int64_t first = INT64_MAX;
 
-        LIST_FOR_EACH(link, &ledger->claims) {
+        LIST_FOR_EACH(link, &set->claims) {
                 const struct claim *claim = container_of(link, struct claim, link);
 
                 if (claim->state == CLAIM_WAITING)
                         first = MIN(first, deadline_of(claim));
         }
-        if (first == INT64_MAX || ledger->closing)
-                uv_timer_stop(&ledger->claims_timer);
+        if (first == INT64_MAX || set->core->is_closing)
+                uv_timer_stop(&set->timer);
         else
-                uv_timer_start(&ledger->claims_timer, ledger_on_claims_timer,
-                        (uint64_t)MAX(first - ledger_clock(ledger), INT64_C(0)), 0);
+                uv_timer_start(
+                        &set->timer, on_claims_timer, (uint64_t)MAX(first - ledger_clock(set->core), INT64_C(0)), 0);
 }
 
-static struct claim *find_due(const struct ledger *ledger)
+static struct claim *find_due(const struct claim_set *set)
 {
         struct error err;
 
-        LIST_FOR_EACH(link, &ledger->claims) {
+        LIST_FOR_EACH(link, &set->claims) {
                 struct claim *claim = container_of(link, struct claim, link);
 
-                if (claim->state == CLAIM_WAITING &&
-                        (ledger_clock(ledger) >= deadline_of(claim) ||
-                                ledger_claims_check_needs(claim->ledger, &claim->asked, &err) == 0))
+                if (claim->state == CLAIM_WAITING && (ledger_clock(set->core) >= deadline_of(claim) ||
+                                                             claim_daemons_check(set, &claim->asked, &err) == 0))
                         return claim;
         }
         return NULL;
 }
 
-/* Whoever is answered may begin and end claims. */
-void ledger_claims_advance(struct ledger *ledger)
+/* The callback of a claim that is answered may begin and end claims. */
+void claim_set_advance(struct claim_set *set)
 {
         struct claim *claim;
 
-        while (!ledger->closing && (claim = find_due(ledger)))
-                claim_advance(claim);
-        arm(ledger);
-}
-
-void ledger_on_claims_timer(uv_timer_t *timer)
-{
-        ledger_claims_advance(timer->data);
+        while (!set->core->is_closing && (claim = find_due(set)))
+                claim_advance(set, claim);
+        start_timer(set);
 }
 
 /* ---- room ---- */
 
-/* What claims have of one unit together. */
+/* The sum of all claims on one unit. */
 struct taken {
         uint64_t mib;
         unsigned int permille;
@@ -301,10 +301,10 @@ static int take(struct taken *taken, const struct ledger_claim *claim, const str
         return 0;
 }
 
-static int check_taken(const struct ledger *ledger, const struct taken *taken, const struct ledger_claim_device *device,
-        struct error *err)
+static int check_taken(const struct ledger_core *core, const struct taken *taken,
+        const struct ledger_claim_device *device, struct error *err)
 {
-        const struct unit *unit = ledger_claimable_unit(ledger, device->unit);
+        const struct unit *unit = ledger_claimable_unit(core, device->unit);
 
         if (device->is_shared && unit && unit->memory && taken->mib > budget_usable_mib(unit))
                 return error_set(err, ERROR_EXHAUSTED, "%s: its claims would have %ju MiB of %ju", device->unit,
@@ -315,14 +315,14 @@ static int check_taken(const struct ledger *ledger, const struct taken *taken, c
         return 0;
 }
 
-int ledger_claim_fits(const struct ledger *ledger, const struct ledger_claim *claim, ledger_claim_over_fn *is_over,
+int claim_set_check_fit(const struct claim_set *set, const struct ledger_claim *claim, ledger_claim_over_fn *is_over,
         void *data, struct error *err)
 {
         for (size_t i = 0; i < claim->n_devices; i++) {
                 const struct ledger_claim_device *device = &claim->devices[i];
                 struct taken taken = {0};
 
-                LIST_FOR_EACH(link, &ledger->claims) {
+                LIST_FOR_EACH(link, &set->claims) {
                         const struct claim *holder = container_of(link, struct claim, link);
                         const struct ledger_claim *other = &holder->asked;
 
@@ -332,7 +332,7 @@ int ledger_claim_fits(const struct ledger *ledger, const struct ledger_claim *cl
                         if (take(&taken, other, device, err) < 0)
                                 return -1;
                 }
-                if (take(&taken, claim, device, err) < 0 || check_taken(ledger, &taken, device, err) < 0)
+                if (take(&taken, claim, device, err) < 0 || check_taken(set->core, &taken, device, err) < 0)
                         return -1;
         }
         return 0;
@@ -340,15 +340,17 @@ int ledger_claim_fits(const struct ledger *ledger, const struct ledger_claim *cl
 
 /* ---- for the rest of the ledger ---- */
 
-bool ledger_claims_add_made(
-        const struct ledger *ledger, struct arena *arena, struct mps_allocation_request *ret, size_t *count)
+bool claim_set_add_made(
+        const struct claim_set *set, struct arena *arena, struct mps_allocation_request *ret, size_t *count)
 {
-        LIST_FOR_EACH(link, &ledger->claims) {
+        const struct ledger_core *core = set->core;
+
+        LIST_FOR_EACH(link, &set->claims) {
                 const struct claim *claim = container_of(link, struct claim, link);
 
                 for (size_t i = 0; i < claim->asked.n_devices; i++) {
                         const struct ledger_claim_device *device = &claim->asked.devices[i];
-                        const struct unit *unit = ledger_claimable_unit(ledger, device->unit);
+                        const struct unit *unit = ledger_claimable_unit(core, device->unit);
 
                         if (!claim->devices[i].is_made)
                                 continue;
@@ -356,74 +358,71 @@ bool ledger_claims_add_made(
                                 return false;
                         ret[(*count)++] = (struct mps_allocation_request){
                                 .id = device->id,
-                                .daemon = ledger_claims_daemon(ledger, arena, device),
+                                .daemon = claim_daemon_name(core, arena, device),
                                 .unit = device->unit,
                                 .threads_permille = device->threads_permille,
                                 .limit_mib = device->limit_mib,
                         };
                 }
         }
-        return ledger->knows_claims || !ledger->plan->claimable;
+        return set->is_known || !core->plan->claimable;
 }
 
-size_t ledger_claims_count_devices(const struct ledger *ledger)
+size_t claim_set_count_devices(const struct claim_set *set)
 {
         size_t count = 0;
 
-        LIST_FOR_EACH(link, &ledger->claims)
+        LIST_FOR_EACH(link, &set->claims)
                 count += container_of(link, struct claim, link)->asked.n_devices;
         return count;
 }
 
-void ledger_claims_forget(struct ledger *ledger)
+void claim_set_forget(struct claim_set *set)
 {
-        while (!list_is_empty(&ledger->claims)) {
-                struct claim *claim = container_of(ledger->claims.next, struct claim, link);
+        while (!list_is_empty(&set->claims)) {
+                struct claim *claim = container_of(set->claims.next, struct claim, link);
 
                 for (size_t i = 0; i < claim->asked.n_devices; i++)
                         claim->devices[i].is_made = false;
                 claim_end(claim);
         }
-        ledger->knows_claims = false;
+        set->is_known = false;
 }
 
-/* ---- public ---- */
+/* ---- changes ---- */
 
-void ledger_claim(struct ledger *ledger, const struct ledger_claim *asked, ledger_claimed_fn *done, void *data)
+bool claim_set_add(struct claim_set *set, const struct ledger_claim *asked, ledger_claimed_fn *done, void *data)
 {
-        struct claim *previous = claim_find(ledger, asked->uid);
+        struct claim *previous = claim_find(set, asked->uid);
         struct claim *claim;
 
         if (previous)
                 claim_end(previous);
-        claim = claim_new(ledger, asked);
-        claim->since = ledger_clock(ledger);
+        claim = claim_new(set, asked);
+        claim->since = ledger_clock(set->core);
         claim->done = done;
         claim->data = data;
-        if (ledger_claim_fits(ledger, &claim->asked, NULL, NULL, &claim->failure) < 0) {
-                claim_answer(claim, CLAIM_REFUSED);
-                return;
-        }
-        ledger_renew_wanted(ledger);
-        ledger_claims_advance(ledger);
+        if (claim_set_check_fit(set, &claim->asked, NULL, NULL, &claim->failure) == 0)
+                return true;
+        claim_answer(claim, CLAIM_REFUSED);
+        return false;
 }
 
-void ledger_unclaim(struct ledger *ledger, const char *uid)
+bool claim_set_remove(struct claim_set *set, const char *uid)
 {
-        struct claim *claim = claim_find(ledger, uid);
+        struct claim *claim = claim_find(set, uid);
 
         if (!claim)
-                return;
+                return false;
         claim_end(claim);
-        ledger_renew_wanted(ledger);
-        ledger_claims_advance(ledger);
+        return true;
 }
 
-void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims, size_t n_claims)
+void claim_set_keep(struct claim_set *set, const struct ledger_claim *claims, size_t n_claims)
 {
-        ledger_claims_forget(ledger);
+        claim_set_forget(set);
         for (size_t i = 0; i < n_claims; i++) {
-                struct claim *claim = claim_new(ledger, &claims[i]);
+                struct claim *claim = claim_new(set, &claims[i]);
 
                 claim->state = CLAIM_HELD;
                 for (size_t j = 0; j < claims[i].n_devices; j++) {
@@ -434,15 +433,12 @@ void ledger_keep_claims(struct ledger *ledger, const struct ledger_claim *claims
                         claim->devices[j].is_made = device->is_shared && device->tier >= MPS_TIER_PARTITION;
                 }
         }
-        ledger->knows_claims = true;
-        ledger_renew_wanted(ledger);
-        if (ledger->plan && (ledger->n_shared == 0 || ledger_list_is_whole(ledger)))
-                ledger_report_all(ledger);
+        set->is_known = true;
 }
 
-void ledger_set_claim_pods(struct ledger *ledger, const char *uid, const struct ledger_claim_pod *pods, size_t n_pods)
+void claim_set_name_pods(struct claim_set *set, const char *uid, const struct ledger_claim_pod *pods, size_t n_pods)
 {
-        struct claim *claim = claim_find(ledger, uid);
+        struct claim *claim = claim_find(set, uid);
 
         if (claim)
                 claim_set_pods(claim, pods, n_pods);
@@ -465,12 +461,12 @@ static bool may_be_on(const struct mps_client *client, const struct mps_daemon_s
         return client->unit && strcmp(client->unit, unit) == 0;
 }
 
-static bool is_unclear(
-        const struct ledger *ledger, const struct mps_client *client, const struct mps_daemon_status *daemon)
+static bool is_of_unknown_pod(
+        const struct claim_set *set, const struct mps_client *client, const struct mps_daemon_status *daemon)
 {
         bool has_claim = false;
 
-        LIST_FOR_EACH(link, &ledger->claims) {
+        LIST_FOR_EACH(link, &set->claims) {
                 const struct claim *claim = container_of(link, struct claim, link);
 
                 for (size_t i = 0; i < claim->asked.n_devices; i++) {
@@ -485,32 +481,49 @@ static bool is_unclear(
         return has_claim;
 }
 
-bool ledger_claims_are_unclear(const struct ledger *ledger)
+bool claim_set_has_unknown_pods(const struct claim_set *set)
 {
-        for (size_t i = 0; ledger->status && i < ledger->status->n_daemons; i++) {
-                const struct mps_daemon_status *daemon = &ledger->status->daemons[i];
+        const struct mps_status *status = daemons_status(&set->core->daemons);
+
+        for (size_t i = 0; status && i < status->n_daemons; i++) {
+                const struct mps_daemon_status *daemon = &status->daemons[i];
 
                 for (size_t j = 0; j < daemon->n_clients; j++)
-                        if (daemon->clients[j].pod_uid && is_unclear(ledger, &daemon->clients[j], daemon))
+                        if (daemon->clients[j].pod_uid && is_of_unknown_pod(set, &daemon->clients[j], daemon))
                                 return true;
         }
         return false;
 }
 
-size_t ledger_claims(const struct ledger *ledger, struct arena *arena, const struct ledger_claim_state **ret)
+size_t claim_set_all(const struct claim_set *set, struct arena *arena, const struct ledger_claim_state **ret)
 {
         struct ledger_claim_state *states;
         size_t count = 0;
 
-        LIST_FOR_EACH(link, &ledger->claims)
+        LIST_FOR_EACH(link, &set->claims)
                 count++;
         *ret = states = ARENA_ARRAY(arena, struct ledger_claim_state, count);
         count = 0;
-        LIST_FOR_EACH(link, &ledger->claims) {
+        LIST_FOR_EACH(link, &set->claims) {
                 const struct claim *claim = container_of(link, struct claim, link);
 
                 states[count++] = (struct ledger_claim_state){
                         &claim->asked, claim->state == CLAIM_HELD, claim->state == CLAIM_REFUSED};
         }
         return count;
+}
+
+/* ---- begin and end ---- */
+
+void claim_set_init(struct claim_set *set, const struct ledger_core *core)
+{
+        *set = (struct claim_set){.core = core};
+        list_init(&set->claims);
+        uv_timer_init(core->options.loop, &set->timer);
+}
+
+void claim_set_close(struct claim_set *set, struct closing *closing)
+{
+        claim_set_forget(set);
+        closing_close(closing, &set->timer);
 }

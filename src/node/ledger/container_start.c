@@ -1,25 +1,17 @@
-/*
- * What is made when a container starts: CDI devices with the limits of all that it holds at the daemon of the node, and
- * with those that it declares itself, at whatever daemon. kubelet tells the ids of one resource; which other shares the
- * same container has, and which device each answer named, stands in kubelet's record, which it has written by then.
- * That has init containers, too, and needs no socket.
- *
- * An init container may have had the same ids as one that comes after it, so every container that has just these ids is
- * made ready.
- */
+#include "node/ledger/container_start.h"
+
 #include <string.h>
 
 #include "base/log.h"
 #include "node/cdi/start_devices.h"
 #include "node/kubelet/convert.h"
-#include "node/ledger/parts.h"
 #include "plan/cdi_name.h"
 #include "plan/mps_facts.h"
 #include "plan/mps_wanted.h"
 
 /* One container, by kubelet's record. */
 struct starting {
-        struct ledger *ledger;
+        struct container_start *start;
         struct arena *arena;
         struct checkpoint_entry *entries; /* in the record; none: it is not known which container this is */
         size_t n_entries;
@@ -40,7 +32,7 @@ static bool is_of_node(const struct resource *resource, const struct unit *unit)
 }
 
 static void add_part(
-        struct starting *starting, const struct ledger_resource *shared, const struct unit *unit, unsigned int replicas)
+        struct starting *starting, const struct mps_resource *shared, const struct unit *unit, unsigned int replicas)
 {
         if (replicas && unit->shared && is_of_node(shared->resource, unit) == starting->is_node &&
                 starting->n_parts < starting->most_parts)
@@ -48,7 +40,7 @@ static void add_part(
                         (struct mps_part){shared->resource, unit, replicas, share_of(shared->resource, unit, replicas)};
 }
 
-static const struct allocation *find_allocation(const struct ledger_resource *shared, const char *id)
+static const struct allocation *find_allocation(const struct mps_resource *shared, const char *id)
 {
         for (size_t i = 0; i < allocations_count(shared->allocations); i++)
                 if (strcmp(allocations_get(shared->allocations, i)->id, id) == 0)
@@ -57,7 +49,7 @@ static const struct allocation *find_allocation(const struct ledger_resource *sh
 }
 
 /* The ledger knows the unit; without it the ids say it. */
-static void add_parts(struct starting *starting, const struct ledger_resource *shared, const struct allocation *known,
+static void add_parts(struct starting *starting, const struct mps_resource *shared, const struct allocation *known,
         const char *const *ids, size_t n_ids)
 {
         const struct allocation by_ids = {.devices = ids, .n_devices = n_ids};
@@ -65,7 +57,7 @@ static void add_parts(struct starting *starting, const struct ledger_resource *s
         for (size_t i = 0; i < shared->resource->n_units; i++) {
                 const struct unit *unit = &shared->resource->units[i];
 
-                add_part(starting, shared, unit, ledger_replicas_of(shared, known ? known : &by_ids, unit));
+                add_part(starting, shared, unit, mps_resource_replicas(shared, known ? known : &by_ids, unit));
         }
 }
 
@@ -86,7 +78,8 @@ static const char *device_of(struct arena *arena, const char *answer)
 static void add_allocation(
         struct starting *starting, const char *resource, const char *const *ids, size_t n_ids, const char *allocation)
 {
-        const struct ledger_resource *shared = ledger_find_shared_for(starting->ledger, resource, ids, n_ids);
+        const struct mps_resource *shared =
+                mps_resources_find_for(&starting->start->core->resources, resource, ids, n_ids);
         size_t n_previous = starting->n_parts;
 
         if (!shared)
@@ -98,22 +91,24 @@ static void add_allocation(
                 starting->allocations[starting->n_allocations++] = allocation;
 }
 
-static void start_begin(
-        struct starting *starting, struct ledger *ledger, struct arena *arena, bool is_node, size_t most_entries)
+static void start_begin(struct starting *starting, struct container_start *start, struct arena *arena, bool is_node,
+        size_t most_entries)
 {
-        *starting = (struct starting){.ledger = ledger, .arena = arena, .is_node = is_node};
-        for (size_t i = 0; i < ledger->n_shared; i++)
-                starting->most_parts += ledger->shared[i].resource->n_units;
+        size_t count;
+        const struct mps_resource *all = mps_resources_all(&start->core->resources, &count);
+
+        *starting = (struct starting){.start = start, .arena = arena, .is_node = is_node};
+        for (size_t i = 0; i < count; i++)
+                starting->most_parts += all[i].resource->n_units;
         starting->parts = ARENA_ARRAY(arena, struct mps_part, starting->most_parts);
         starting->allocations = ARENA_ARRAY(arena, const char *, most_entries);
         starting->entries = ARENA_ARRAY(arena, struct checkpoint_entry, most_entries);
 }
 
-/* ---- what it is told ---- */
+/* ---- its variables ---- */
 
 static size_t variables_of(struct starting *starting, unsigned int omits, const char ***ret)
 {
-        struct ledger *ledger = starting->ledger;
         struct mps_fact facts[MPS_FACTS_MAX];
         const char **limits;
         const char **variables;
@@ -122,7 +117,7 @@ static size_t variables_of(struct starting *starting, unsigned int omits, const 
 
         if (starting->n_parts == 1)
                 n_facts = mps_facts(facts, starting->arena, &starting->parts[0],
-                        ledger_tier(ledger, starting->parts[0].resource, starting->parts[0].unit), 0);
+                        ledger_tier(starting->start->core, starting->parts[0].resource, starting->parts[0].unit), 0);
         variables = ARENA_ARRAY(starting->arena, const char *, count + n_facts);
         memcpy(variables, limits, count * sizeof(*limits));
         for (size_t i = 0; i < n_facts; i++)
@@ -142,11 +137,11 @@ static int make_devices(struct starting *starting, struct error *err)
                 return 0;
         mps_parts_sort(starting->parts, starting->n_parts);
         if (starting->parts[0].resource->provisioning == PROVISIONING_DECLARED) {
-                ledger_declare(starting->ledger, starting->n_entries ? starting->entries : NULL, starting->parts,
-                        starting->n_parts, &omits);
+                declared_containers_apply(starting->start->containers, starting->n_entries ? starting->entries : NULL,
+                        starting->parts, starting->n_parts, &omits);
                 if (starting->is_running)
                         return 0;
-                if (starting->n_entries && ledger_check_declared(starting->ledger,
+                if (starting->n_entries && declared_room_check(starting->start->room,
                                                    &(struct checkpoint){starting->entries, starting->n_entries},
                                                    starting->parts, starting->n_parts, err) < 0)
                         return -1;
@@ -154,8 +149,8 @@ static int make_devices(struct starting *starting, struct error *err)
         count = variables_of(starting, omits, &variables);
         memory = mps_parts_memory(starting->arena, starting->parts, starting->n_parts);
         for (size_t i = 0; i < starting->n_allocations; i++) {
-                if (start_device_write(starting->ledger->plan->config->cdi_root, starting->allocations[i], variables,
-                            count, err) < 0)
+                if (start_device_write(starting->start->core->plan->config->cdi_root, starting->allocations[i],
+                            variables, count, err) < 0)
                         return -1;
                 log_info("limits of a container that starts", LOG_STR("allocation", starting->allocations[i]),
                         LOG_UINT("gpus", starting->n_parts),
@@ -165,7 +160,7 @@ static int make_devices(struct starting *starting, struct error *err)
         return 0;
 }
 
-/* ---- whose ---- */
+/* ---- containers ---- */
 
 static bool is_of_container(const struct checkpoint_entry *a, const struct checkpoint_entry *b)
 {
@@ -179,13 +174,13 @@ static void add_entry(struct starting *starting, const struct checkpoint_entry *
                 starting, entry->resource, entry->devices, entry->n_devices, device_of(starting->arena, entry->answer));
 }
 
-static int make_container(struct ledger *ledger, const struct checkpoint *record, const struct checkpoint_entry *of,
-        bool is_running, struct error *err)
+static int make_container(struct container_start *start, const struct checkpoint *record,
+        const struct checkpoint_entry *of, bool is_running, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct starting node;
 
-        start_begin(&node, ledger, &arena, true, record->n_entries);
+        start_begin(&node, start, &arena, true, record->n_entries);
         node.is_running = is_running;
         for (size_t i = 0; i < record->n_entries; i++) {
                 const struct checkpoint_entry *entry = &record->entries[i];
@@ -193,7 +188,7 @@ static int make_container(struct ledger *ledger, const struct checkpoint *record
 
                 if (!is_of_container(entry, of))
                         continue;
-                start_begin(&alone, ledger, &arena, false, 1);
+                start_begin(&alone, start, &arena, false, 1);
                 alone.is_running = is_running;
                 add_entry(&alone, entry);
                 if (make_devices(&alone, err) < 0)
@@ -203,7 +198,8 @@ static int make_container(struct ledger *ledger, const struct checkpoint *record
         return make_devices(&node, err);
 }
 
-bool ledger_has_just(const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids)
+bool container_start_has_just(
+        const struct checkpoint_entry *entry, const char *resource, const char *const *ids, size_t n_ids)
 {
         size_t found = 0;
 
@@ -220,10 +216,12 @@ bool ledger_has_just(const struct checkpoint_entry *entry, const char *resource,
  * container may have.
  */
 static int make_by_allocations(
-        struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
+        struct container_start *start, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const struct ledger_resource *shared = n_ids ? ledger_find_shared_for(ledger, resource, ids, n_ids) : NULL;
+        const struct ledger_core *core = start->core;
+        const struct mps_resource *shared =
+                n_ids ? mps_resources_find_for(&core->resources, resource, ids, n_ids) : NULL;
         const struct allocation *allocation = shared ? allocations_of_device(shared->allocations, ids[0]) : NULL;
         struct starting node;
         struct starting alone;
@@ -232,18 +230,18 @@ static int make_by_allocations(
                 return error_set(err, ERROR_UNAVAILABLE,
                         "resource '%s': the container's limits are not known: its devices are neither in kubelet's "
                         "record '%.200s' nor in the agent's; kubelet will ask again",
-                        resource, ledger->checkpoint);
+                        resource, holdings_record_path(&core->holdings));
         log_warn("kubelet's record does not have a container that starts: its limits leave out its other devices",
                 LOG_STR("resource", resource), LOG_STR("allocation", allocation->id),
-                LOG_STR("record", ledger->checkpoint));
-        start_begin(&node, ledger, &arena, true, 1);
+                LOG_STR("record", holdings_record_path(&core->holdings)));
+        start_begin(&node, start, &arena, true, 1);
         add_allocation(&node, resource, ids, n_ids, allocation->id);
-        start_begin(&alone, ledger, &arena, false, 1);
+        start_begin(&alone, start, &arena, false, 1);
         add_allocation(&alone, resource, ids, n_ids, allocation->id);
         return make_devices(&node, err) < 0 ? -1 : make_devices(&alone, err);
 }
 
-/* ---- whose time is over ---- */
+/* ---- devices of ended containers ---- */
 
 struct kept {
         const char **devices;
@@ -260,7 +258,7 @@ static bool is_kept(const char *allocation, void *data)
         return false;
 }
 
-static void sweep(struct ledger *ledger, struct arena *arena, const struct checkpoint *record)
+static void sweep(const struct ledger_core *core, struct arena *arena, const struct checkpoint *record)
 {
         struct kept kept = {.devices = ARENA_ARRAY(arena, const char *, record->n_entries)};
 
@@ -270,81 +268,79 @@ static void sweep(struct ledger *ledger, struct arena *arena, const struct check
                 if (device)
                         kept.devices[kept.n_devices++] = device;
         }
-        start_devices_sweep(ledger->plan->config->cdi_root, is_kept, &kept);
+        start_devices_sweep(core->plan->config->cdi_root, is_kept, &kept);
 }
 
 /* ---- public ---- */
 
-bool ledger_is_declared(struct ledger *ledger, const struct checkpoint_entry *entry)
+bool container_start_is_declared(const struct ledger_core *core, const struct checkpoint_entry *entry)
 {
-        const struct ledger_resource *shared =
-                ledger_find_shared_for(ledger, entry->resource, entry->devices, entry->n_devices);
+        const struct mps_resource *shared =
+                mps_resources_find_for(&core->resources, entry->resource, entry->devices, entry->n_devices);
 
         return shared && shared->resource->provisioning == PROVISIONING_DECLARED;
 }
 
-int ledger_start_now(
-        struct ledger *ledger, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
+int container_start_now(
+        struct container_start *start, const char *resource, const char *const *ids, size_t n_ids, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct checkpoint record;
         bool is_found = false;
 
-        if (!ledger->plan)
+        if (!start->core->plan)
                 return error_set(err, ERROR_UNAVAILABLE,
                         "resource '%s': this agent does not serve now; kubelet will ask again", resource);
-        if (!ledger_read_checkpoint(ledger, &arena, &record))
-                return make_by_allocations(ledger, resource, ids, n_ids, err);
+        if (!holdings_read_record(&start->core->holdings, &arena, &record))
+                return make_by_allocations(start, resource, ids, n_ids, err);
         for (size_t i = 0; i < record.n_entries; i++) {
-                if (!ledger_has_just(&record.entries[i], resource, ids, n_ids))
+                if (!container_start_has_just(&record.entries[i], resource, ids, n_ids))
                         continue;
                 is_found = true;
-                if (make_container(ledger, &record, &record.entries[i], false, err) < 0)
+                if (make_container(start, &record, &record.entries[i], false, err) < 0)
                         return -1;
         }
         if (!is_found)
-                return make_by_allocations(ledger, resource, ids, n_ids, err);
-        sweep(ledger, &arena, &record);
+                return make_by_allocations(start, resource, ids, n_ids, err);
+        sweep(start->core, &arena, &record);
         return 0;
 }
 
-void ledger_start(const char *resource, const char *const *ids, size_t n_ids, broker_started_fn *started, void *context,
-        void *data)
+void container_start(struct container_start *start, const char *resource, const char *const *ids, size_t n_ids,
+        broker_started_fn *started, void *context)
 {
-        struct ledger *ledger = data;
-        const struct ledger_resource *shared = n_ids ? ledger_find_shared_for(ledger, resource, ids, n_ids) : NULL;
+        const struct mps_resource *shared =
+                n_ids ? mps_resources_find_for(&start->core->resources, resource, ids, n_ids) : NULL;
         struct error err;
 
         if (shared && shared->resource->provisioning == PROVISIONING_DECLARED)
-                ledger_start_declared(ledger, resource, ids, n_ids, started, context);
+                declared_pods_start(start->pods, resource, ids, n_ids, started, context);
         else
-                started(ledger_start_now(ledger, resource, ids, n_ids, &err) < 0 ? &err : NULL, context);
+                started(container_start_now(start, resource, ids, n_ids, &err) < 0 ? &err : NULL, context);
 }
 
-void ledger_describe_pod(struct ledger *ledger, const struct checkpoint *record, const char *pod_uid)
+void container_start_note_shares(struct container_start *start, const struct checkpoint *record, const char *pod_uid)
 {
         struct error err;
 
         for (size_t i = 0; i < record->n_entries; i++)
-                if (strcmp(record->entries[i].pod_uid, pod_uid) == 0 && ledger_is_declared(ledger, &record->entries[i]))
-                        make_container(ledger, record, &record->entries[i], true, &err);
+                if (strcmp(record->entries[i].pod_uid, pod_uid) == 0 &&
+                        container_start_is_declared(start->core, &record->entries[i]))
+                        make_container(start, record, &record->entries[i], true, &err);
 }
 
-/*
- * Their files are gone after a reboot, and a container is made again with the names that it had. Those of pods that
- * went meanwhile go.
- */
-void ledger_make_all(struct ledger *ledger)
+void container_start_all(struct container_start *start)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct checkpoint record;
         struct error err;
 
-        if (!ledger_read_checkpoint(ledger, &arena, &record))
+        if (!holdings_read_record(&start->core->holdings, &arena, &record))
                 return;
         for (size_t i = 0; i < record.n_entries; i++)
-                if (device_of(&arena, record.entries[i].answer) && !ledger_is_declared(ledger, &record.entries[i]) &&
-                        make_container(ledger, &record, &record.entries[i], false, &err) < 0)
+                if (device_of(&arena, record.entries[i].answer) &&
+                        !container_start_is_declared(start->core, &record.entries[i]) &&
+                        make_container(start, &record, &record.entries[i], false, &err) < 0)
                         log_warn("a container that has shares of several resources cannot be restarted", LOG_ERR(&err));
-        sweep(ledger, &arena, &record);
+        sweep(start->core, &arena, &record);
 }

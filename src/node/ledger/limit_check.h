@@ -1,5 +1,7 @@
 /*
- * Private to ledger/limit_monitor*.c.
+ * Finds the violations of one moment, by allocations and processes: the part of the limit monitor that has no memory.
+ * Each process is counted to an account: an allocation, all allocations of a pod on a unit together, a pod that has no
+ * allocation there, or no pod. What stood before, and whether it is proved, limit_monitor.c adds.
  */
 #pragma once
 
@@ -14,7 +16,7 @@ struct limit_monitor_entry {
         bool is_reported;
         bool is_being_verified; /* certain, and kubelet is being asked once more, since |verified_since| */
         int64_t verified_since;
-        bool has_ended; /* somebody, at |ended| */
+        bool has_ended; /* a client was terminated, at |ended| */
         int64_t ended;
 };
 
@@ -23,7 +25,7 @@ struct limit_monitor_entries {
         size_t count;
 };
 
-/* What is known at this moment. */
+/* The facts of this moment. */
 struct limit_monitor_facts {
         const struct limit_monitor_allocation *allocations;
         size_t n_allocations;
@@ -35,6 +37,5 @@ struct limit_monitor_facts {
 const char *limit_monitor_client_key(
         struct arena *arena, const struct mps_daemon_status *daemon, const struct mps_client *client);
 
-/* What is wrong at this moment, each once. */
-void limit_monitor_judge(
-        struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts);
+/* Finds the violations, each once. */
+void limit_check(struct limit_monitor_entries *ret, struct arena *arena, const struct limit_monitor_facts *facts);

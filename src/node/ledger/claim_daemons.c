@@ -1,40 +1,25 @@
-/*
- * The MPS daemons of claims. Normally each unit has its own as long as a claim has a share of it. With one daemon for
- * all GPUs (dra.daemonScope: resource) that one runs as long as a claim has a share of any; MIG devices have their own
- * there, too.
- *
- * A daemon is not replaced below containers that use it. So a claim keeps the daemon that it was prepared with,
- * whatever is configured since, and two that would serve the same GPU do not run at the same time: the new one is
- * wanted when the last claim with the other has ended, and so is one for all GPUs when the last claim without MPS has.
- */
+#include "node/ledger/claim_daemons.h"
+
 #include <string.h>
 
-#include "node/ledger/parts.h"
 #include "plan/mps_wanted.h"
 
-const struct unit *ledger_claimable_unit(const struct ledger *ledger, const char *uuid)
+const char *claim_daemon_name(
+        const struct ledger_core *core, struct arena *arena, const struct ledger_claim_device *device)
 {
-        const struct resource *claimable = ledger->plan ? ledger->plan->claimable : NULL;
-
-        return claimable ? resource_find_unit(claimable, uuid) : NULL;
-}
-
-const char *ledger_claims_daemon(
-        const struct ledger *ledger, struct arena *arena, const struct ledger_claim_device *device)
-{
-        const struct unit *unit = ledger_claimable_unit(ledger, device->unit);
+        const struct unit *unit = ledger_claimable_unit(core, device->unit);
 
         if (device->daemon || !unit)
                 return device->daemon;
-        return mps_claimed_daemon_name(arena, ledger->plan->claimable, unit);
+        return mps_claimed_daemon_name(arena, core->plan->claimable, unit);
 }
 
-static bool is_of_all(const struct ledger *ledger, const char *daemon)
+static bool is_of_all(const struct ledger_core *core, const char *daemon)
 {
-        return daemon && strcmp(daemon, ledger->plan->claimable->name) == 0;
+        return daemon && strcmp(daemon, core->plan->claimable->name) == 0;
 }
 
-/* What claims have of one unit: names of claims, or NULL. */
+/* The uses of one unit by claims: names of claims, or NULL. */
 struct use {
         const struct unit *unit;
         const char *alone; /* without MPS */
@@ -42,7 +27,7 @@ struct use {
         bool asks_own;
 };
 
-/* Of all units that claims can have, in their order. */
+/* The uses of all units that claims can have, in their order. */
 struct uses {
         struct use *units;
         size_t n_units;
@@ -50,17 +35,17 @@ struct uses {
         bool asks_all;
 };
 
-static void add_use(const struct ledger *ledger, struct arena *arena, struct uses *uses,
+static void add_use(const struct ledger_core *core, struct arena *arena, struct uses *uses,
         const struct ledger_claim *claim, const struct ledger_claim_device *device)
 {
-        const struct unit *unit = ledger_claimable_unit(ledger, device->unit);
+        const struct unit *unit = ledger_claimable_unit(core, device->unit);
         bool is_of_all_gpus;
         struct use *use;
 
         if (!unit)
                 return;
-        use = &uses->units[unit - ledger->plan->claimable->units];
-        is_of_all_gpus = device->is_shared && is_of_all(ledger, ledger_claims_daemon(ledger, arena, device));
+        use = &uses->units[unit - core->plan->claimable->units];
+        is_of_all_gpus = device->is_shared && is_of_all(core, claim_daemon_name(core, arena, device));
         if (!device->is_shared)
                 use->alone = claim->name;
         else if (is_of_all_gpus && device->daemon)
@@ -73,18 +58,19 @@ static void add_use(const struct ledger *ledger, struct arena *arena, struct use
                 use->asks_own = true;
 }
 
-static struct uses uses_of(const struct ledger *ledger, struct arena *arena)
+static struct uses uses_of(const struct claim_set *set, struct arena *arena)
 {
-        const struct resource *claimable = ledger->plan->claimable;
+        const struct ledger_core *core = set->core;
+        const struct resource *claimable = core->plan->claimable;
         const struct ledger_claim_state *states;
-        size_t count = ledger_claims(ledger, arena, &states);
+        size_t count = claim_set_all(set, arena, &states);
         struct uses uses = {.units = ARENA_ARRAY(arena, struct use, claimable->n_units), .n_units = claimable->n_units};
 
         for (size_t i = 0; i < claimable->n_units; i++)
                 uses.units[i] = (struct use){.unit = &claimable->units[i]};
         for (size_t i = 0; i < count; i++)
                 for (size_t j = 0; j < states[i].claim->n_devices && !states[i].is_refused; j++)
-                        add_use(ledger, arena, &uses, states[i].claim, &states[i].claim->devices[j]);
+                        add_use(core, arena, &uses, states[i].claim, &states[i].claim->devices[j]);
         return uses;
 }
 
@@ -107,9 +93,10 @@ static const char *find_obstacle_to_own(const struct uses *uses, const struct us
         return mps_claimed_is_of_all(use->unit) ? uses->all : NULL;
 }
 
-void ledger_claims_want(const struct ledger *ledger, struct arena *arena, struct mps_wanted *wanted)
+void claim_daemons_want(const struct claim_set *set, struct arena *arena, struct mps_wanted *wanted)
 {
-        const struct resource *claimable = ledger->plan->claimable;
+        const struct ledger_core *core = set->core;
+        const struct resource *claimable = core->plan->claimable;
         const struct unit **own, **all;
         const struct unit *obstacle;
         size_t n_own = 0, n_all = 0;
@@ -117,7 +104,7 @@ void ledger_claims_want(const struct ledger *ledger, struct arena *arena, struct
 
         if (!claimable)
                 return;
-        uses = uses_of(ledger, arena);
+        uses = uses_of(set, arena);
         own = ARENA_ARRAY(arena, const struct unit *, claimable->n_units);
         all = ARENA_ARRAY(arena, const struct unit *, claimable->n_units);
         for (size_t i = 0; i < uses.n_units; i++) {
@@ -128,21 +115,22 @@ void ledger_claims_want(const struct ledger *ledger, struct arena *arena, struct
                 if (mps_claimed_is_of_all(use->unit))
                         all[n_all++] = use->unit;
         }
-        mps_wanted_add_claimed(wanted, arena, ledger->plan, own, n_own);
+        mps_wanted_add_claimed(wanted, arena, core->plan, own, n_own);
         if (uses.all || (uses.asks_all && !find_obstacle_to_all(&uses, &obstacle)))
-                mps_wanted_add_common(wanted, arena, ledger->plan, all, n_all);
+                mps_wanted_add_common(wanted, arena, core->plan, all, n_all);
 }
 
 /* The daemon does not run: why it is not even wanted, or that it has not been started yet. */
 static int fail_for_no_daemon(
-        const struct ledger *ledger, const struct ledger_claim_device *device, const char *daemon, struct error *err)
+        const struct claim_set *set, const struct ledger_claim_device *device, const char *daemon, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct uses uses = uses_of(ledger, &arena);
-        const struct unit *unit = ledger_claimable_unit(ledger, device->unit);
+        const struct ledger_core *core = set->core;
+        struct uses uses = uses_of(set, &arena);
+        const struct unit *unit = ledger_claimable_unit(core, device->unit);
         const char *claim;
 
-        if (is_of_all(ledger, daemon)) {
+        if (is_of_all(core, daemon)) {
                 claim = find_obstacle_to_all(&uses, &unit);
                 if (claim)
                         return error_set(err, ERROR_UNAVAILABLE,
@@ -150,7 +138,7 @@ static int fail_for_no_daemon(
                                 "starts when that claim has ended",
                                 device->unit, claim, unit->uuid);
         } else {
-                claim = find_obstacle_to_own(&uses, &uses.units[unit - ledger->plan->claimable->units]);
+                claim = find_obstacle_to_own(&uses, &uses.units[unit - core->plan->claimable->units]);
                 if (claim)
                         return error_set(err, ERROR_UNAVAILABLE,
                                 "%s: claim %s uses the MPS daemon of all GPUs; since dra.daemonScope is 'gpu' each gets its own "
@@ -160,50 +148,52 @@ static int fail_for_no_daemon(
         return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon has not been started yet", device->unit);
 }
 
-const struct mps_daemon_status *ledger_claims_find_daemon(
-        const struct ledger *ledger, const struct ledger_claim_device *device)
+const struct mps_daemon_status *claim_daemon_find(
+        const struct ledger_core *core, const struct ledger_claim_device *device)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *name = ledger_claims_daemon(ledger, &arena, device);
+        const char *name = claim_daemon_name(core, &arena, device);
 
-        return name && ledger->status ? mps_status_find(ledger->status, name) : NULL;
+        return name ? daemons_find_by_name(&core->daemons, name) : NULL;
 }
 
 /* An error says what is missing. */
-static int check_daemon_ready(const struct ledger *ledger, const struct ledger_claim_device *device, struct error *err)
+static int check_daemon_ready(const struct claim_set *set, const struct ledger_claim_device *device, struct error *err)
 {
-        const struct mps_daemon_status *daemon = ledger_claims_find_daemon(ledger, device);
+        const struct ledger_core *core = set->core;
+        const struct mps_daemon_status *daemon = claim_daemon_find(core, device);
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
 
-        if (!ledger_claimable_unit(ledger, device->unit))
+        if (!ledger_claimable_unit(core, device->unit))
                 return error_set(
                         err, ERROR_UNAVAILABLE, "%s is not on this node now, or is not shared by DRA", device->unit);
-        if (!ledger->status)
+        if (!daemons_status(&core->daemons))
                 return error_set(err, ERROR_UNAVAILABLE,
                         "%s: the MPS supervisor (warpshare mps) does not answer on this node", device->unit);
         if (!daemon)
-                return fail_for_no_daemon(ledger, device, ledger_claims_daemon(ledger, &arena, device), err);
+                return fail_for_no_daemon(set, device, claim_daemon_name(core, &arena, device), err);
         if (daemon->state != MPS_READY)
                 return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon is in state %s%s%s", device->unit,
                         mps_state_name(daemon->state), daemon->reason ? ": " : "",
                         daemon->reason ? daemon->reason : "");
-        if (ledger_find_daemon(ledger, device->unit) != daemon)
+        if (daemons_find(&core->daemons, device->unit) != daemon)
                 return error_set(err, ERROR_UNAVAILABLE,
                         "%s: its MPS daemon was started while it could not be used, and takes it in when it has no clients",
                         device->unit);
-        if (!ledger_is_current(ledger, device->unit))
+        if (!daemons_is_current(&core->daemons, device->unit))
                 return error_set(err, ERROR_UNAVAILABLE, "%s: its MPS daemon is being replaced", device->unit);
         return 0;
 }
 
-/* Without MPS on this node there is no daemon to wait for. */
-static int check_daemon_gone(const struct ledger *ledger, const struct ledger_claim_device *device, struct error *err)
+/* Without MPS on this node nothing has to be waited for. */
+static int check_daemon_gone(
+        const struct ledger_core *core, const struct ledger_claim_device *device, struct error *err)
 {
-        const struct mps_daemon_status *daemon = ledger_find_daemon(ledger, device->unit);
+        const struct mps_daemon_status *daemon = daemons_find(&core->daemons, device->unit);
 
-        if (!ledger_claimable_unit(ledger, device->unit) || mps_link_is_absent(ledger->link))
+        if (!ledger_claimable_unit(core, device->unit) || mps_link_is_absent(daemons_link(&core->daemons)))
                 return 0;
-        if (!ledger->status || ledger->status->generation != ledger->generation)
+        if (!daemons_are_current(&core->daemons))
                 return error_set(err, ERROR_UNAVAILABLE,
                         "%s: whether an MPS daemon serves it is not known: the MPS supervisor (warpshare mps) does not answer "
                         "on this node",
@@ -214,13 +204,13 @@ static int check_daemon_gone(const struct ledger *ledger, const struct ledger_cl
         return 0;
 }
 
-int ledger_claims_check_needs(const struct ledger *ledger, const struct ledger_claim *claim, struct error *err)
+int claim_daemons_check(const struct claim_set *set, const struct ledger_claim *claim, struct error *err)
 {
         for (size_t i = 0; i < claim->n_devices; i++) {
                 const struct ledger_claim_device *device = &claim->devices[i];
 
-                if ((device->is_shared ? check_daemon_ready(ledger, device, err)
-                                       : check_daemon_gone(ledger, device, err)) < 0)
+                if ((device->is_shared ? check_daemon_ready(set, device, err)
+                                       : check_daemon_gone(set->core, device, err)) < 0)
                         return -1;
         }
         return 0;
