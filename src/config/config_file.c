@@ -9,16 +9,6 @@
 
 #define MAX_ELEMENTS ((size_t)64) /* of one list that is an option */
 
-static int check_version(const struct tree *tree, const struct file_root *root, struct error *err)
-{
-        struct tree_node node;
-
-        if (!root->version || !*root->version || strcmp(root->version, "v1") == 0)
-                return 0;
-        tree_member(tree, &root->node, "version", &node);
-        return tree_fail(tree, &node, err, "'%.100s' is not a known version, use v1", root->version);
-}
-
 /* ---- options ---- */
 
 /* Follows "flags.plugin.deviceIDStrategy" down from |root|. */
@@ -105,7 +95,7 @@ static int read_option(const struct tree *tree, const struct tree_node *node, co
         return 0;
 }
 
-/* Whoever edits the ConfigMap is not to become root on the nodes by it. What would count anyway may stand there. */
+/* Editing the ConfigMap must not give root on the nodes. A value that is the default anyway is allowed. */
 static int check_right(const struct tree *tree, const struct tree_node *node, const struct option *option,
         const char *value, struct error *err)
 {
@@ -117,154 +107,91 @@ static int check_right(const struct tree *tree, const struct tree_node *node, co
                 value, option->flag, option->environment[0]);
 }
 
-static int read_options(struct config_file *file, const struct tree *tree, const struct tree_node *root,
-        const struct option_set *options, struct error *err)
+static int read_options(
+        const struct config_reading *reading, const struct tree *tree, const struct tree_node *root, struct error *err)
 {
-        const char *only = option_set_get(options, "config-keys-from-flags-only");
-        const bool is_locked = only && strcmp(only, "true") == 0;
+        const bool is_locked = strcmp(option_set_value(reading->options, "config-keys-from-flags-only"), "true") == 0;
 
         for (size_t i = 0; i < option_count; i++) {
                 const struct option *option = &option_table[i];
-                const char **value = &file->values[i];
+                const char **value = &reading->values[i];
                 struct tree_node node;
 
-                if (!option->key || options->values[i] || !find_key(tree, root, option->key, &node))
+                if (!option->key || reading->options->values[i] || !find_key(tree, root, option->key, &node))
                         continue;
                 if (read_option(tree, &node, option, value, err) < 0)
                         return -1;
-                if (is_locked && option->is_roots && *value && check_right(tree, &node, option, *value, err) < 0)
+                if (is_locked && option->grants_root && check_right(tree, &node, option, *value, err) < 0)
                         return -1;
         }
         return 0;
 }
 
-/* ---- sections ---- */
+/* ---- the file ---- */
 
-static const struct resource_pattern *copy_patterns(struct arena *arena, const struct schema_list *list)
-{
-        struct resource_pattern *patterns = ARENA_ARRAY(arena, struct resource_pattern, list->count);
-        const struct file_pattern *items = list->items;
-
-        for (size_t i = 0; i < list->count; i++)
-                patterns[i] = (struct resource_pattern){
-                        .pattern = items[i].pattern, .name = items[i].name, .line = items[i].node.line};
-        return patterns;
-}
-
-static void read_resources(struct config_file *file, const struct tree *tree, const struct file_resources *resources)
-{
-        if (!resources)
-                return;
-        file->gpu_patterns = copy_patterns(tree->arena, &resources->gpus);
-        file->n_gpu_patterns = resources->gpus.count;
-        file->mig_patterns = copy_patterns(tree->arena, &resources->mig);
-        file->n_mig_patterns = resources->mig.count;
-}
-
-static void read_health(struct config_file *file, const struct tree *tree, const struct file_health *health)
-{
-        if (!health)
-                return;
-        file->xids = health->xids;
-        if (tree_has(tree, &health->node, "recover"))
-                file->recover = health->recover;
-        file->counts_remaps = health->pending_row_remap && strcmp(health->pending_row_remap, "unhealthy") == 0;
-}
-
-static void read_discovery(struct config_discovery *ret, const struct tree *tree, const struct file_flags *flags)
-{
-        const struct file_gfd *gfd = flags ? flags->gfd : NULL;
-
-        if (flags && tree_has(tree, &flags->node, "useNodeFeatureAPI"))
-                ret->use_node_feature_api = &flags->use_node_feature_api;
-        if (!gfd)
-                return;
-        if (tree_has(tree, &gfd->node, "oneshot"))
-                ret->oneshot = &gfd->oneshot;
-        if (tree_has(tree, &gfd->node, "noTimestamp"))
-                ret->no_timestamp = &gfd->no_timestamp;
-        if (tree_has(tree, &gfd->node, "sleepInterval"))
-                ret->sleep_ns = &gfd->sleep_ns;
-        ret->output_file = gfd->output_file;
-        ret->machine_type_file = gfd->machine_type_file;
-}
-
-static void warn_nobody(const char *text UNUSED, void *data UNUSED)
-{
-}
-
-static int read_text(struct config_file *file, const struct config_text *text, const struct option_set *options,
-        struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err);
+static int read_text(struct config_reading *reading, const struct config_text *text, struct error *err);
 
 /* 1: it was a ConfigMap, and the configuration in it was read. Lines are counted within that. */
-static int read_manifest(struct config_file *file, const struct yaml *yaml, const struct config_text *text,
-        const struct option_set *options, struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err)
+static int read_manifest(
+        struct config_reading *reading, const struct yaml *yaml, const struct config_text *text, struct error *err)
 {
-        const char *chosen = option_set_get(options, "config-default");
-        const char *name;
         const char *found;
-        const int rc = config_manifest_open(yaml, chosen ? chosen : "", arena, &found, &name, err);
+        const char *name;
+        const int rc = config_manifest_open(
+                yaml, option_set_value(reading->options, "config-default"), reading->arena, &found, &name, err);
 
         if (rc <= 0)
                 return rc;
-        const struct config_text inner = {
-                .name = arena_printf(arena, "%.100s: %.40s", text->name, name), .text = found, .size = strlen(found)};
+        const struct config_text inner = {.name = arena_printf(reading->arena, "%.100s: %.40s", text->name, name),
+                .text = found,
+                .size = strlen(found)};
 
-        return read_text(file, &inner, options, arena, warn, warn_data, err) < 0 ? -1 : 1;
+        return read_text(reading, &inner, err) < 0 ? -1 : 1;
 }
 
-static int read_text(struct config_file *file, const struct config_text *text, const struct option_set *options,
-        struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err)
+static void ignore_warning(const char *text UNUSED, void *data UNUSED)
+{
+}
+
+static int read_text(struct config_reading *reading, const struct config_text *text, struct error *err)
 {
         _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
-        const char *name = arena_printf(arena, "config '%.150s'", text->name);
-        struct tree tree = {.arena = arena, .warn = warn ? warn : warn_nobody, .warn_data = warn_data};
-        struct tree_node node = {.path = "", .fold = true};
-        struct file_root *root = ARENA_NEW(arena, struct file_root);
-        struct sharing_defaults defaults = {.drop_in = options->drop_in};
-        size_t policy = option_find("shared-devices-allocation-policy");
+        const char *name = arena_printf(reading->arena, "config '%.150s'", text->name);
+        struct tree tree = {.arena = reading->arena,
+                .warn = reading->warn ? reading->warn : ignore_warning,
+                .warn_data = reading->warn_data};
+        struct tree_node root = {.path = "", .fold = true};
+        struct sharing_defaults defaults = {.drop_in = reading->options->drop_in};
+        const size_t policy = option_find("shared-devices-allocation-policy");
         int rc;
 
-        if (yaml_load(&yaml, name, text->text, text->size, tree.warn, warn_data, err) < 0)
+        if (yaml_load(&yaml, name, text->text, text->size, tree.warn, tree.warn_data, err) < 0)
                 return -1;
         if (json_is_null(yaml->root))
                 return 0;
-        rc = read_manifest(file, yaml, text, options, arena, warn, warn_data, err);
+        rc = read_manifest(reading, yaml, text, err);
         if (rc)
                 return MIN(rc, 0);
         tree.yaml = yaml;
-        node.json = yaml->root;
-        node.line = yaml_line(yaml, yaml->root);
-        if (schema_read(&tree, &node, &schema_file, root, err) < 0 || check_version(&tree, root, err) < 0 ||
-                read_options(file, &tree, &root->node, options, err) < 0)
+        root.json = yaml->root;
+        root.line = yaml_line(yaml, yaml->root);
+        if (schema_read(&tree, &root, &schema_file, reading->config, err) < 0 ||
+                read_options(reading, &tree, &root, err) < 0 ||
+                config_dra_check(&reading->config->dra, &tree, &root, err) < 0)
                 return -1;
-        read_resources(file, &tree, root->resources);
-        read_health(file, &tree, root->health);
-        defaults.policy = options->values[policy] ? options->values[policy] : file->values[policy];
-        read_discovery(&file->discovery, &tree, root->flags);
-        if (root->dra && config_dra_build(&file->dra, &tree, root->dra, err) < 0)
-                return -1;
-        return config_sharing_build(&file->sharing, &tree, root->sharing, &defaults, err);
+        defaults.policy = reading->options->values[policy] ? reading->options->values[policy] : reading->values[policy];
+        return config_sharing_build(&reading->config->sharing, &tree, &root, &defaults, err);
 }
 
-int config_file_parse(struct config_file *ret, const struct config_text *text, const struct option_set *options,
-        struct arena *arena, config_warn_fn *warn, void *warn_data, struct error *err)
+int config_file_parse(struct config_reading *reading, const struct config_text *text, struct error *err)
 {
-        struct config_file file = {.values = ARENA_ARRAY(arena, const char *, option_count), .recover = true};
-
-        if (config_dra_build(&file.dra, NULL, NULL, err) < 0)
-                return -1;
         if (text->size > CONFIG_FILE_LIMIT)
                 return error_set(err, ERROR_INVALID, "config '%.150s': %zu bytes are more than the limit of %zu",
                         text->name, text->size, CONFIG_FILE_LIMIT);
-        if (read_text(&file, text, options, arena, warn, warn_data, err) < 0)
-                return -1;
-        *ret = file;
-        return 0;
+        return read_text(reading, text, err);
 }
 
-int config_file_read(struct config_file *ret, const char *path, const struct option_set *options, struct arena *arena,
-        config_warn_fn *warn, void *warn_data, struct error *err)
+int config_file_read(struct config_reading *reading, const char *path, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
         struct config_text text = {.name = path};
@@ -273,5 +200,5 @@ int config_file_read(struct config_file *ret, const char *path, const struct opt
                 return error_prefix(err, "config");
         text.text = content.data;
         text.size = content.size;
-        return config_file_parse(ret, &text, options, arena, warn, warn_data, err);
+        return config_file_parse(reading, &text, err);
 }

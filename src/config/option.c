@@ -65,7 +65,7 @@ static int check_element(const struct option *option, const char *text, size_t l
                 text = arena_printf(arena, "%" PRId64, number);
                 length = strlen(text);
         }
-        if (word_check(text, length, option->choices, NULL, &position, err) < 0)
+        if (word_check(text, length, option->choices, &position, err) < 0)
                 return -1;
         *ret = option->choices[position];
         return 0;
@@ -130,7 +130,7 @@ int option_check(
                 *ret = is_true ? "true" : "false";
                 return 0;
         case OPTION_CHOICE:
-                if (word_check(value, strlen(value), option->choices, NULL, &position, err) < 0)
+                if (word_check(value, strlen(value), option->choices, &position, err) < 0)
                         return -1;
                 *ret = option->choices[position];
                 return 0;

@@ -1,5 +1,6 @@
 /*
- * The one table of options, and what command line and environment said about them.
+ * The one table of options, and what command line and environment said about them. A row is all there is of an option:
+ * flag, variable, key of the file, help, JSON Schema, the member of struct config and its printed form follow from it.
  *
  * Rules (those of NVIDIA's k8s-device-plugin): Go's flag syntax: -x and --x are the same, "--x v" or "--x=v",
  * a bare bool flag is true and "--x=false" is false. "Set" means: given on the command line, or an environment variable
@@ -29,22 +30,43 @@ enum option_type {
         OPTION_NUMBERS, /* of numbers that are among the choices, written as Go reads them (config/go_value.h) */
 };
 
+/* What the value becomes in struct config. */
+enum option_member {
+        OPTION_APART,     /* nothing: the option is asked for by its name */
+        OPTION_TO_TEXT,   /* const char * */
+        OPTION_TO_BOOL,   /* bool: true, or a list that is not empty */
+        OPTION_TO_BIT,    /* unsigned int, of which |bit| is set where the option is true */
+        OPTION_TO_NUMBER, /* an enum or unsigned int: the position of the choice, or |values| there */
+        OPTION_TO_SET,    /* unsigned int: the bit at the position of each choice of the list */
+        OPTION_TO_WORDS,  /* const char *const *, NULL-terminated */
+};
+
 struct option {
         const char *flag;       /* "mig-strategy" */
         const char *aliases[3]; /* further flags */
         const char *environment[3];
         const char *key; /* "flags.migStrategy", or NULL: not in the file */
         enum option_type type;
-        bool is_roots; /* who sets it can become root on the node: with config-keys-from-flags-only not from the file */
-        const char *const *
-                /*
-                 * NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values
-                 */
-                choices;
+        bool grants_root; /* its user can become root on the node: with config-keys-from-flags-only not from the file */
+        bool is_below_kubelet; /* the default moves with --kubelet-root */
+        bool is_quiet;         /* left out of the printed configuration while it is false */
+        /* NULL-terminated, for OPTION_CHOICE, OPTION_LIST and OPTION_NUMBERS; of a string: some of the values */
+        const char *const *choices;
         const char *fallback; /* the default, in text; NULL: see option_switches */
         const char *argument; /* the placeholder in --help: "PATH" */
         const char *help;     /* one line */
+        enum option_member member;
+        size_t offset; /* of the member in struct config */
+        unsigned int bit;
+        const unsigned int *values; /* by position among |choices|; NULL: the position itself */
 };
+
+/* The offset of |member|, which must have the type |expected|, or be as large (an enum): else it does not compile. */
+#define TYPED_OFFSET(type, member, expected)                                                                           \
+        (offsetof(type, member) +                                                                                      \
+                0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((type *)NULL)->member), expected) ? 1 : -1]))
+#define ENUM_OFFSET(type, member)                                                                                      \
+        (offsetof(type, member) + 0 * sizeof(char[sizeof(((type *)NULL)->member) == sizeof(unsigned int) ? 1 : -1]))
 
 extern const struct option option_table[];
 extern const size_t option_count;

@@ -206,26 +206,28 @@ static bool parse_size(const char *text, unsigned int most, uint64_t *ret_mib)
         return true;
 }
 
-int schema_read_memory(const struct tree *tree, const struct tree_node *node, unsigned int most,
-        struct memory_size *ret, struct error *err)
+int schema_read_memory(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+        uint64_t *ret, bool *ret_given, struct error *err)
 {
         char text[TREE_VALUE_SIZE];
         unsigned int number;
 
         if (tree_is_whole(node)) {
-                if (tree_uint(tree, node, 0, most, &number, err) < 0)
+                if (tree_uint(tree, node, 0, key->most, &number, err) < 0)
                         return -1;
-                *ret = (struct memory_size){.is_given = true, .mib = number};
+                *ret = number;
+        } else if (json_is_string(node->json) && strcmp(json_string_value(node->json), "auto") == 0) {
+                *ret_given = false;
                 return 0;
-        }
-        if (json_is_string(node->json) && strcmp(json_string_value(node->json), "auto") == 0)
-                return 0;
-        if (!json_is_string(node->json) || !parse_size(json_string_value(node->json), most, &ret->mib))
+        } else if (!json_is_string(node->json) || !parse_size(json_string_value(node->json), key->most, ret)) {
                 return tree_fail(tree, node, err,
                         "%s, must be auto, or an amount of memory from 0 to %u MiB: a number of MiB, or one with its unit "
                         "(512Mi, 1Gi)",
-                        tree_print(node, text), most);
-        ret->is_given = true;
+                        tree_print(node, text), key->most);
+        }
+        if (*ret == 0 && key->zero)
+                return tree_fail(tree, node, err, "0, at least 1 MiB%s", key->zero);
+        *ret_given = true;
         return 0;
 }
 
@@ -244,17 +246,19 @@ static int read_rule(const struct tree *tree, const struct tree_node *node, cons
                         tree, node, err, "'%.100s' is not an Xid, use a number from 1 to %u", name, CONFIG_MAX_XID);
         if (tree_string(tree, node, &text, err) < 0)
                 return -1;
-        if (word_check(text, strlen(text), xid_action_words, NULL, &position, err) < 0)
+        if (word_check(text, strlen(text), xid_action_words, &position, err) < 0)
                 return tree_prefix(tree, node, err);
         *ret = (struct xid_rule){.xid = (unsigned int)xid, .unhealthy = position == 1, .line = node->line};
         return 0;
 }
 
-int schema_read_xids(const struct tree *tree, const struct tree_node *node, struct xid_list *ret, struct error *err)
+int schema_read_xids(const struct tree *tree, const struct tree_node *node, const struct xid_rule **ret,
+        size_t *ret_count, struct error *err)
 {
         struct xid_rule *rules;
         const char *name;
         json_t *value;
+        size_t n_rules = 0;
         size_t count;
 
         if (tree_object(tree, node, err) < 0)
@@ -269,10 +273,11 @@ int schema_read_xids(const struct tree *tree, const struct tree_node *node, stru
 
                 if (!tree_member(tree, node, name, &item))
                         continue; /* null */
-                if (read_rule(tree, &item, name, &rules[ret->count], err) < 0)
+                if (read_rule(tree, &item, name, &rules[n_rules], err) < 0)
                         return -1;
-                ret->count++;
+                n_rules++;
         }
-        ret->rules = rules;
+        *ret = rules;
+        *ret_count = n_rules;
         return 0;
 }

@@ -62,30 +62,18 @@ const char *const node_page_words[] = {[NODE_PAGE_LOCAL] = "local", [NODE_PAGE_O
 const char *const events_words[] = {[EVENTS_NONE] = "none", [EVENTS_NODE] = "node", [EVENTS_PODS] = "pods", NULL};
 const char *const device_list_words[] = {"envvar", "volume-mounts", "cdi-annotations", "cdi-cri", NULL};
 
-static bool word_find(const char *const *words, const char *text, size_t length, size_t *ret_position)
-{
-        for (size_t i = 0; words && words[i]; i++) {
-                if (strlen(words[i]) != length || memcmp(words[i], text, length) != 0)
-                        continue;
-                *ret_position = i;
-                return true;
-        }
-        return false;
-}
-
-int word_check(const char *text, size_t length, const char *const *choices, const char *const *unsupported,
-        size_t *ret_position, struct error *err)
+int word_check(const char *text, size_t length, const char *const *choices, size_t *ret_position, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf list = STRBUF_INIT;
         int shown = (int)MIN(length, (size_t)100);
-        size_t position;
 
-        if (word_find(choices, text, length, ret_position))
-                return 0;
+        for (size_t i = 0; choices[i]; i++) {
+                if (strlen(choices[i]) == length && memcmp(choices[i], text, length) == 0) {
+                        *ret_position = i;
+                        return 0;
+                }
+        }
         for (size_t i = 0; choices[i]; i++)
                 strbuf_printf(&list, "%s%s", i == 0 ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
-        if (word_find(unsupported, text, length, &position))
-                return error_set(err, ERROR_UNSUPPORTED, "'%.*s' is not supported by this version, use %s", shown, text,
-                        list.data);
         return error_set(err, ERROR_INVALID, "'%.*s' is not a known value, use %s", shown, text, list.data);
 }

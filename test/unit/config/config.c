@@ -305,6 +305,9 @@ static void test_wrong_values_are_named_with_place_bound_and_way_out(void **stat
                         "config 'FILE' line 1: health.xids.079: '079' is not an Xid, use a number from 1 to 1023"},
                 {"health: {xids: {1024: ignore}}\n", ERROR_INVALID,
                         "config 'FILE' line 1: health.xids.1024: '1024' is not an Xid, use a number from 1 to 1023"},
+                {"health: {pendingRowRemap: unhealty}\n", ERROR_INVALID,
+                        "config 'FILE' line 1: health.pendingRowRemap: 'unhealty' is not a known value, use ignore or "
+                        "unhealthy"},
                 {"flags: {plugin: {sharedDevicesAllocationPolicy: pakced}}\n", ERROR_INVALID,
                         "config 'FILE' line 1: flags.plugin.sharedDevicesAllocationPolicy: 'pakced' is not a known value, use "
                         "distributed or packed"},
