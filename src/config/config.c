@@ -2,12 +2,13 @@
 
 #include <string.h>
 
+#include "base/file.h"
+#include "base/strbuf.h"
 #include "base/text.h"
-#include "config/config_file.h"
+#include "config/config_manifest.h"
+#include "config/config_reading.h"
 #include "config/node_taint.h"
 #include "config/pod_labels.h"
-#include "config/option.h"
-#include "config/word.h"
 
 /* What counts where the file is silent, except options, whose defaults are in their table. */
 static const struct config config_initial = {
@@ -20,82 +21,79 @@ static const struct config config_initial = {
                 .shares = 4},
 };
 
-/* ---- options ---- */
+/* ---- the file ---- */
 
-/* The value set on command line, in the environment or in the file; NULL: the default counts. */
-static const char *set_value(const struct config_reading *reading, size_t position)
+static int read_text(struct config_reading *reading, const struct config_text *text, struct error *err);
+
+/* 1: it was a ConfigMap, and the configuration in it was read. Lines are counted within that. */
+static int read_manifest(
+        struct config_reading *reading, const struct yaml *yaml, const struct config_text *text, struct error *err)
 {
-        return reading->options->values[position] ? reading->options->values[position] : reading->values[position];
+        const char *found;
+        const char *name;
+        const int rc = config_manifest_open(
+                yaml, option_set_value(reading->options, "config-default"), reading->arena, &found, &name, err);
+
+        if (rc <= 0)
+                return rc;
+        const struct config_text inner = {.name = arena_printf(reading->arena, "%.100s: %.40s", text->name, name),
+                .text = found,
+                .size = strlen(found)};
+
+        return read_text(reading, &inner, err) < 0 ? -1 : 1;
 }
 
-/* The elements of a list that is joined by commas, NULL-terminated. */
-static const char *const *split_words(struct arena *arena, const char *value)
+static void ignore_warning(const char *text UNUSED, void *data UNUSED)
 {
-        char *list = arena_strdup(arena, value);
-        const char **words = ARENA_ARRAY(arena, const char *, strlen(list) / 2 + 2);
-        size_t count = 0;
-
-        for (char *save = NULL, *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save))
-                words[count++] = word;
-        return words;
 }
 
-static void store_option(const struct config_reading *reading, const struct option *option, const char *value)
+static int read_text(struct config_reading *reading, const struct config_text *text, struct error *err)
 {
-        void *member = (char *)reading->config + option->offset;
-        const bool is_on = *value && strcmp(value, "false") != 0;
-        unsigned int position;
+        _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
+        const char *name = arena_printf(reading->arena, "config '%.150s'", text->name);
+        struct tree tree = {.arena = reading->arena,
+                .warn = reading->warn ? reading->warn : ignore_warning,
+                .warn_data = reading->warn_data};
+        struct tree_node root = {.path = "", .fold = true};
+        struct sharing_defaults defaults = {.drop_in = reading->options->drop_in};
+        int rc;
 
-        switch (option->member) {
-        case OPTION_APART:
-                break;
-        case OPTION_TO_TEXT:
-                *(const char **)member = arena_strdup(reading->arena, value);
-                break;
-        case OPTION_TO_BOOL:
-                *(bool *)member = is_on;
-                break;
-        case OPTION_TO_BIT:
-                *(unsigned int *)member |= is_on ? option->bit : 0;
-                break;
-        case OPTION_TO_NUMBER:
-                position = option_position(option, value);
-                *(unsigned int *)member = option->values ? option->values[position] : position;
-                break;
-        case OPTION_TO_SET:
-                for (const char *const *word = split_words(reading->arena, value); *word; word++)
-                        *(unsigned int *)member |= 1U << option_position(option, *word);
-                break;
-        case OPTION_TO_WORDS:
-                *(const char *const **)member = split_words(reading->arena, value);
-                break;
+        if (yaml_load(&yaml, name, text->text, text->size, tree.warn, tree.warn_data, err) < 0)
+                return -1;
+        if (json_is_null(yaml->root))
+                return 0;
+        rc = read_manifest(reading, yaml, text, err);
+        if (rc)
+                return MIN(rc, 0);
+        tree.yaml = yaml;
+        root.json = yaml->root;
+        root.line = yaml_line(yaml, yaml->root);
+        if (schema_read(&tree, &root, &schema_file, reading->config, err) < 0 ||
+                config_options_read(reading, &tree, &root, err) < 0 ||
+                config_dra_check(&reading->config->dra, &tree, &root, err) < 0)
+                return -1;
+        defaults.policy = config_option_set(reading, "shared-devices-allocation-policy");
+        return config_sharing_build(&reading->config->sharing, &tree, &root, &defaults, err);
+}
+
+/* Reads |text|, or the file at |path| where it is NULL; "" is an empty file. */
+static int read_file(
+        struct config_reading *reading, const struct config_text *text, const char *path, struct error *err)
+{
+        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+        struct config_text file = {.name = path};
+
+        if (!text) {
+                if (*path && file_read(path, CONFIG_FILE_LIMIT, &content, err) < 0)
+                        return error_prefix(err, "config");
+                file.text = content.data;
+                file.size = content.size;
+                text = &file;
         }
-}
-
-static int store_options(const struct config_reading *reading, struct error *err)
-{
-        const size_t root_position = option_find("kubelet-root");
-        const char *set_root = set_value(reading, root_position);
-        const char *root = set_root ? set_root : option_table[root_position].fallback;
-        size_t length = strlen(root);
-
-        if (root[0] != '/' || !root[1])
-                return error_set(err, ERROR_INVALID,
-                        "kubelet-root: '%.200s' is not the absolute path of a folder, such as " CONFIG_KUBELET_ROOT,
-                        root);
-        while (length > 1 && root[length - 1] == '/')
-                length--;
-        for (size_t i = 0; i < option_count; i++) {
-                const struct option *option = &option_table[i];
-                const char *value = set_value(reading, i);
-
-                /* Where nobody names a path of kubelet's, it is the default, below the root that kubelet has. */
-                if (!value && option->is_below_kubelet)
-                        value = arena_printf(reading->arena, "%.*s%s", (int)length, root,
-                                option->fallback + strlen(CONFIG_KUBELET_ROOT));
-                store_option(reading, option, value ? value : option->fallback);
-        }
-        return 0;
+        if (text->size > CONFIG_FILE_LIMIT)
+                return error_set(err, ERROR_INVALID, "config '%.150s': %zu bytes are more than the limit of %zu",
+                        text->name, text->size, CONFIG_FILE_LIMIT);
+        return read_text(reading, text, err);
 }
 
 /* ---- options and keys together ---- */
@@ -169,7 +167,6 @@ int config_build_text(const struct option_set *options, const struct config_text
         const struct config **ret, config_warn_fn *warn, void *warn_data, struct error *err)
 {
         struct config *config = ARENA_NEW(arena, struct config);
-        const size_t lists = option_find("device-list-strategy");
         const char *path = option_set_value(options, "config-file");
         struct config_reading reading = {.options = options,
                 .arena = arena,
@@ -179,12 +176,10 @@ int config_build_text(const struct option_set *options, const struct config_text
                 .values = ARENA_ARRAY(arena, const char *, option_count)};
 
         *config = config_initial;
-        if (text ? config_file_parse(&reading, text, err) < 0 : config_file_read(&reading, path, err) < 0)
-                return -1;
-        if (store_options(&reading, err) < 0)
+        if (read_file(&reading, text, path, err) < 0 || config_options_store(&reading, err) < 0)
                 return -1;
         config->path = arena_strdup(arena, text ? text->name : path);
-        config->device_lists_are_default = !set_value(&reading, lists) && !options->drop_in;
+        config->device_lists_are_default = !config_option_set(&reading, "device-list-strategy") && !options->drop_in;
         if (!*config->dev_root)
                 config->dev_root = config->driver_root;
         if (!*config->dra.instance)
@@ -203,21 +198,6 @@ int config_build(const struct option_set *options, struct arena *arena, const st
         return config_build_text(options, NULL, arena, ret, warn, warn_data, err);
 }
 
-const char *sharing_strategy_name(enum sharing_strategy strategy)
-{
-        return sharing_strategy_words[strategy];
-}
-
-const char *provisioning_name(enum provisioning provisioning)
-{
-        return provisioning_words[provisioning];
-}
-
-const char *placement_name(enum placement placement)
-{
-        return placement_words[placement];
-}
-
 bool config_adds_cdi(const struct config *config)
 {
         const struct sharing_section *sections[] = {config->sharing.mps, config->sharing.time_slicing};
@@ -227,31 +207,4 @@ bool config_adds_cdi(const struct config *config)
                         (sections[i]->scope == SCOPE_INDIVIDUAL || sections[i]->provisioning == PROVISIONING_DECLARED))
                         return true;
         return false;
-}
-
-const char *daemon_scope_name(enum daemon_scope scope)
-{
-        return daemon_scope_words[scope];
-}
-
-const char *mps_tier_name(enum mps_tier tier)
-{
-        return mps_tier_words[tier];
-}
-
-const char *mps_tier_promise(enum mps_tier tier, bool limits_memory)
-{
-        static const char *const unlimited[] = {
-                [MPS_TIER_DEFAULT] = "default-no-memory-limit",
-                [MPS_TIER_VERIFIED] = "verified-no-memory-limit",
-                [MPS_TIER_PARTITION] = "partition-no-memory-limit",
-                [MPS_TIER_NAMESPACE] = "namespace-no-memory-limit",
-        };
-
-        return limits_memory ? mps_tier_name(tier) : unlimited[tier];
-}
-
-const char *mig_strategy_name(enum mig_strategy strategy)
-{
-        return mig_strategy_words[strategy];
 }

@@ -376,6 +376,9 @@ char *config_print(const struct config *config);
  */
 char *config_schema(void);
 
+/* As it is written in the file: "0", "0:1", "GPU-…". */
+const char *device_ref_text(struct arena *arena, const struct device_ref *ref);
+
 /* Whether a GPU is among those that |dra| selects, enabled or not. */
 bool config_dra_selects(const struct config_dra *dra, unsigned int index, const char *uuid);
 

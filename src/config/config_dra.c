@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "config/config_file.h"
+#include "config/config_reading.h"
 
 static int refuse_key(
         const struct tree *tree, const struct tree_node *section, const char *key, const char *text, struct error *err)

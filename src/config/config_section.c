@@ -1,7 +1,7 @@
 /*
  * The keys of one sharing section together: defaults that follow from other keys, and combinations that are refused.
  */
-#include "config/config_file.h"
+#include "config/config_reading.h"
 #include "config/word.h"
 
 /* The node of the section's |key|; of the section itself for a value that was not written but follows. */

@@ -5,26 +5,24 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "config/config_file.h"
+#include "config/config_reading.h"
 #include "config/resource_name.h"
-
-#define SHARED_SUFFIX ".shared"
 
 /* ---- one section ---- */
 
 static int set_names(const struct sharing_draft *draft, size_t i, struct error *err)
 {
         struct shared_resource *resource = &draft->resources[i];
-        size_t length = strlen(resource->name) + strlen(SHARED_SUFFIX);
+        size_t length = strlen(resource->name) + strlen(RESOURCE_NAME_SHARED);
 
         if (resource->rename || !draft->section->rename_by_default)
                 return 0;
         if (length > RESOURCE_NAME_MAX)
                 return tree_fail(draft->tree, &draft->nodes[i], err,
-                        "'%s" SHARED_SUFFIX
+                        "'%s" RESOURCE_NAME_SHARED
                         "', the name that renameByDefault gives, has %zu characters, at most %zu: set rename",
                         resource->name, length, RESOURCE_NAME_MAX);
-        resource->rename = arena_printf(draft->tree->arena, "%s" SHARED_SUFFIX, resource->name);
+        resource->rename = arena_printf(draft->tree->arena, "%s" RESOURCE_NAME_SHARED, resource->name);
         resource->is_suffixed = true;
         return 0;
 }
@@ -187,9 +185,7 @@ static int check_devices(const struct tree *tree, const struct entry *entry, str
 
         for (size_t i = 0; i < devices->n_refs; i++) {
                 const struct device_ref *ref = &devices->refs[i];
-                const char *name = ref->uuid      ? ref->uuid
-                                   : ref->mig < 0 ? arena_printf(tree->arena, "%u", ref->gpu)
-                                                  : arena_printf(tree->arena, "%u:%d", ref->gpu, ref->mig);
+                const char *name = device_ref_text(tree->arena, ref);
                 const char *key = arena_printf(tree->arena, "%s %s", entry->resource->name, name);
                 const struct device_ref *owner = map_find(owners, key);
                 struct tree_node node = *entry->node;

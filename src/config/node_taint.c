@@ -24,31 +24,20 @@ static bool is_word(const char *text, size_t length)
         return true;
 }
 
-/* Labels of lower-case letters, digits and '-', separated by dots. */
-static bool is_domain(const char *text, size_t length)
-{
-        char previous = '.';
-
-        if (length > DOMAIN_MAX_LENGTH)
-                return false;
-        for (size_t i = 0; i < length; previous = text[i++]) {
-                bool inner = text[i] == '-' || text[i] == '.';
-
-                if (!inner && (!is_alphanumeric(text[i]) || isupper((unsigned char)text[i])))
-                        return false;
-                if (inner && (previous == '.' || (text[i] == '.' && previous == '-')))
-                        return false;
-        }
-        return is_alphanumeric(previous);
-}
-
 bool qualified_name_is_valid(const char *text)
 {
         const char *slash = strchr(text, '/');
+        char domain[DOMAIN_MAX_LENGTH + 1];
+        size_t length;
 
         if (!slash)
                 return is_word(text, strlen(text));
-        return is_domain(text, (size_t)(slash - text)) && is_word(slash + 1, strlen(slash + 1));
+        length = (size_t)(slash - text);
+        if (length > DOMAIN_MAX_LENGTH)
+                return false;
+        memcpy(domain, text, length);
+        domain[length] = '\0';
+        return text_is_subdomain(domain) && is_word(slash + 1, strlen(slash + 1));
 }
 
 int node_taint_parse(struct node_taint *ret, struct arena *arena, const char *text, struct error *err)

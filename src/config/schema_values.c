@@ -136,6 +136,13 @@ static bool is_among(const struct device_ref *ref, const struct device_ref *refs
         return false;
 }
 
+const char *device_ref_text(struct arena *arena, const struct device_ref *ref)
+{
+        if (ref->uuid)
+                return ref->uuid;
+        return ref->mig < 0 ? arena_printf(arena, "%u", ref->gpu) : arena_printf(arena, "%u:%d", ref->gpu, ref->mig);
+}
+
 static int read_refs(const struct tree *tree, const struct tree_node *node, size_t count, struct device_selector *ret,
         struct error *err)
 {

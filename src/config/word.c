@@ -77,3 +77,47 @@ int word_check(const char *text, size_t length, const char *const *choices, size
                 strbuf_printf(&list, "%s%s", i == 0 ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
         return error_set(err, ERROR_INVALID, "'%.*s' is not a known value, use %s", shown, text, list.data);
 }
+
+/* ---- the names of config/config.h ---- */
+
+const char *sharing_strategy_name(enum sharing_strategy strategy)
+{
+        return sharing_strategy_words[strategy];
+}
+
+const char *provisioning_name(enum provisioning provisioning)
+{
+        return provisioning_words[provisioning];
+}
+
+const char *placement_name(enum placement placement)
+{
+        return placement_words[placement];
+}
+
+const char *daemon_scope_name(enum daemon_scope scope)
+{
+        return daemon_scope_words[scope];
+}
+
+const char *mps_tier_name(enum mps_tier tier)
+{
+        return mps_tier_words[tier];
+}
+
+const char *mps_tier_promise(enum mps_tier tier, bool limits_memory)
+{
+        static const char *const unlimited[] = {
+                [MPS_TIER_DEFAULT] = "default-no-memory-limit",
+                [MPS_TIER_VERIFIED] = "verified-no-memory-limit",
+                [MPS_TIER_PARTITION] = "partition-no-memory-limit",
+                [MPS_TIER_NAMESPACE] = "namespace-no-memory-limit",
+        };
+
+        return limits_memory ? mps_tier_name(tier) : unlimited[tier];
+}
+
+const char *mig_strategy_name(enum mig_strategy strategy)
+{
+        return mig_strategy_words[strategy];
+}

@@ -100,7 +100,7 @@ static int collect_parts(const struct request *request, const char *const *ids, 
         uint8_t *seen = ARENA_ARRAY(request->arena, uint8_t, resource->n_devices);
         uint32_t *part_of = ARENA_ARRAY(request->arena, uint32_t, resource->n_units);
 
-        answer->parts = ARENA_ARRAY(request->arena, struct allocate_part, MIN(n_ids, resource->n_units));
+        answer->parts = ARENA_ARRAY(request->arena, struct mps_part, MIN(n_ids, resource->n_units));
         for (size_t i = 0; i < n_ids; i++) {
                 const struct device *device = map_find(&resource->by_id, ids[i]);
                 uint32_t *part;
@@ -114,7 +114,8 @@ static int collect_parts(const struct request *request, const char *const *ids, 
                 part = &part_of[device->unit];
                 if (*part == 0) {
                         *part = (uint32_t)++answer->n_parts;
-                        answer->parts[*part - 1].unit = &resource->units[device->unit];
+                        answer->parts[*part - 1] =
+                                (struct mps_part){.resource = resource, .unit = &resource->units[device->unit]};
                 }
                 answer->parts[*part - 1].replicas++;
         }
@@ -146,7 +147,7 @@ static int bind_parts(const struct request *request, struct error *err)
                 return error_set(err, ERROR_INVALID,
                         "invalid request for resource '%s': %u replicas of %s, which has %u", resource->name, replicas,
                         unit->uuid, unit->replicas);
-        answer->parts[0] = (struct allocate_part){.unit = unit, .replicas = replicas};
+        answer->parts[0] = (struct mps_part){.resource = resource, .unit = unit, .replicas = replicas};
         answer->n_parts = 1;
         return 0;
 }
@@ -154,7 +155,7 @@ static int bind_parts(const struct request *request, struct error *err)
 static void add_shares(const struct request *request)
 {
         for (size_t i = 0; i < request->answer->n_parts; i++) {
-                struct allocate_part *part = &request->answer->parts[i];
+                struct mps_part *part = &request->answer->parts[i];
 
                 part->share = share_of(request->resource, part->unit, part->replicas);
         }
@@ -323,19 +324,6 @@ static void add_memory_limit(const struct request *request)
 }
 
 /*
- * One percentage counts for the whole process, so with several units the smallest is used: no allocation is exceeded.
- */
-static void add_threads(const struct request *request)
-{
-        const struct allocate_answer *answer = request->answer;
-        unsigned int permille = 1000;
-
-        for (size_t i = 0; i < answer->n_parts; i++)
-                permille = MIN(permille, answer->parts[i].share.threads_permille);
-        add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", mps_limits_threads(request->arena, permille));
-}
-
-/*
  * The container's own limits, if the daemon's defaults do not set them. In a partition percentages have no effect. A
  * namespace limits memory itself, and the variable could only lift that: plan/mps_limits.h.
  */
@@ -344,7 +332,9 @@ static void add_limits(const struct request *request)
         if (request->binding && request->binding->partition)
                 add_pair(request, "CUDA_MPS_SM_PARTITION", arena_strdup(request->arena, request->binding->partition));
         else
-                add_threads(request);
+                add_pair(request, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+                        mps_limits_threads(
+                                request->arena, mps_parts_threads(request->answer->parts, request->answer->n_parts)));
         if (!is_in_namespace(request))
                 add_memory_limit(request);
 }
@@ -352,8 +342,7 @@ static void add_limits(const struct request *request)
 static void add_facts(const struct request *request)
 {
         const struct allocate_binding *binding = request->binding;
-        const struct allocate_part *part = &request->answer->parts[0];
-        const struct mps_part held = {request->resource, part->unit, part->replicas, part->share};
+        const struct mps_part *part = &request->answer->parts[0];
         struct mps_fact facts[MPS_FACTS_MAX];
         size_t count;
 
@@ -361,7 +350,7 @@ static void add_facts(const struct request *request)
                 add_pair(request, "WARPSHARE_GRANT", arena_strdup(request->arena, binding->allocation));
         if (request->answer->n_parts > 1)
                 return;
-        count = mps_facts(facts, request->arena, &held,
+        count = mps_facts(facts, request->arena, part,
                 binding && binding->allocation ? binding->tier
                                                : share_tier(request->plan, request->resource, part->unit),
                 binding ? binding->sms : 0);

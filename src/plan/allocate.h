@@ -30,8 +30,7 @@
  */
 #pragma once
 
-#include "plan/plan.h"
-#include "plan/share.h"
+#include "plan/mps_limits.h"
 
 struct allocate_pair {
         const char *name;
@@ -50,13 +49,6 @@ struct allocate_node {
         const char *permissions; /* "rw" */
 };
 
-/* What one container holds of one unit. */
-struct allocate_part {
-        const struct unit *unit;
-        unsigned int replicas;
-        struct share share;
-};
-
 struct allocate_answer {
         struct allocate_pair *environment;
         size_t n_environment;
@@ -68,7 +60,7 @@ struct allocate_answer {
         size_t n_nodes;
         const char **cdi_devices; /* qualified names, for the CRI */
         size_t n_cdi_devices;
-        struct allocate_part *parts; /* units in the order in which the request names them first */
+        struct mps_part *parts; /* units in the order in which the request names them first */
         size_t n_parts;
 };
 

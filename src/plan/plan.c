@@ -34,6 +34,24 @@ const char *plan_unit_text(const struct plan_builder *builder, const struct unit
         return arena_printf(builder->arena, "%s %s (%.60s)", unit->mig ? "MIG device" : "GPU", unit->index, unit->uuid);
 }
 
+struct unit unit_make(
+        struct arena *arena, const struct inventory *inventory, size_t position, const struct mig_device *mig)
+{
+        const struct gpu *gpu = &inventory->gpus[position];
+        struct unit unit = {.uuid = mig ? mig->uuid : gpu->uuid,
+                .gpu = gpu,
+                .mig = mig,
+                .memory = mig ? mig->memory : gpu->memory,
+                .replicas = 1,
+                .position = position};
+
+        if (mig)
+                unit.index = arena_printf(arena, "%u:%u", gpu->index, mig->index);
+        else
+                unit.index = inventory->platform == PLATFORM_WSL ? "all" : arena_printf(arena, "%u", gpu->index);
+        return unit;
+}
+
 /* ---- resources ---- */
 
 static const char *individual_name(const struct plan_builder *builder, const struct unit *unit)

@@ -155,6 +155,12 @@ void plan_done(struct plan *plan);
 
 const struct resource *plan_find(const struct plan *plan, const char *name);
 
+/*
+ * The GPU at |position| of |inventory|, or its MIG device |mig|, as a unit that is not shared and has no resource yet.
+ */
+struct unit unit_make(
+        struct arena *arena, const struct inventory *inventory, size_t position, const struct mig_device *mig);
+
 /* The unit of |resource| with this UUID, or NULL. */
 const struct unit *resource_find_unit(const struct resource *resource, const char *uuid);
 

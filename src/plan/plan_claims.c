@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/resource_name.h"
 #include "plan/capability.h"
 #include "plan/plan_build.h"
 #include "plan/share.h"
@@ -45,14 +46,6 @@ static bool is_named(const struct device_ref *ref, const struct unit *unit)
         if (ref->gpu != unit->gpu->index)
                 return false;
         return unit->mig ? ref->mig >= 0 && (unsigned int)ref->mig == unit->mig->index : ref->mig < 0;
-}
-
-static const char *ref_text(const struct plan_builder *builder, const struct device_ref *ref)
-{
-        if (ref->uuid)
-                return ref->uuid;
-        return ref->mig < 0 ? arena_printf(builder->arena, "%u", ref->gpu)
-                            : arena_printf(builder->arena, "%u:%d", ref->gpu, ref->mig);
 }
 
 static struct unit *find_named(
@@ -99,8 +92,8 @@ static int check_not_for_dra(const struct plan_builder *builder, const struct sh
                         return error_set(builder->err, ERROR_INVALID,
                                 "%s.devices: '%s': GPU %u (%.60s) belongs to DRA: remove it here, or list only other GPUs "
                                 "in dra.devices",
-                                plan_entry_place(builder, entry), ref_text(builder, &entry->devices.refs[i]),
-                                gpu->index, gpu->uuid);
+                                plan_entry_place(builder, entry),
+                                device_ref_text(builder->arena, &entry->devices.refs[i]), gpu->index, gpu->uuid);
         }
         return 0;
 }
@@ -125,7 +118,7 @@ static int claim_list(const struct plan_builder *builder, const struct shared_re
         if (absent)
                 plan_warn(builder, "%s.devices: %zu of %zu mean no unit of %s on this node; the first is '%s'",
                         plan_entry_place(builder, entry), n_absent, selector->n_refs, entry->name,
-                        ref_text(builder, absent));
+                        device_ref_text(builder->arena, absent));
         return 0;
 }
 
@@ -175,8 +168,6 @@ static bool is_here(const struct plan_builder *builder, const char *name)
         return false;
 }
 
-#define SHARED_SUFFIX ".shared"
-
 /*
  * Files are made for many nodes, so a name that this one does not have is no mistake; but "nvidia.com/gpu.shared" is
  * what renameByDefault makes of "nvidia.com/gpu".
@@ -186,12 +177,13 @@ static void warn_of_suffix(const struct plan_builder *builder, const struct shar
         const size_t length = strlen(entry->name);
         const char *base;
 
-        if (length <= strlen(SHARED_SUFFIX) || strcmp(entry->name + length - strlen(SHARED_SUFFIX), SHARED_SUFFIX) != 0)
+        if (length <= strlen(RESOURCE_NAME_SHARED) ||
+                strcmp(entry->name + length - strlen(RESOURCE_NAME_SHARED), RESOURCE_NAME_SHARED) != 0)
                 return;
-        base = arena_strndup(builder->arena, entry->name, length - strlen(SHARED_SUFFIX));
+        base = arena_strndup(builder->arena, entry->name, length - strlen(RESOURCE_NAME_SHARED));
         if (is_here(builder, base))
                 plan_warn(builder,
-                        "%s: shares nothing: this node has no '%s'; to share '%s', name that (renameByDefault appends '" SHARED_SUFFIX
+                        "%s: shares nothing: this node has no '%s'; to share '%s', name that (renameByDefault appends '" RESOURCE_NAME_SHARED
                         "')",
                         plan_entry_place(builder, entry), entry->name, base);
 }

@@ -149,18 +149,10 @@ static int check_single(struct plan_builder *builder)
 
 static void add_gpu(struct plan_builder *builder, size_t position)
 {
-        const struct gpu *gpu = &builder->inventory->gpus[position];
-        bool is_all = builder->inventory->platform == PLATFORM_WSL;
+        struct unit *unit = &builder->units[builder->n_units++];
 
-        builder->units[builder->n_units++] = (struct unit){
-                .uuid = gpu->uuid,
-                .index = is_all ? "all" : arena_printf(builder->arena, "%u", gpu->index),
-                .base_name = name_gpu(builder, gpu),
-                .gpu = gpu,
-                .memory = gpu->memory,
-                .replicas = 1,
-                .position = position,
-        };
+        *unit = unit_make(builder->arena, builder->inventory, position, NULL);
+        unit->base_name = name_gpu(builder, unit->gpu);
 }
 
 static int compare_mig(const void *a, const void *b)
@@ -178,15 +170,7 @@ static void add_mig_devices(struct plan_builder *builder, size_t position)
 
         for (size_t i = 0; i < gpu->n_mig_devices; i++) {
                 const struct mig_device *mig = &gpu->mig_devices[i];
-                struct unit unit = {
-                        .uuid = mig->uuid,
-                        .index = arena_printf(builder->arena, "%u:%u", gpu->index, mig->index),
-                        .gpu = gpu,
-                        .mig = mig,
-                        .memory = mig->memory,
-                        .replicas = 1,
-                        .position = position,
-                };
+                struct unit unit = unit_make(builder->arena, builder->inventory, position, mig);
 
                 unit.base_name = mig->is_withdrawn ? NULL : name_mig(builder, &unit);
                 if (unit.base_name)

@@ -1,15 +1,14 @@
-#include "config/config_file.h"
-
+/*
+ * The options: from the file, and merged from command line, environment, file and default into struct config.
+ */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/strbuf.h"
-#include "config/config_manifest.h"
+#include "config/config_reading.h"
 
 #define MAX_ELEMENTS ((size_t)64) /* of one list that is an option */
 
-/* ---- options ---- */
+/* ---- from the file ---- */
 
 /* Follows "flags.plugin.deviceIDStrategy" down from |root|. */
 static bool find_key(const struct tree *tree, const struct tree_node *root, const char *key, struct tree_node *ret)
@@ -107,7 +106,7 @@ static int check_right(const struct tree *tree, const struct tree_node *node, co
                 value, option->flag, option->environment[0]);
 }
 
-static int read_options(
+int config_options_read(
         const struct config_reading *reading, const struct tree *tree, const struct tree_node *root, struct error *err)
 {
         const bool is_locked = strcmp(option_set_value(reading->options, "config-keys-from-flags-only"), "true") == 0;
@@ -127,78 +126,82 @@ static int read_options(
         return 0;
 }
 
-/* ---- the file ---- */
+/* ---- merged ---- */
 
-static int read_text(struct config_reading *reading, const struct config_text *text, struct error *err);
-
-/* 1: it was a ConfigMap, and the configuration in it was read. Lines are counted within that. */
-static int read_manifest(
-        struct config_reading *reading, const struct yaml *yaml, const struct config_text *text, struct error *err)
+static const char *value_at(const struct config_reading *reading, size_t position)
 {
-        const char *found;
-        const char *name;
-        const int rc = config_manifest_open(
-                yaml, option_set_value(reading->options, "config-default"), reading->arena, &found, &name, err);
-
-        if (rc <= 0)
-                return rc;
-        const struct config_text inner = {.name = arena_printf(reading->arena, "%.100s: %.40s", text->name, name),
-                .text = found,
-                .size = strlen(found)};
-
-        return read_text(reading, &inner, err) < 0 ? -1 : 1;
+        return reading->options->values[position] ? reading->options->values[position] : reading->values[position];
 }
 
-static void ignore_warning(const char *text UNUSED, void *data UNUSED)
+const char *config_option_set(const struct config_reading *reading, const char *flag)
 {
+        return value_at(reading, option_find(flag));
 }
 
-static int read_text(struct config_reading *reading, const struct config_text *text, struct error *err)
+/* The elements of a list that is joined by commas, NULL-terminated. */
+static const char *const *split_words(struct arena *arena, const char *value)
 {
-        _cleanup_(yaml_unloadp) struct yaml *yaml = NULL;
-        const char *name = arena_printf(reading->arena, "config '%.150s'", text->name);
-        struct tree tree = {.arena = reading->arena,
-                .warn = reading->warn ? reading->warn : ignore_warning,
-                .warn_data = reading->warn_data};
-        struct tree_node root = {.path = "", .fold = true};
-        struct sharing_defaults defaults = {.drop_in = reading->options->drop_in};
-        const size_t policy = option_find("shared-devices-allocation-policy");
-        int rc;
+        char *list = arena_strdup(arena, value);
+        const char **words = ARENA_ARRAY(arena, const char *, strlen(list) / 2 + 2);
+        size_t count = 0;
 
-        if (yaml_load(&yaml, name, text->text, text->size, tree.warn, tree.warn_data, err) < 0)
-                return -1;
-        if (json_is_null(yaml->root))
-                return 0;
-        rc = read_manifest(reading, yaml, text, err);
-        if (rc)
-                return MIN(rc, 0);
-        tree.yaml = yaml;
-        root.json = yaml->root;
-        root.line = yaml_line(yaml, yaml->root);
-        if (schema_read(&tree, &root, &schema_file, reading->config, err) < 0 ||
-                read_options(reading, &tree, &root, err) < 0 ||
-                config_dra_check(&reading->config->dra, &tree, &root, err) < 0)
-                return -1;
-        defaults.policy = reading->options->values[policy] ? reading->options->values[policy] : reading->values[policy];
-        return config_sharing_build(&reading->config->sharing, &tree, &root, &defaults, err);
+        for (char *save = NULL, *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save))
+                words[count++] = word;
+        return words;
 }
 
-int config_file_parse(struct config_reading *reading, const struct config_text *text, struct error *err)
+static void store_option(const struct config_reading *reading, const struct option *option, const char *value)
 {
-        if (text->size > CONFIG_FILE_LIMIT)
-                return error_set(err, ERROR_INVALID, "config '%.150s': %zu bytes are more than the limit of %zu",
-                        text->name, text->size, CONFIG_FILE_LIMIT);
-        return read_text(reading, text, err);
+        void *member = (char *)reading->config + option->offset;
+        const bool is_on = *value && strcmp(value, "false") != 0;
+        unsigned int position;
+
+        switch (option->member) {
+        case OPTION_APART:
+                break;
+        case OPTION_TO_TEXT:
+                *(const char **)member = arena_strdup(reading->arena, value);
+                break;
+        case OPTION_TO_BOOL:
+                *(bool *)member = is_on;
+                break;
+        case OPTION_TO_BIT:
+                *(unsigned int *)member |= is_on ? option->bit : 0;
+                break;
+        case OPTION_TO_NUMBER:
+                position = option_position(option, value);
+                *(unsigned int *)member = option->values ? option->values[position] : position;
+                break;
+        case OPTION_TO_SET:
+                for (const char *const *word = split_words(reading->arena, value); *word; word++)
+                        *(unsigned int *)member |= 1U << option_position(option, *word);
+                break;
+        case OPTION_TO_WORDS:
+                *(const char *const **)member = split_words(reading->arena, value);
+                break;
+        }
 }
 
-int config_file_read(struct config_reading *reading, const char *path, struct error *err)
+int config_options_store(const struct config_reading *reading, struct error *err)
 {
-        _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
-        struct config_text text = {.name = path};
+        const char *root = option_set_value(reading->options, "kubelet-root"); /* which is not in the file */
+        size_t length = strlen(root);
 
-        if (*path && file_read(path, CONFIG_FILE_LIMIT, &content, err) < 0)
-                return error_prefix(err, "config");
-        text.text = content.data;
-        text.size = content.size;
-        return config_file_parse(reading, &text, err);
+        if (root[0] != '/' || !root[1])
+                return error_set(err, ERROR_INVALID,
+                        "kubelet-root: '%.200s' is not the absolute path of a folder, such as " CONFIG_KUBELET_ROOT,
+                        root);
+        while (length > 1 && root[length - 1] == '/')
+                length--;
+        for (size_t i = 0; i < option_count; i++) {
+                const struct option *option = &option_table[i];
+                const char *value = value_at(reading, i);
+
+                /* Where nobody names a path of kubelet's, it is the default, below the root that kubelet has. */
+                if (!value && option->is_below_kubelet)
+                        value = arena_printf(reading->arena, "%.*s%s", (int)length, root,
+                                option->fallback + strlen(CONFIG_KUBELET_ROOT));
+                store_option(reading, option, value ? value : option->fallback);
+        }
+        return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * What the configuration file says, before command line and environment are merged with it. Part of config/config.h.
+ * One reading of the configuration: what the files that build a struct config hand to each other.
  */
 #pragma once
 
@@ -19,11 +19,15 @@ struct config_reading {
 };
 
 /*
- * Reads |text|, or the file at |path|; "" is an empty file. Values that |options| has set already are not read, so that
- * a wrong one does no harm where it does not count.
+ * config_options.c: reads the options that are in the file, except those that |reading->options| has set already: a
+ * wrong value does no harm where it does not count. Then merges all options into |reading->config|.
  */
-int config_file_parse(struct config_reading *reading, const struct config_text *text, struct error *err) MUST_USE;
-int config_file_read(struct config_reading *reading, const char *path, struct error *err) MUST_USE;
+int config_options_read(const struct config_reading *reading, const struct tree *tree, const struct tree_node *root,
+        struct error *err) MUST_USE;
+int config_options_store(const struct config_reading *reading, struct error *err) MUST_USE;
+
+/* The value set on command line, in the environment or in the file; NULL: the default counts. */
+const char *config_option_set(const struct config_reading *reading, const char *flag);
 
 /* A sharing section as file_schema.c reads it. */
 struct sharing_reading {
