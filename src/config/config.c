@@ -5,12 +5,11 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "config/config_manifest.h"
 #include "config/config_reading.h"
 #include "config/node_taint.h"
 #include "config/pod_labels.h"
 
-/* What counts where the file is silent, except options, whose defaults are in their table. */
+/* The defaults of the keys; those of options are in their table. */
 static const struct config config_initial = {
         .recover = true,
         .dra = {.whole = true,
@@ -21,27 +20,53 @@ static const struct config config_initial = {
                 .shares = 4},
 };
 
-/* ---- the file ---- */
+/* ---- a Kubernetes manifest in the place of a configuration: people have a ConfigMap, and give its file ---- */
 
-static int read_text(struct config_reading *reading, const struct config_text *text, struct error *err);
-
-/* 1: it was a ConfigMap, and the configuration in it was read. Lines are counted within that. */
-static int read_manifest(
-        struct config_reading *reading, const struct yaml *yaml, const struct config_text *text, struct error *err)
+static const char *manifest_keys(struct arena *arena, json_t *data)
 {
-        const char *found;
-        const char *name;
-        const int rc = config_manifest_open(
-                yaml, option_set_value(reading->options, "config-default"), reading->arena, &found, &name, err);
+        _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
+        const char *key;
+        json_t *value;
 
-        if (rc <= 0)
-                return rc;
-        const struct config_text inner = {.name = arena_printf(reading->arena, "%.100s: %.40s", text->name, name),
-                .text = found,
-                .size = strlen(found)};
-
-        return read_text(reading, &inner, err) < 0 ? -1 : 1;
+        json_object_foreach(data, key, value) strbuf_printf(&text, "%s%.60s", text.size ? ", " : "", key);
+        return arena_strndup(arena, text.data, text.size < 200 ? text.size : 200);
 }
+
+/*
+ * 1: |yaml| is a ConfigMap, and |ret| is the configuration in it: the one that |chosen| names, else the only one. 0: it
+ * is not a manifest. -1: it has none, or several, or it is a manifest of something else.
+ */
+static int manifest_open(
+        struct config_text *ret, const struct yaml *yaml, const char *chosen, struct arena *arena, struct error *err)
+{
+        const char *kind = json_string_value(json_object_get(yaml->root, "kind"));
+        json_t *data = json_object_get(yaml->root, "data");
+        const json_t *text;
+        const char *key;
+
+        if (!kind || !json_object_get(yaml->root, "apiVersion"))
+                return 0;
+        if (strcmp(kind, "ConfigMap") != 0)
+                return yaml_fail(yaml, yaml_line_of(yaml, yaml->root, "kind"), err,
+                        "kind: a manifest of a '%.60s'; a configuration is the file itself, or the ConfigMap that has it",
+                        kind);
+        if (!json_object_size(data))
+                return yaml_fail(yaml, yaml_line(yaml, yaml->root), err, "data: the ConfigMap has no configuration");
+        if (!*chosen && json_object_size(data) > 1)
+                return yaml_fail(yaml, yaml_line_of(yaml, yaml->root, "data"), err,
+                        "data: several configurations: %s; name one by --config-default", manifest_keys(arena, data));
+        key = *chosen ? chosen : json_object_iter_key(json_object_iter(data));
+        text = json_object_get(data, key);
+        if (!json_is_string(text))
+                return yaml_fail(yaml, yaml_line_of(yaml, yaml->root, "data"), err,
+                        "data: no configuration '%.60s' among: %s", key, manifest_keys(arena, data));
+        ret->text = arena_strndup(arena, json_string_value(text), json_string_length(text));
+        ret->size = strlen(ret->text);
+        ret->name = arena_printf(arena, "%.100s: %.40s", ret->name, key);
+        return 1;
+}
+
+/* ---- the file ---- */
 
 static void ignore_warning(const char *text UNUSED, void *data UNUSED)
 {
@@ -56,15 +81,18 @@ static int read_text(struct config_reading *reading, const struct config_text *t
                 .warn_data = reading->warn_data};
         struct tree_node root = {.path = "", .fold = true};
         struct sharing_defaults defaults = {.drop_in = reading->options->drop_in};
+        struct config_text inner = {.name = text->name};
         int rc;
 
         if (yaml_load(&yaml, name, text->text, text->size, tree.warn, tree.warn_data, err) < 0)
                 return -1;
         if (json_is_null(yaml->root))
                 return 0;
-        rc = read_manifest(reading, yaml, text, err);
-        if (rc)
-                return MIN(rc, 0);
+        rc = manifest_open(&inner, yaml, option_set_value(reading->options, "config-default"), reading->arena, err);
+        if (rc < 0)
+                return -1;
+        if (rc > 0)
+                return read_text(reading, &inner, err); /* lines are counted within that text */
         tree.yaml = yaml;
         root.json = yaml->root;
         root.line = yaml_line(yaml, yaml->root);
@@ -77,7 +105,7 @@ static int read_text(struct config_reading *reading, const struct config_text *t
 }
 
 /* Reads |text|, or the file at |path| where it is NULL; "" is an empty file. */
-static int read_file(
+static int config_read_file(
         struct config_reading *reading, const struct config_text *text, const char *path, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
@@ -176,7 +204,7 @@ int config_build_text(const struct option_set *options, const struct config_text
                 .values = ARENA_ARRAY(arena, const char *, option_count)};
 
         *config = config_initial;
-        if (read_file(&reading, text, path, err) < 0 || config_options_store(&reading, err) < 0)
+        if (config_read_file(&reading, text, path, err) < 0 || config_options_store(&reading, err) < 0)
                 return -1;
         config->path = arena_strdup(arena, text ? text->name : path);
         config->device_lists_are_default = !config_option_set(&reading, "device-list-strategy") && !options->drop_in;

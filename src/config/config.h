@@ -50,7 +50,7 @@ enum provisioning {
 };
 #define PROVISIONING_LAST PROVISIONING_DECLARED
 
-/* Which replicas are preferred for a container: plan/prefer.h. */
+/* The replicas that are preferred for a container: plan/prefer.h. */
 enum placement {
         PLACEMENT_DISTRIBUTED,
         PLACEMENT_PACKED,
@@ -65,9 +65,9 @@ enum placement {
 enum sharing_scope { SCOPE_AGGREGATE, SCOPE_INDIVIDUAL };
 
 /*
- * Which GPUs one MPS control daemon serves: a unit; all units of a resource, as NVIDIA's components have it; or all GPUs
- * of the node, so that a container may hold shares of several resources. The numbers are in records on disk: new ones
- * go to the end.
+ * The GPUs that one MPS control daemon serves: a unit; all units of a resource, as NVIDIA's components have it; or all
+ * GPUs of the node, so that a container may hold shares of several resources. The numbers are in records on disk: new
+ * ones go to the end.
  */
 enum daemon_scope { DAEMON_SCOPE_GPU, DAEMON_SCOPE_RESOURCE, DAEMON_SCOPE_NODE };
 
@@ -79,7 +79,7 @@ enum guard_mode { GUARD_OFF, GUARD_REPORT, GUARD_TERMINATE };
  *
  *   default    the control daemon's own limits, the same for every client: no client can raise them
  *   verified   variables of the container below those; a tenant can drop them, so the limit monitor compares
- *   partition  static SM partitions (driver r590): whole SM chunks that nobody else has
+ *   partition  static SM partitions (driver r590): whole SM chunks of one client alone
  *   namespace  an MPS namespace a container (driver r615)
  */
 enum mps_tier { MPS_TIER_DEFAULT, MPS_TIER_VERIFIED, MPS_TIER_PARTITION, MPS_TIER_NAMESPACE };
@@ -96,10 +96,10 @@ enum reserve { RESERVE_AUTO, RESERVE_STRICT, RESERVE_NONE };
 /* Where the labels of the node go: node/status/labels_publisher.h. */
 enum labels_output { LABELS_NONE, LABELS_FILE, LABELS_NODE_FEATURE, LABELS_NODE };
 
-/* Which readers of metrics need a token. */
+/* The readers of metrics that need a token. */
 enum metrics_asked { METRICS_ASK_NOBODY, METRICS_ASK_REMOTE, METRICS_ASK_ALL };
 
-/* Who may read the page of the node where readers need no token: local clients, or everybody. */
+/* The readers of the page of the node where no token is needed: local clients, or all. */
 enum node_page_reader { NODE_PAGE_LOCAL, NODE_PAGE_OPEN };
 
 /* On which objects Kubernetes events are created: none; the node; the node and the pods concerned. */
@@ -153,7 +153,8 @@ struct device_ref {
 };
 
 /*
- * Which units of a resource an entry means: all of them, the first |count| that no other entry names, or those listed.
+ * The units of a resource that an entry means: all of them, the first |count| that no other entry names, or those
+ * listed.
  */
 struct device_selector {
         enum { SELECT_ALL, SELECT_COUNT, SELECT_LIST } kind;
@@ -186,10 +187,10 @@ struct sharing_section {
         enum provisioning provisioning; /* mps, and all that follows */
         enum daemon_scope daemon_scope;
         enum guard_mode guard;
-        enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, whatever is there */
+        enum mps_tier tier_limit;     /* no better tier than this one is used; default: namespace, so any */
         bool has_memory_reserve;      /* else a figure by the unit and its clients: plan/budget.h */
         uint64_t memory_reserve_mib;  /* of each unit, for driver and MPS server */
-        unsigned int max_threads;     /* provisioning declared, as the next two: percent; 0: no ceiling */
+        unsigned int max_threads;     /* provisioning declared, like the next two members: percent; 0: no ceiling */
         uint64_t max_memory_mib;      /* of each unit; 0: no ceiling */
         bool refuses_overcommit;      /* a container whose declared memory a unit has no room for does not start */
         unsigned int max_per_request; /* both strategies; 0: not set, plan/plan.h has the default */
@@ -289,7 +290,7 @@ struct config {
         const char *pod_resources;   /* kubelet's socket that lists which container holds what */
 
         unsigned int device_lists;     /* DEVICE_LIST_* */
-        bool device_lists_are_default; /* nobody has named one, nor started us by a name of NVIDIA's */
+        bool device_lists_are_default; /* none was named, nor was a program of NVIDIA's name started */
         enum id_strategy id_strategy;
         unsigned int extras; /* EXTRA_*: enabled */
         bool pass_device_specs;
@@ -387,7 +388,7 @@ const char *provisioning_name(enum provisioning provisioning);     /* "uniform",
 const char *placement_name(enum placement placement); /* "distributed", "packed", "distinct", "same-gpu", … */
 
 /*
- * CDI is to stand beside the default lists: nobody has named one, and a resource is of one unit, so that a
+ * CDI is used beside the default lists: none was named, and a resource is of one unit, so that a
  * container asks for two resources to get two GPUs.
  */
 bool config_adds_cdi(const struct config *config);
@@ -395,8 +396,8 @@ bool config_adds_cdi(const struct config *config);
 const char *daemon_scope_name(enum daemon_scope scope); /* "gpu", "resource", "node" */
 const char *mps_tier_name(enum mps_tier tier);          /* "default", "verified", "partition", "namespace" */
 /*
- * The tier as containers, labels, metrics and people read it, in one word that is valid as a label's value: its name, or
- * "verified-no-memory-limit" and the like where memory has no limit because its size is unknown. A configuration and
+ * The tier as containers, labels, metrics and people read it, in one word that is valid as a label's value: its name,
+ * or "verified-no-memory-limit" and the like where memory has no limit because its size is unknown. A configuration and
  * records have the name.
  */
 const char *mps_tier_promise(enum mps_tier tier, bool limits_memory);

@@ -19,7 +19,7 @@ static int refuse_key(
  * One file is made for many nodes, so a list may name GPUs that a node does not have; a number would not say which GPUs
  * belong to DRA.
  */
-static int check_devices(
+static int dra_check_devices(
         const struct config_dra *dra, const struct tree *tree, const struct tree_node *section, struct error *err)
 {
         if (dra->devices.kind == SELECT_COUNT)
@@ -44,7 +44,7 @@ int config_dra_check(
 
         if (!tree_member(tree, root, "dra", &section))
                 return 0;
-        if (check_devices(dra, tree, &section, err) < 0)
+        if (dra_check_devices(dra, tree, &section, err) < 0)
                 return -1;
         if (!dra->whole && !dra->mps && !dra->time_slicing)
                 return tree_fail(

@@ -46,7 +46,7 @@ static int read_element(const struct tree *tree, const struct tree_node *node, c
         return 0;
 }
 
-static int read_list(const struct tree *tree, const struct tree_node *node, const struct option *option,
+static int read_option_list(const struct tree *tree, const struct tree_node *node, const struct option *option,
         const char **ret, struct error *err)
 {
         const char *list = NULL;
@@ -80,7 +80,7 @@ static int read_option(const struct tree *tree, const struct tree_node *node, co
         bool is_true;
 
         if (option_is_list(option))
-                return read_list(tree, node, option, ret, err);
+                return read_option_list(tree, node, option, ret, err);
         if (option->type == OPTION_BOOL) {
                 if (tree_bool(tree, node, &is_true, err) < 0)
                         return -1;
@@ -197,7 +197,7 @@ int config_options_store(const struct config_reading *reading, struct error *err
                 const struct option *option = &option_table[i];
                 const char *value = value_at(reading, i);
 
-                /* Where nobody names a path of kubelet's, it is the default, below the root that kubelet has. */
+                /* A path of kubelet's that is not set is the default, below the root that kubelet has. */
                 if (!value && option->is_below_kubelet)
                         value = arena_printf(reading->arena, "%.*s%s", (int)length, root,
                                 option->fallback + strlen(CONFIG_KUBELET_ROOT));

@@ -21,7 +21,7 @@ static json_t *text(const char *value)
 
 /* ---- values ---- */
 
-static json_t *print_devices(const struct device_selector *devices)
+static json_t *print_selector(const struct device_selector *devices)
 {
         json_t *list;
 
@@ -63,19 +63,19 @@ static json_t *print_choice(const struct schema_key *key, const void *member)
         return text(key->choices[key->values ? position : value]);
 }
 
-static json_t *print_object(const struct config *config, const struct schema_object *object, const void *target);
+static json_t *print_mapping(const struct config *config, const struct schema_object *object, const void *target);
 
-static json_t *print_list(const struct config *config, const struct schema_key *key, const char *target)
+static json_t *print_key_list(const struct config *config, const struct schema_key *key, const char *target)
 {
         const char *items = *(const char *const *)(target + key->offset);
         json_t *list = json_array();
 
         for (size_t i = 0; i < *(const size_t *)(target + key->count); i++)
-                json_array_append_new(list, print_object(config, key->object, items + i * key->object->size));
+                json_array_append_new(list, print_mapping(config, key->object, items + i * key->object->size));
         return list;
 }
 
-static bool is_left_out(const struct schema_key *key, const char *target)
+static bool key_is_left_out(const struct schema_key *key, const char *target)
 {
         const char *member = target + key->offset;
 
@@ -101,12 +101,12 @@ static json_t *print_key(const struct config *config, const struct schema_key *k
                 return json_null();
         switch (key->type) {
         case SCHEMA_GROUP:
-                return print_object(config, key->object, member);
+                return print_mapping(config, key->object, member);
         case SCHEMA_OBJECT:
                 member = *(const void *const *)member;
-                return member ? print_object(config, key->object, member) : json_object();
+                return member ? print_mapping(config, key->object, member) : json_object();
         case SCHEMA_LIST:
-                return print_list(config, key, target);
+                return print_key_list(config, key, target);
         case SCHEMA_BOOL:
                 return json_boolean(*(const bool *)member != (key->values && key->values[0]));
         case SCHEMA_UINT:
@@ -121,7 +121,7 @@ static json_t *print_key(const struct config *config, const struct schema_key *k
         case SCHEMA_DURATION: /* none of them is printed */
                 break;
         case SCHEMA_DEVICES:
-                return print_devices(member);
+                return print_selector(member);
         case SCHEMA_MEMORY:
                 mib = *(const uint64_t *)member;
                 return (key->has ? *(const bool *)(target + key->has) : mib > 0)
@@ -196,13 +196,13 @@ static void put_members(json_t *json, const struct config *config, const struct 
         for (size_t i = 0; i < object->n_keys; i++) {
                 const struct schema_key *key = &object->keys[i];
 
-                if ((!name || strcmp(key->name, name) == 0) && !is_left_out(key, target))
+                if ((!name || strcmp(key->name, name) == 0) && !key_is_left_out(key, target))
                         json_object_set_new(json, key->name, print_key(config, key, target));
         }
 }
 
 /* The tables nest a few levels deep and do not contain themselves. */
-static json_t *print_object(const struct config *config, const struct schema_object *object, const void *target)
+static json_t *print_mapping(const struct config *config, const struct schema_object *object, const void *target)
 {
         json_t *json = json_object();
 
@@ -274,7 +274,7 @@ static char *escape_html(const char *json)
 
 char *config_print(const struct config *config)
 {
-        json_t *json = print_object(config, &schema_file, config);
+        json_t *json = print_mapping(config, &schema_file, config);
         json_t *resources = json_object_get(json, "resources");
         const struct sharing_section *mps = config->sharing.mps;
         _free_ char *printed = NULL;

@@ -14,7 +14,7 @@ struct config_reading {
         struct arena *arena;
         config_warn_fn *warn; /* NULL: warnings are dropped */
         void *warn_data;
-        struct config *config; /* gets what is no option; it starts with the defaults */
+        struct config *config; /* starts with the defaults; gets the keys that are not options */
         const char **values;   /* the options that are in the file, by position in option_table; NULL: not there */
 };
 
@@ -36,7 +36,7 @@ struct sharing_reading {
         enum placement placement;
 };
 
-/* What counts where the section is silent. */
+/* Values that a section takes over where it has no key of its own. */
 struct sharing_defaults {
         const char *policy; /* sharedDevicesAllocationPolicy, if it was set anywhere; else NULL */
         bool drop_in;
@@ -56,7 +56,9 @@ struct sharing_draft {
 int config_sharing_build(struct sharing *sharing, const struct tree *tree, const struct tree_node *root,
         const struct sharing_defaults *defaults, struct error *err) MUST_USE;
 
-/* config_section.c: the defaults of a section that follow from its other keys, and the combinations that are refused. */
+/*
+ * config_section.c: the defaults of a section that follow from its other keys, and the combinations that are refused.
+ */
 int config_section_settle(const struct sharing_draft *draft, struct error *err) MUST_USE;
 
 /* config_dra.c: the combinations in |dra|, read from |root|, that are refused. */

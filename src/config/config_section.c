@@ -5,7 +5,7 @@
 #include "config/word.h"
 
 /* The node of the section's |key|; of the section itself for a value that was not written but follows. */
-static struct tree_node place_of(const struct sharing_draft *draft, const char *key)
+static struct tree_node section_place(const struct sharing_draft *draft, const char *key)
 {
         struct tree_node node;
 
@@ -42,7 +42,7 @@ static void set_defaults(const struct sharing_draft *draft)
 
 /* ---- provisioning ---- */
 
-static int check_sms(const struct sharing_draft *draft, struct error *err)
+static int section_check_sms(const struct sharing_draft *draft, struct error *err)
 {
         struct tree_node node;
 
@@ -55,7 +55,7 @@ static int check_sms(const struct sharing_draft *draft, struct error *err)
         return 0;
 }
 
-static int check_memory(const struct sharing_draft *draft, struct error *err)
+static int section_check_memory(const struct sharing_draft *draft, struct error *err)
 {
         struct tree_node node;
 
@@ -84,23 +84,23 @@ static int check_provisioning(const struct sharing_draft *draft, struct error *e
         const struct sharing_section *section = draft->section;
         struct tree_node node;
 
-        if (check_sms(draft, err) < 0 || check_memory(draft, err) < 0 || check_ceilings(draft, err) < 0)
+        if (section_check_sms(draft, err) < 0 || section_check_memory(draft, err) < 0 || check_ceilings(draft, err) < 0)
                 return -1;
         if (section->provisioning == PROVISIONING_SM && section->daemon_scope != DAEMON_SCOPE_GPU) {
-                node = place_of(draft, "daemonScope");
+                node = section_place(draft, "daemonScope");
                 return tree_fail(draft->tree, &node, err,
                         "%s, but provisioning sm gives SMs of one GPU: use gpu, or another provisioning",
                         daemon_scope_name(section->daemon_scope));
         }
         if (section->provisioning != PROVISIONING_UNIFORM && section->tier_limit == MPS_TIER_DEFAULT) {
-                node = place_of(draft, "tier");
+                node = section_place(draft, "tier");
                 return tree_fail(draft->tree, &node, err,
                         "default, which has the same limits for every container, but with provisioning %s they differ: use "
                         "verified or better, or provisioning uniform",
                         provisioning_name(section->provisioning));
         }
         if (section->provisioning == PROVISIONING_UNIFORM && section->has_memory_reserve) {
-                node = place_of(draft, "memoryReserve");
+                node = section_place(draft, "memoryReserve");
                 tree_warn(draft->tree, &node, "ignored, since provisioning uniform shares out all of the memory");
         }
         return 0;
@@ -117,7 +117,7 @@ static int refuse_placement(const struct sharing_draft *draft, size_t i, struct 
         struct tree_node node;
 
         if (!tree_member(draft->tree, &draft->nodes[i], "placement", &node))
-                node = place_of(draft, "placement");
+                node = section_place(draft, "placement");
         return tree_fail(draft->tree, &node, err, "%s, " NOT_SEVERAL, placement_name(draft->resources[i].placement),
                 "use same-gpu");
 }
@@ -164,7 +164,7 @@ static int settle_placement(const struct sharing_draft *draft, struct error *err
 static int check_max_per_request(const struct sharing_draft *draft, struct error *err)
 {
         const struct sharing_section *section = draft->section;
-        struct tree_node node = place_of(draft, "maxPerRequest");
+        struct tree_node node = section_place(draft, "maxPerRequest");
         unsigned int most = 0;
 
         if (section->max_per_request == 0)

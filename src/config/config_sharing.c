@@ -1,5 +1,5 @@
 /*
- * What the section "sharing" means: names, defaults, and which entries can stand beside each other.
+ * The section "sharing" as a whole: names, defaults, and the entries that cannot stand beside each other.
  */
 #include <stdint.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static bool is_repeated(const struct shared_resource *a, const struct shared_res
 }
 
 /* NVIDIA's plugin lets MPS win whenever both sections are there; here it wins for the resources that both mean. */
-static void drop_slicing(struct sharing_draft *slicing, const struct sharing_draft *mps)
+static void sharing_drop_slicing(struct sharing_draft *slicing, const struct sharing_draft *mps)
 {
         size_t kept = 0;
 
@@ -115,11 +115,10 @@ static void drop_slicing(struct sharing_draft *slicing, const struct sharing_dra
 }
 
 /*
- * Of two entries of a section that mean all units of one resource, and differ in nothing else, the one with more
- * replicas counts: NVIDIA's plugin makes ids of both, of which those of the smaller one are among those of the larger
- * one.
+ * If two entries of a section mean all units of one resource and differ in nothing else, the one with more replicas
+ * counts: NVIDIA's plugin makes ids of both, and the larger one has all ids of the smaller one.
  */
-static void drop_repeated(struct sharing_draft *draft)
+static void sharing_drop_repeated(struct sharing_draft *draft)
 {
         size_t kept = 0;
 
@@ -146,7 +145,7 @@ static void drop_repeated(struct sharing_draft *draft)
 }
 
 /*
- * What two entries that are advertised under one name cannot have differently. Provisioning and
+ * The setting in which two entries that are advertised under one name must not differ, or NULL. Provisioning and
  * failRequestsGreaterThanOne are those of a section. Without a placement of its own, an entry has the default, which
  * the plan knows.
  */
@@ -179,7 +178,8 @@ static int check_pair(
 }
 
 /* A device that two entries for one resource list; |owners| has what was listed before. */
-static int check_devices(const struct tree *tree, const struct entry *entry, struct map *owners, struct error *err)
+static int sharing_check_devices(
+        const struct tree *tree, const struct entry *entry, struct map *owners, struct error *err)
 {
         const struct device_selector *devices = &entry->resource->devices;
 
@@ -207,7 +207,7 @@ static int check_entries(const struct tree *tree, const struct entry *entries, s
                 for (size_t j = 0; j < i; j++)
                         if (check_pair(tree, &entries[i], &entries[j], err) < 0)
                                 return -1;
-                if (check_devices(tree, &entries[i], &owners, err) < 0)
+                if (sharing_check_devices(tree, &entries[i], &owners, err) < 0)
                         return -1;
         }
         return 0;
@@ -229,11 +229,11 @@ int config_sharing_build(struct sharing *sharing, const struct tree *tree, const
                 draft_section(&mps, &node, "mps", SHARING_MPS, sharing->mps, err) < 0)
                 return -1;
         if (slicing.section)
-                drop_repeated(&slicing);
+                sharing_drop_repeated(&slicing);
         if (mps.section)
-                drop_repeated(&mps);
+                sharing_drop_repeated(&mps);
         if (slicing.section && mps.section)
-                drop_slicing(&slicing, &mps);
+                sharing_drop_slicing(&slicing, &mps);
         for (size_t d = 0; d < ARRAY_SIZE(drafts); d++)
                 for (size_t i = 0; drafts[d]->section && i < drafts[d]->section->n_resources; i++)
                         entries[n_entries++] = (struct entry){&drafts[d]->resources[i], &drafts[d]->nodes[i]};

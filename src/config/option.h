@@ -30,7 +30,7 @@ enum option_type {
         OPTION_NUMBERS, /* of numbers that are among the choices, written as Go reads them (config/go_value.h) */
 };
 
-/* What the value becomes in struct config. */
+/* The form of the value in struct config. */
 enum option_member {
         OPTION_APART,     /* nothing: the option is asked for by its name */
         OPTION_TO_TEXT,   /* const char * */
@@ -72,13 +72,13 @@ extern const struct option option_table[];
 extern const size_t option_count;
 
 /*
- * What asks for something else than to run. Options without a value and without a default: --help and --version are
- * those of every command, the two before them of the agent only.
+ * Flags that ask for something else than to run. They are options without a value and without a default: --help and
+ * --version are those of every command, the two before them of the agent only.
  */
 enum { OPTION_CHECK, OPTION_PRINT_SCHEMA, OPTION_HELP, OPTION_VERSION, OPTION_SWITCHES };
 extern const struct option option_switches[OPTION_SWITCHES];
 
-enum option_source { OPTION_DEFAULT, OPTION_FILE, OPTION_ENVIRONMENT, OPTION_FLAG };
+enum option_source { OPTION_DEFAULT, OPTION_ENVIRONMENT, OPTION_FLAG };
 
 struct option_set {
         const char **values; /* by position in option_table; NULL: not set */
@@ -88,7 +88,7 @@ struct option_set {
         bool check;        /* only say whether the configuration is right */
         bool is_read_only; /* nothing is served, so settings without which an agent cannot serve have a default */
         bool print_schema; /* only print config_schema() */
-        const char *const *words; /* what command_line_parse() found that is no flag, and a command takes */
+        const char *const *words; /* the arguments of a command, found by command_line_parse() */
         size_t n_words;
         const char *passed_word; /* the first one that a drop-in ignores; NULL: none */
         /* started by a name of NVIDIA's: where the file is silent, MPS is laid out as its components do */
@@ -106,7 +106,7 @@ const char *option_set_get(const struct option_set *set, const char *flag);
 const char *option_set_value(const struct option_set *set, const char *flag);
 
 /*
- * What |environment| says about the option, checked; |*ret| is NULL where it says nothing. Errors name the variable.
+ * The option's value in |environment|, checked; |*ret| is NULL where it has none. Errors name the variable.
  */
 int option_from_environment(const struct option *option, char *const *environment, struct arena *arena,
         const char **ret, struct error *err) MUST_USE;

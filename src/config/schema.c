@@ -37,7 +37,7 @@ static void check_keys(const struct tree *tree, const struct tree_node *node, co
 
 /* ---- values ---- */
 
-static int read_object(const struct tree *tree, const struct tree_node *node, const struct schema_object *object,
+static int schema_read_object(const struct tree *tree, const struct tree_node *node, const struct schema_object *object,
         void **ret, struct error *err)
 {
         *ret = arena_alloc(tree->arena, 1, object->size);
@@ -46,8 +46,8 @@ static int read_object(const struct tree *tree, const struct tree_node *node, co
         return schema_read(tree, node, object, *ret, err);
 }
 
-static int read_list(const struct tree *tree, const struct tree_node *node, const struct schema_key *key, void **ret,
-        size_t *ret_count, struct error *err)
+static int schema_read_list(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+        void **ret, size_t *ret_count, struct error *err)
 {
         size_t count;
         char *items;
@@ -79,8 +79,8 @@ static void store_position(const struct schema_key *key, size_t position, void *
                 *(unsigned int *)member = value;
 }
 
-static int read_bool(const struct tree *tree, const struct tree_node *node, const struct schema_key *key, void *member,
-        struct error *err)
+static int schema_read_bool(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+        void *member, struct error *err)
 {
         bool is_true;
 
@@ -90,7 +90,7 @@ static int read_bool(const struct tree *tree, const struct tree_node *node, cons
         return 0;
 }
 
-static int read_choice(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+static int schema_read_choice(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
         void *member, struct error *err)
 {
         const char *text = json_is_true(node->json) ? "on" : "off"; /* what YAML 1.1 makes booleans of */
@@ -116,7 +116,7 @@ static int check_version(
         return tree_fail(tree, node, err, "'%.100s' is not a known version, use %s", version, key->choices[0]);
 }
 
-static int read_name(const struct tree *tree, const struct tree_node *node, const char **ret, struct error *err)
+static int schema_read_name(const struct tree *tree, const struct tree_node *node, const char **ret, struct error *err)
 {
         const char *text;
 
@@ -127,7 +127,7 @@ static int read_name(const struct tree *tree, const struct tree_node *node, cons
         return 0;
 }
 
-static int read_duration(const struct tree *tree, const struct tree_node *node, int64_t *ret, struct error *err)
+static int schema_read_duration(const struct tree *tree, const struct tree_node *node, int64_t *ret, struct error *err)
 {
         char text[TREE_VALUE_SIZE];
         double number = json_number_value(node->json);
@@ -146,8 +146,8 @@ static int read_duration(const struct tree *tree, const struct tree_node *node, 
 }
 
 /* |target| is the struct of the mapping. */
-static int read_value(const struct tree *tree, const struct tree_node *node, const struct schema_key *key, char *target,
-        struct error *err)
+static int schema_read_value(const struct tree *tree, const struct tree_node *node, const struct schema_key *key,
+        char *target, struct error *err)
 {
         void *member = target + key->offset;
         size_t *count = (size_t *)(target + key->count);
@@ -161,31 +161,31 @@ static int read_value(const struct tree *tree, const struct tree_node *node, con
                 rc = schema_read(tree, node, key->object, member, err);
                 break;
         case SCHEMA_OBJECT:
-                rc = read_object(tree, node, key->object, member, err);
+                rc = schema_read_object(tree, node, key->object, member, err);
                 break;
         case SCHEMA_LIST:
-                rc = read_list(tree, node, key, member, count, err);
+                rc = schema_read_list(tree, node, key, member, count, err);
                 break;
         case SCHEMA_BOOL:
-                rc = read_bool(tree, node, key, member, err);
+                rc = schema_read_bool(tree, node, key, member, err);
                 break;
         case SCHEMA_UINT:
                 rc = tree_uint(tree, node, key->least, key->most, member, err);
                 break;
         case SCHEMA_CHOICE:
-                rc = read_choice(tree, node, key, member, err);
+                rc = schema_read_choice(tree, node, key, member, err);
                 break;
         case SCHEMA_TEXT:
                 rc = tree_string(tree, node, member, err);
                 break;
         case SCHEMA_NAME:
-                rc = read_name(tree, node, member, err);
+                rc = schema_read_name(tree, node, member, err);
                 break;
         case SCHEMA_VERSION:
                 rc = check_version(tree, node, key, err);
                 break;
         case SCHEMA_DURATION:
-                rc = read_duration(tree, node, member, err);
+                rc = schema_read_duration(tree, node, member, err);
                 break;
         case SCHEMA_DEVICES:
                 rc = schema_read_devices(tree, node, member, err);
@@ -222,7 +222,7 @@ int schema_read(const struct tree *tree, const struct tree_node *node, const str
                                 return tree_fail(tree, &self, err, "%s is missing%s", key->name, key->needed);
                         continue;
                 }
-                if (read_value(tree, &member, key, target, err) < 0)
+                if (schema_read_value(tree, &member, key, target, err) < 0)
                         return -1;
         }
         return 0;

@@ -11,10 +11,10 @@
 
 #include "base/data/tree.h"
 
-enum schema_type {     /* and the type of the member that it fills */
-        SCHEMA_GROUP,  /* a mapping whose keys fill the struct at this offset */
-        SCHEMA_OBJECT, /* a pointer to a struct of |object|, which starts as |object->initial|; NULL while absent */
-        SCHEMA_LIST, /* a pointer to |count| structs of |object|, at most |most|; |least| is 0, or 1 for one that is needed */
+enum schema_type {       /* and the type of the member that it fills */
+        SCHEMA_GROUP,    /* a mapping whose keys fill the struct at this offset */
+        SCHEMA_OBJECT,   /* a pointer to a struct of |object|, which starts as |object->initial|; NULL while absent */
+        SCHEMA_LIST,     /* a pointer to |count| structs of |object|, from |least|, 0 or 1, to |most| */
         SCHEMA_BOOL,     /* bool */
         SCHEMA_UINT,     /* unsigned int, from |least| to |most| */
         SCHEMA_CHOICE,   /* unsigned int, or an enum as large, or bool: the position in |choices| */
@@ -37,7 +37,7 @@ struct schema_key {
         size_t count;  /* offset of a size_t */
         const struct schema_object *object;
         const char *const *choices; /* NULL-terminated */
-        /* What SCHEMA_CHOICE (by position) and SCHEMA_BOOL (false, true) store; NULL: 0, 1, … */
+        /* The numbers that SCHEMA_CHOICE (by position) and SCHEMA_BOOL (false, true) store; NULL: 0, 1, … */
         const unsigned int *values;
         unsigned int least;
         unsigned int most;
@@ -68,7 +68,7 @@ extern const struct schema_object schema_file;
 int schema_read(const struct tree *tree, const struct tree_node *node, const struct schema_object *object, void *target,
         struct error *err) MUST_USE;
 
-/* The name of the option's key in |object|, or NULL if it is no key of it. */
+/* The name of the option's key in |object|, or NULL if it does not belong there. */
 struct option;
 const char *schema_option_key(const struct schema_object *object, const struct option *option);
 

@@ -14,7 +14,7 @@
 #define UUID_LENGTH ((size_t)36)
 
 /* In the driver's spelling: lower case, 8-4-4-4-12 digits. Returns what follows |text|'s 32 digits, or NULL. */
-static const char *take_digits(const char *text, bool has_dashes, char *ret)
+static const char *uuid_take_digits(const char *text, bool has_dashes, char *ret)
 {
         static const size_t groups[] = {8, 4, 4, 4, 12};
 
@@ -39,11 +39,11 @@ static const char *take_uuid(const char *text, char *ret)
         const char *rest;
 
         if (strncasecmp(text, "urn:uuid:", strlen("urn:uuid:")) == 0)
-                return take_digits(text + strlen("urn:uuid:"), true, ret);
-        rest = take_digits(text + has_braces, true, ret);
+                return uuid_take_digits(text + strlen("urn:uuid:"), true, ret);
+        rest = uuid_take_digits(text + has_braces, true, ret);
         if (has_braces)
                 return rest && *rest == '}' ? rest + 1 : NULL;
-        return rest ? rest : take_digits(text, false, ret);
+        return rest ? rest : uuid_take_digits(text, false, ret);
 }
 
 static bool take_index(const char *text, size_t length, unsigned int *ret)
@@ -72,8 +72,8 @@ static bool is_instance_pair(const char *text)
 }
 
 /*
- * "GPU-<uuid>", "MIG-<uuid>", or "MIG-GPU-<uuid>/<gi>/<ci>", as drivers before 470 name MIG devices; with the UUID in the
- * driver's spelling. NULL: none of them.
+ * "GPU-<uuid>", "MIG-<uuid>", or "MIG-GPU-<uuid>/<gi>/<ci>", as drivers before 470 name MIG devices; with the UUID in
+ * the driver's spelling. NULL: none of them.
  */
 static const char *spell_uuid(const struct tree *tree, const char *text)
 {
@@ -124,7 +124,7 @@ static int read_ref(const struct tree *tree, const struct tree_node *node, struc
                 tree_print(node, text));
 }
 
-static bool is_among(const struct device_ref *ref, const struct device_ref *refs, size_t n_refs)
+static bool ref_is_among(const struct device_ref *ref, const struct device_ref *refs, size_t n_refs)
 {
         for (size_t i = 0; i < n_refs; i++) {
                 if (!ref->uuid != !refs[i].uuid)
@@ -155,7 +155,7 @@ static int read_refs(const struct tree *tree, const struct tree_node *node, size
                 tree_item(tree, node, i, &item);
                 if (read_ref(tree, &item, &refs[n_refs], err) < 0)
                         return -1;
-                if (is_among(&refs[n_refs], refs, n_refs))
+                if (ref_is_among(&refs[n_refs], refs, n_refs))
                         tree_warn(tree, &item, "listed already, counts once");
                 else
                         n_refs++;
@@ -247,7 +247,7 @@ static int read_rule(const struct tree *tree, const struct tree_node *node, cons
         size_t position;
         uint64_t xid;
 
-        /* Keys keep their text, and YAML 1.1 reads 013 as 11: only one spelling of a number is no riddle. */
+        /* Keys keep their text, and YAML 1.1 reads 013 as 11: only one spelling of a number is unambiguous. */
         if (!text_to_uint(name, CONFIG_MAX_XID, &xid) || *name == '0')
                 return tree_fail(
                         tree, node, err, "'%.100s' is not an Xid, use a number from 1 to %u", name, CONFIG_MAX_XID);

@@ -123,7 +123,7 @@ static int collect_parts(const struct request *request, const char *const *ids, 
 }
 
 /*
- * All replicas come from the unit that the request is bound to, whatever the ids say: accounting follows the
+ * All replicas come from the unit that the request is bound to, not from those of the ids: accounting follows the
  * allocation.
  */
 static int bind_parts(const struct request *request, struct error *err)
@@ -152,7 +152,7 @@ static int bind_parts(const struct request *request, struct error *err)
         return 0;
 }
 
-static void add_shares(const struct request *request)
+static void allocate_add_shares(const struct request *request)
 {
         for (size_t i = 0; i < request->answer->n_parts; i++) {
                 struct mps_part *part = &request->answer->parts[i];
@@ -170,7 +170,7 @@ static const struct unit *first_shared_unit(const struct allocate_answer *answer
         return NULL;
 }
 
-static int check_size(const struct request *request, size_t n_ids, struct error *err)
+static int allocate_check_size(const struct request *request, size_t n_ids, struct error *err)
 {
         const struct resource *resource = request->resource;
 
@@ -183,7 +183,7 @@ static int check_size(const struct request *request, size_t n_ids, struct error 
 }
 
 /* An MPS client has one control daemon. If each unit has a daemon of its own, the client sees only one unit. */
-static int check_units(const struct request *request, struct error *err)
+static int allocate_check_units(const struct request *request, struct error *err)
 {
         const struct resource *resource = request->resource;
 
@@ -327,7 +327,7 @@ static void add_memory_limit(const struct request *request)
  * The container's own limits, if the daemon's defaults do not set them. In a partition percentages have no effect. A
  * namespace limits memory itself, and the variable could only lift that: plan/mps_limits.h.
  */
-static void add_limits(const struct request *request)
+static void allocate_add_limits(const struct request *request)
 {
         if (request->binding && request->binding->partition)
                 add_pair(request, "CUDA_MPS_SM_PARTITION", arena_strdup(request->arena, request->binding->partition));
@@ -377,7 +377,7 @@ static void add_mps(const struct request *request, const struct unit *unit)
         if (request->resource->provisioning != PROVISIONING_UNIFORM &&
                 (!is_reported_at_start || has_variables(request) ||
                         request->resource->provisioning == PROVISIONING_DECLARED))
-                add_limits(request);
+                allocate_add_limits(request);
         if (!is_reported_at_start)
                 add_facts(request);
 }
@@ -408,7 +408,7 @@ static void add_volumes(const struct request *request)
 /* ---- device nodes ---- */
 
 /* MIG devices of one GPU share its node, and those of one GPU instance share the instance's node. */
-static void add_node(const struct request *request, const char *path)
+static void allocate_add_node(const struct request *request, const char *path)
 {
         struct allocate_answer *answer = request->answer;
 
@@ -425,7 +425,7 @@ static void add_node(const struct request *request, const char *path)
 static void add_numbered_node(const struct request *request, const char *stem, int minor)
 {
         if (minor >= 0)
-                add_node(request, arena_printf(request->arena, "%s%d", stem, minor));
+                allocate_add_node(request, arena_printf(request->arena, "%s%d", stem, minor));
 }
 
 static void add_unit_nodes(const struct request *request, const struct unit *unit)
@@ -443,12 +443,12 @@ static void add_nvml_nodes(const struct request *request)
 
         for (size_t i = 0; i < ARRAY_SIZE(control_nodes); i++)
                 if (request->plan->inventory->nodes & control_nodes[i].bit)
-                        add_node(request, control_nodes[i].path);
+                        allocate_add_node(request, control_nodes[i].path);
         for (size_t i = 0; i < answer->n_parts; i++)
                 add_unit_nodes(request, answer->parts[i].unit);
 }
 
-static void add_nodes(const struct request *request)
+static void allocate_add_nodes(const struct request *request)
 {
         struct allocate_answer *answer = request->answer;
 
@@ -459,13 +459,13 @@ static void add_nodes(const struct request *request)
                 break;
         case PLATFORM_WSL:
                 if (answer->n_parts)
-                        add_node(request, "/dev/dxg");
+                        allocate_add_node(request, "/dev/dxg");
                 break;
         case PLATFORM_TEGRA:
                 break;
         }
         if (has_imex_channel(request))
-                add_node(request, "/dev/nvidia-caps-imex-channels/channel" IMEX_CHANNEL);
+                allocate_add_node(request, "/dev/nvidia-caps-imex-channels/channel" IMEX_CHANNEL);
 }
 
 /* ---- the answer ---- */
@@ -491,7 +491,7 @@ static void fill_answer(const struct request *request)
         if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS)
                 add_volumes(request);
         if (config->pass_device_specs)
-                add_nodes(request);
+                allocate_add_nodes(request);
 }
 
 int allocate(struct allocate_answer *ret, struct arena *arena, const struct plan *plan, const struct resource *resource,
@@ -509,10 +509,10 @@ int allocate(struct allocate_answer *ret, struct arena *arena, const struct plan
         };
 
         if (collect_parts(&request, wanted->ids, wanted->n_ids, err) < 0 ||
-                check_size(&request, wanted->n_ids, err) < 0 || bind_parts(&request, err) < 0 ||
-                check_units(&request, err) < 0)
+                allocate_check_size(&request, wanted->n_ids, err) < 0 || bind_parts(&request, err) < 0 ||
+                allocate_check_units(&request, err) < 0)
                 return -1;
-        add_shares(&request);
+        allocate_add_shares(&request);
         collect_names(&request);
         fill_answer(&request);
         *ret = answer;

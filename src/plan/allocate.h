@@ -67,7 +67,7 @@ struct allocate_answer {
 /* Where the ledger (plan/allocations.h) and `warpshare mps` put a request. All NULL and zero: the ids decide. */
 struct allocate_binding {
         const char *allocation; /* id of the allocation: WARPSHARE_GRANT */
-        const char *unit;       /* UUID of the unit of all its replicas, whatever the ids say; or NULL */
+        const char *unit;       /* UUID of the unit of all its replicas, instead of the ids'; or NULL */
         enum mps_tier tier;     /* how the share is enforced */
         const char *pipe;       /* directory below the MPS root to mount instead of the daemon's; or NULL */
         const char *shm;        /* directory below the MPS root that is its daemon's /dev/shm; NULL: the node's */

@@ -22,7 +22,7 @@ static const struct shared_resource *share_for(struct arena *arena, const struct
         return shared;
 }
 
-static void add_unit(struct arena *arena, const struct config *config, const struct shared_resource *shared,
+static void claimable_add_unit(struct arena *arena, const struct config *config, const struct shared_resource *shared,
         const struct inventory *inventory, size_t position, const struct mig_device *mig, struct unit *ret)
 {
         *ret = unit_make(arena, inventory, position, mig);
@@ -31,17 +31,17 @@ static void add_unit(struct arena *arena, const struct config *config, const str
         ret->memory = share_memory_of(config->dra.memory_mib, ret->gpu, mig);
 }
 
-static size_t add_units(struct arena *arena, const struct config *config, const struct shared_resource *shared,
+static size_t claimable_add_gpu(struct arena *arena, const struct config *config, const struct shared_resource *shared,
         const struct inventory *inventory, size_t position, struct unit *ret)
 {
         const struct gpu *gpu = &inventory->gpus[position];
 
         if (!gpu->mig_enabled) {
-                add_unit(arena, config, shared, inventory, position, NULL, ret);
+                claimable_add_unit(arena, config, shared, inventory, position, NULL, ret);
                 return 1;
         }
         for (size_t i = 0; i < gpu->n_mig_devices; i++)
-                add_unit(arena, config, shared, inventory, position, &gpu->mig_devices[i], &ret[i]);
+                claimable_add_unit(arena, config, shared, inventory, position, &gpu->mig_devices[i], &ret[i]);
         return gpu->n_mig_devices;
 }
 
@@ -60,7 +60,7 @@ const struct resource *claimable_units(
         count = 0;
         for (size_t i = 0; i < inventory->n_gpus; i++)
                 if (plan_leaves_to_dra(config, inventory, &inventory->gpus[i]))
-                        count += add_units(arena, config, shared, inventory, i, &units[count]);
+                        count += claimable_add_gpu(arena, config, shared, inventory, i, &units[count]);
         if (count == 0 && !config->dra.enabled)
                 return NULL;
         resource = ARENA_NEW(arena, struct resource);

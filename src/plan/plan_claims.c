@@ -39,7 +39,7 @@ static bool is_legacy_uuid(const char *uuid, const struct unit *unit)
         return strcmp(uuid, legacy) == 0;
 }
 
-static bool is_named(const struct device_ref *ref, const struct unit *unit)
+static bool unit_is_named(const struct device_ref *ref, const struct unit *unit)
 {
         if (ref->uuid)
                 return strcmp(ref->uuid, unit->uuid) == 0 || is_legacy_uuid(ref->uuid, unit);
@@ -48,13 +48,13 @@ static bool is_named(const struct device_ref *ref, const struct unit *unit)
         return unit->mig ? ref->mig >= 0 && (unsigned int)ref->mig == unit->mig->index : ref->mig < 0;
 }
 
-static struct unit *find_named(
+static struct unit *claim_find_unit(
         const struct plan_builder *builder, const struct shared_resource *entry, const struct device_ref *ref)
 {
         for (size_t i = 0; i < builder->n_units; i++) {
                 struct unit *unit = &builder->units[i];
 
-                if (is_named(ref, unit) && strcmp(unit->base_name, entry->name) == 0)
+                if (unit_is_named(ref, unit) && strcmp(unit->base_name, entry->name) == 0)
                         return unit;
         }
         return NULL;
@@ -71,12 +71,12 @@ static const struct gpu *find_for_dra(const struct plan_builder *builder, const 
 
                 if (!plan_is_for_dra(builder->config, inventory, gpu))
                         continue;
-                if (is_named(ref, &unit))
+                if (unit_is_named(ref, &unit))
                         return gpu;
                 for (size_t j = 0; j < gpu->n_mig_devices; j++) {
                         unit.mig = &gpu->mig_devices[j];
                         unit.uuid = unit.mig->uuid;
-                        if (is_named(ref, &unit))
+                        if (unit_is_named(ref, &unit))
                                 return gpu;
                 }
         }
@@ -106,7 +106,7 @@ static int claim_list(const struct plan_builder *builder, const struct shared_re
         size_t n_absent = 0;
 
         for (size_t i = 0; i < selector->n_refs; i++) {
-                struct unit *unit = find_named(builder, entry, &selector->refs[i]);
+                struct unit *unit = claim_find_unit(builder, entry, &selector->refs[i]);
 
                 if (unit && claim(builder, unit, entry) < 0)
                         return -1;
@@ -169,7 +169,7 @@ static bool is_here(const struct plan_builder *builder, const char *name)
 }
 
 /*
- * Files are made for many nodes, so a name that this one does not have is no mistake; but "nvidia.com/gpu.shared" is
+ * Files are made for many nodes, so a name that this one does not have is not a mistake; but "nvidia.com/gpu.shared" is
  * what renameByDefault makes of "nvidia.com/gpu".
  */
 static void warn_of_suffix(const struct plan_builder *builder, const struct shared_resource *entry)

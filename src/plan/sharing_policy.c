@@ -9,7 +9,7 @@
 
 /* ---- conversion and comparison ---- */
 
-static struct sharing_policy policy_of(struct arena *arena, const struct resource *resource, const struct unit *unit)
+static struct sharing_policy policy_make(struct arena *arena, const struct resource *resource, const struct unit *unit)
 {
         const struct sharing_section *section = unit->shared->section;
 
@@ -34,13 +34,13 @@ static struct sharing_policy policy_of(struct arena *arena, const struct resourc
         };
 }
 
-static size_t add_units(struct sharing_policy *items, struct arena *arena, const struct resource *resource)
+static size_t policy_add_units(struct sharing_policy *items, struct arena *arena, const struct resource *resource)
 {
         size_t count = 0;
 
         for (size_t i = 0; resource->strategy == SHARING_MPS && i < resource->n_units; i++)
                 if (resource->units[i].shared)
-                        items[count++] = policy_of(arena, resource, &resource->units[i]);
+                        items[count++] = policy_make(arena, resource, &resource->units[i]);
         return count;
 }
 
@@ -59,13 +59,13 @@ void sharing_policy_of(struct sharing_policy_list *ret, struct arena *arena, con
         for (size_t i = 0; i < plan->n_resources; i++) {
                 const struct resource *resource = &plan->resources[i];
 
-                ret->count += add_units(&items[ret->count], arena, resource);
+                ret->count += policy_add_units(&items[ret->count], arena, resource);
                 for (size_t j = 0; j < resource->n_draining; j++)
-                        ret->count += add_units(&items[ret->count], arena, &resource->draining[j]);
+                        ret->count += policy_add_units(&items[ret->count], arena, &resource->draining[j]);
         }
 }
 
-static void copy_all(struct sharing_policy_list *list, struct sharing_policy *items, struct arena *arena,
+static void policy_copy_all(struct sharing_policy_list *list, struct sharing_policy *items, struct arena *arena,
         const struct sharing_policy_list *from)
 {
         for (size_t i = 0; i < from->count; i++) {
@@ -84,8 +84,8 @@ void sharing_policy_join(struct sharing_policy_list *ret, struct arena *arena, c
         struct sharing_policy *items = ARENA_ARRAY(arena, struct sharing_policy, first->count + second->count);
         struct sharing_policy_list joined = {.items = items};
 
-        copy_all(&joined, items, arena, first);
-        copy_all(&joined, items, arena, second);
+        policy_copy_all(&joined, items, arena, first);
+        policy_copy_all(&joined, items, arena, second);
         *ret = joined;
 }
 
@@ -167,7 +167,8 @@ static const struct shared_resource *entry_of(struct arena *arena, const struct 
         return entry;
 }
 
-static struct unit unit_of(struct arena *arena, const struct inventory *inventory, const struct sharing_policy *policy)
+static struct unit policy_unit(
+        struct arena *arena, const struct inventory *inventory, const struct sharing_policy *policy)
 {
         const struct mig_device *mig;
         const struct gpu *gpu = inventory_find_unit(inventory, policy->unit, &mig);
@@ -183,7 +184,7 @@ static struct unit unit_of(struct arena *arena, const struct inventory *inventor
 }
 
 /* The order of every plan. */
-static int compare_units(const void *a, const void *b)
+static int policy_compare_units(const void *a, const void *b)
 {
         const struct unit *left = a;
         const struct unit *right = b;
@@ -201,8 +202,8 @@ void sharing_policy_resource(struct resource *ret, struct arena *arena, const st
         struct unit *units = ARENA_ARRAY(arena, struct unit, n_policies);
 
         for (size_t i = 0; i < n_policies; i++)
-                units[i] = unit_of(arena, inventory, policy[i]);
-        qsort(units, n_policies, sizeof(*units), compare_units);
+                units[i] = policy_unit(arena, inventory, policy[i]);
+        qsort(units, n_policies, sizeof(*units), policy_compare_units);
         *ret = (struct resource){
                 .name = units[0].name,
                 .base_name = units[0].base_name,

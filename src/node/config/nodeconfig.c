@@ -40,7 +40,7 @@ struct agent_config {
 
         struct config_version wanted;
         struct config_version loaded;
-        char tried[SHA256_HEX + 1]; /* hash of the configuration that the agent was last told to load */
+        char tried[SHA256_HEX + 1]; /* hash of the configuration that the agent last had to load */
         struct config_outcome outcome;
 };
 
@@ -76,7 +76,7 @@ static bool choice_want(struct agent_config *config, const char *name, const cha
  * so that a changed folder has effect even without an API server. Not before the wait for the label is over, since the
  * label may name another one.
  */
-static bool choose_same(struct agent_config *config, const struct config_names *names)
+static bool nodeconfig_choose_same(struct agent_config *config, const struct config_names *names)
 {
         const char *name = config->wanted.name;
         _free_ char *why = NULL;
@@ -96,7 +96,7 @@ static bool choose_same(struct agent_config *config, const struct config_names *
         return false;
 }
 
-static bool choose(struct agent_config *config)
+static bool nodeconfig_choose(struct agent_config *config)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct config_known known = {.has_label = config->label_state == LABEL_ABSENT};
@@ -118,7 +118,7 @@ static bool choose(struct agent_config *config)
                 known.label = node_label_value(config->label);
         }
         if (!known.has_label && config->wanted.name)
-                return choose_same(config, &names);
+                return nodeconfig_choose_same(config, &names);
         choice = known.has_label || config->label_state != LABEL_LATE
                          ? config_choose(&config->rules, &known, &arena)
                          : config_choose_early(&config->rules, &known, &arena);
@@ -134,7 +134,7 @@ static bool choose(struct agent_config *config)
 /* If the wanted configuration differs from the last one that the agent was given, makes the agent load it. */
 static void nodeconfig_follow(struct agent_config *config)
 {
-        if (!choose(config))
+        if (!nodeconfig_choose(config))
                 return;
         if (strcmp(config->wanted.hash, config->tried) != 0) {
                 log_info(config->loaded.name ? "the configuration changed" : "configuration chosen",
@@ -151,12 +151,12 @@ static void nodeconfig_follow(struct agent_config *config)
                 agent_config_in_force(config);
 }
 
-static void on_change(void *data)
+static void on_nodeconfig_source(void *data)
 {
         nodeconfig_follow(data);
 }
 
-static void on_label(void *data)
+static void on_nodeconfig_label(void *data)
 {
         struct agent_config *config = data;
         const char *value = node_label_value(config->label);
@@ -216,7 +216,7 @@ static int start_source(struct agent_config *config, const char *folder, const c
                 .folder = folder,
                 .client = config->client,
                 .map = map,
-                .changed = on_change,
+                .changed = on_nodeconfig_source,
                 .trouble = on_map_trouble,
                 .data = config,
         };
@@ -326,7 +326,7 @@ static void watch_label(struct agent_config *config, struct node_watch *watch)
         const struct node_label_options options = {
                 .watch = watch,
                 .key = option_set_value(config->options.options, "config-label"),
-                .changed = on_label,
+                .changed = on_nodeconfig_label,
                 .trouble = on_label_trouble,
                 .data = config,
         };
@@ -380,10 +380,10 @@ void agent_config_refresh(struct agent_config *config)
 {
         config_outcome_forget_complaints(&config->outcome);
         if (config->kind == BY_NAME)
-                choose(config);
+                nodeconfig_choose(config);
 }
 
-static int read_file(struct agent_config *config, struct error *err)
+static int nodeconfig_read_file(struct agent_config *config, struct error *err)
 {
         struct strbuf content = STRBUF_INIT;
 
@@ -402,7 +402,7 @@ static int nodeconfig_load(struct agent_config *config, struct settings **ret, s
         struct config_text text = {.name = "", .text = ""};
 
         config->tried[0] = '\0';
-        if (config->kind == FROM_FILE && read_file(config, err) < 0)
+        if (config->kind == FROM_FILE && nodeconfig_read_file(config, err) < 0)
                 return -1;
         if (wanted->name) {
                 text.name = config_version_name(wanted);

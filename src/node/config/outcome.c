@@ -134,7 +134,7 @@ void config_outcome_forget_complaints(struct config_outcome *outcome)
 /* ---- the record ---- */
 
 /* Continues the count of earlier agents, perhaps of one that served in between. */
-static void read_record(struct config_outcome *outcome)
+static void outcome_read_record(struct config_outcome *outcome)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct strbuf content = STRBUF_INIT;
@@ -149,7 +149,7 @@ static void read_record(struct config_outcome *outcome)
         strbuf_done(&outcome->recorded.content);
 }
 
-static void write_record(struct config_outcome *outcome, const struct config_version *loaded)
+static void outcome_write_record(struct config_outcome *outcome, const struct config_version *loaded)
 {
         const struct config_record record = {
                 .generation = outcome->generation,
@@ -206,7 +206,7 @@ void config_outcome_accept(struct config_outcome *outcome, const struct config_v
         if (outcome->is_serving && !is_same)
                 note_change(outcome, had_one);
         if (outcome->is_serving)
-                write_record(outcome, loaded);
+                outcome_write_record(outcome, loaded);
         if (is_newest)
                 set_verdict(outcome, CONFIG_ACCEPTED, NULL);
 }
@@ -215,11 +215,11 @@ void config_outcome_serve(struct config_outcome *outcome, const struct config_ve
         const struct config_version *wanted, bool is_refused)
 {
         outcome->is_serving = true;
-        read_record(outcome);
+        outcome_read_record(outcome);
         if (outcome->current.name)
                 note_change(outcome, false);
         if (config_outcome_has(outcome, loaded))
-                write_record(outcome, loaded);
+                outcome_write_record(outcome, loaded);
         if (outcome->cluster.has_annotations)
                 outcome->report = node_apply_new(&(struct node_apply_options){.client = outcome->cluster.client,
                         .watch = outcome->cluster.watch,

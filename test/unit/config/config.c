@@ -366,7 +366,7 @@ static void test_marks_of_the_node_are_checked_at_the_start(void **state UNUSED)
         assert_string_equal(fixture.config->node_taint, "a/b:NoSchedule");
         assert_string_equal(fixture.config->node_condition, "Shares");
         assert_fails(build(&fixture, "version: v1\n", bad_taint), &fixture.err, ERROR_INVALID,
-                "--node-taint: 'a/b' is no taint: write key=value:effect or key:effect, for example "
+                "--node-taint: 'a/b' is not a taint: write key=value:effect or key:effect, for example "
                 "nvidia.com/gpu-sharing=unavailable:NoSchedule");
         assert_fails(build(&fixture, "version: v1\n", bad_condition), &fixture.err, ERROR_INVALID,
                 "--node-condition: 'Ready' is a condition that kubelet sets: use another type, for example "
