@@ -215,7 +215,7 @@ static void write_reported(void *data)
 static void note_request_later(struct requests *requests, const struct allocate_answer *answer)
 {
         for (size_t i = 0; i < answer->n_parts; i++) {
-                const struct allocate_part *part = &answer->parts[i];
+                const struct mps_part *part = &answer->parts[i];
                 struct reported *reported = xcalloc(1, sizeof(*reported));
 
                 reported->unit = xstrdup(part->unit->uuid);
