@@ -1,6 +1,5 @@
 /* The agent under its own name. cmd/nvidia/device_plugin.c has the other name. */
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,17 +20,6 @@ const char agent_command_more_help[] =
         "those that do not make a GPU unhealthy, the second those that do. Without them every critical Xid makes it\n"
         "unhealthy, except for errors of applications.\n";
 
-const struct command_line command_agent_line = {
-        .program = "warpshare agent",
-        .help = "usage: warpshare agent [OPTION...]\n"
-                "\n"
-                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and\n"
-                "serves them to kubelet. SIGHUP reads the configuration and the GPUs again, and so does a change\n"
-                "of the configuration file; SIGTERM ends the agent.\n"
-                "\n" AGENT_COMMAND_PRECEDENCE,
-        .more_help = agent_command_more_help,
-        .is_agent = true,
-};
 /* |text| NULL: reads the file that the options name, if any. */
 static bool check_one(const struct option_set *options, const struct config_text *text)
 {
@@ -39,7 +27,7 @@ static bool check_one(const struct option_set *options, const struct config_text
         const struct config *config;
         struct error err;
 
-        if (config_build_text(options, text, &arena, &config, command_line_warn, NULL, &err) < 0) {
+        if (config_build_text(options, text, &arena, &config, command_warn, NULL, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return false;
         }
@@ -95,47 +83,51 @@ static int print_schema(void)
         return 0;
 }
 
-int agent_command_run(const struct command_line *line, int argc, char **argv)
+int agent_command_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct option_set options;
+        struct option_set *options = &call->set;
         struct keeper_crashes crashes = {0};
         const char **format;
-        struct error err;
         int status;
 
-        signals_hold();           /* blocked until the loop handles them */
-        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
-                                   * process */
-        mallopt(M_ARENA_MAX, 1);  /* libcurl's threads allocate little; an arena of their own would cost more */
+        mallopt(M_ARENA_MAX, 1);          /* libcurl's threads allocate little; an arena of their own would cost more */
         mallopt(M_MMAP_THRESHOLD, LARGE); /* pages of metrics, lists of the API server: there for a moment */
         mallopt(M_TRIM_THRESHOLD, LARGE);
-        if (!command_line_read(line, &options, NULL, &arena, argc, argv, &status))
-                return status;
-        if (options.print_schema)
+        if (options->print_schema)
                 return print_schema();
-        if (options.check) {
+        if (options->check) {
                 signals_release();
-                options.is_read_only = true;
-                return command_check(&options);
+                options->is_read_only = true;
+                return command_check(options);
         }
-        format = &options.values[option_find("log-format")];
+        format = &options->values[option_find("log-format")];
         if (!*format)
-                *format = line->is_drop_in ? "klog" : "text";
-        agent_setup_log(&options);
+                *format = call->command->is_drop_in ? "klog" : "text";
+        agent_setup_log(options);
         /* If the agent has replaced its own program, its parent exists already. */
-        if (keeper_is_wanted(option_set_value(&options, "restart-after-crash"))) {
-                int rc = keeper_run("the agent", &crashes, &status, &err);
+        if (keeper_is_wanted(option_set_value(options, "restart-after-crash"))) {
+                int rc = keeper_run("the agent", &crashes, &status, err);
 
                 if (rc < 0)
-                        log_warn("the agent runs without a parent that would start it again", LOG_ERR(&err));
+                        log_warn("the agent runs without a parent that would start it again", LOG_ERR(err));
                 if (rc == 0)
                         return status;
         }
-        return agent_run(&options, &crashes);
+        return agent_run(options, &crashes);
 }
 
-int command_agent(int argc, char **argv)
-{
-        return agent_command_run(&command_agent_line, argc, argv);
-}
+const struct command command_agent = {
+        .name = "agent",
+        .summary = "advertise this node's GPUs to kubelet and hand out shares of them",
+        .run = agent_command_run,
+        .program = "warpshare agent",
+        .help = "usage: warpshare agent [OPTION...]\n"
+                "\n"
+                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and\n"
+                "serves them to kubelet. SIGHUP reads the configuration and the GPUs again, and so does a change\n"
+                "of the configuration file; SIGTERM ends the agent.\n"
+                "\n" AGENT_COMMAND_PRECEDENCE,
+        .more_help = agent_command_more_help,
+        .is_agent = true,
+        .is_service = true,
+};

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/text.h"
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/findings.h"
@@ -18,12 +17,9 @@
 enum { OUTPUT, DEADLINE };
 
 static const struct option own[] = {
-        [OUTPUT] = COMMAND_LINE_OUTPUT,
-        [DEADLINE] = {.flag = "deadline",
-                .type = OPTION_STRING,
-                .fallback = "15",
-                .argument = "SECONDS",
-                .help = "for each check; a check that takes longer is given up and counts as wrong"},
+        [OUTPUT] = COMMAND_OUTPUT,
+        [DEADLINE] = COMMAND_TEXT("deadline", "15", "SECONDS",
+                "for each check; a check that takes longer is given up and counts as wrong"),
 };
 
 static const char help[] =
@@ -45,15 +41,6 @@ static const char help[] =
 
 static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
                                 "--kubelet-socket, --mps-directory, …\n";
-
-const struct command_line command_doctor_line = {
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare doctor",
-        .help = help,
-        .more_help = more_help,
-        .lists_own_only = true,
-};
 
 /* ---- a check in a process of its own ---- */
 
@@ -170,7 +157,7 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         json_t *findings = json_array();
         json_t *of_config = json_array();
         const struct config *config = read_config(set, arena, of_config);
-        bool has_colours = command_line_wants_colours();
+        bool has_colours = command_wants_colours();
         struct worker_alone alone;
         json_t *finding;
         size_t wrong;
@@ -190,22 +177,23 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         return wrong ? EXIT_FAILED : 0;
 }
 
-int command_doctor(int argc, char **argv)
+static int doctor_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        struct error err;
         uint64_t seconds;
-        int status;
 
         signal(SIGPIPE, SIG_IGN);
-        if (!command_line_read(&command_doctor_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (!text_to_uint(values[DEADLINE], DEADLINE_MAX_S, &seconds) || seconds == 0) {
-                error_raise(&err, ERROR_INVALID, "deadline: '%.40s' is not a number of seconds from 1 to %u",
-                        values[DEADLINE], DEADLINE_MAX_S);
-                return command_line_refuse(&command_doctor_line, &err);
-        }
-        return examine(&set, &arena, strcmp(values[OUTPUT], "table") == 0, seconds * 1000);
+        if (command_number(call, DEADLINE, " of seconds", 1, DEADLINE_MAX_S, &seconds, err) < 0)
+                return COMMAND_REFUSED;
+        return examine(&call->set, &call->arena, command_has(call, OUTPUT, "table"), seconds * 1000);
 }
+
+const struct command command_doctor = {
+        .name = "doctor",
+        .summary = "say what is wrong on this node, what that means and what to do about it",
+        .run = doctor_run,
+        COMMAND_OWN(own),
+        .program = "warpshare doctor",
+        .help = help,
+        .more_help = more_help,
+        .lists_own_only = true,
+};

@@ -1,6 +1,5 @@
 /* warpshare mig checkpoint: writes the geometry that this node's GPUs have, with its placements. */
 #include <stdio.h>
-#include <string.h>
 
 #include "cmd/mig/command.h"
 #include "cmd/mig/source.h"
@@ -9,12 +8,7 @@
 enum { NAMED_FILE };
 
 static const struct option own[] = {
-        [NAMED_FILE] = {.flag = "file",
-                .aliases = {"f"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "file to write; empty: standard output"},
+        [NAMED_FILE] = COMMAND_TEXT("file", "", "PATH", "file to write; empty: standard output", .aliases = {"f"}),
 };
 
 static const char help[] =
@@ -26,44 +20,38 @@ static const char help[] =
         "  warpshare mig checkpoint --file /root/before.json\n"
         "\n";
 
-const struct command_line mig_command_checkpoint_line = {
-        .shared = mig_command_shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare mig checkpoint",
-        .help = help,
-};
-
-int mig_checkpoint(const struct command_line *line, const struct option_set *set, const char *file)
+int mig_checkpoint(struct command_call *call, const char *file, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct mig_checkpoint checkpoint;
         struct mig_source source;
-        struct error err;
-        int status = 0;
+        int rc = mig_source_open_node(&source, &call->set, err);
 
-        if (mig_source_open_node(&source, set, &err) < 0 ||
-                mig_checkpoint_take(&checkpoint, &source.arena, &source.node, &err) < 0) {
-                status = command_line_fail(line, &err);
-        } else {
+        if (rc == 0)
+                rc = mig_checkpoint_take(&checkpoint, &source.arena, &source.node, err);
+        if (rc == 0) {
                 mig_checkpoint_print(&text, &checkpoint);
-                if (mig_command_write(file, &text, &err) < 0)
-                        status = command_line_fail(line, &err);
-                else if (*file)
-                        puts("MIG configuration checkpointed successfully");
+                rc = mig_command_write(file, &text, err);
         }
+        if (rc == 0 && *file)
+                puts("MIG configuration checkpointed successfully");
         mig_source_close(&source);
-        return status;
+        return rc;
 }
 
-int mig_command_checkpoint(int argc, char **argv)
+static int checkpoint_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        int status;
-
-        if (!command_line_read(&mig_command_checkpoint_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        return mig_checkpoint(&mig_command_checkpoint_line, &set, values[NAMED_FILE]);
+        return mig_checkpoint(call, call->values[NAMED_FILE], err);
 }
+
+const struct command mig_command_checkpoint = {
+        .name = "checkpoint",
+        .summary = "write the geometry that the GPUs have, with its placements",
+        .run = checkpoint_run,
+        .is_apart = true,
+        .lost_status = EXIT_INTERRUPTED,
+        .shared = mig_command_shared,
+        COMMAND_OWN(own),
+        .program = "warpshare mig checkpoint",
+        .help = help,
+};

@@ -1,6 +1,5 @@
 /* warpshare mig export: writes the geometry that this node's GPUs have as a configuration. */
 #include <stdio.h>
-#include <string.h>
 
 #include "cmd/mig/command.h"
 #include "cmd/mig/source.h"
@@ -10,12 +9,7 @@ enum { OUTPUT, NAME };
 
 static const struct option own[] = {
         [OUTPUT] = MIG_COMMAND_FORMAT,
-        [NAME] = {.flag = "name",
-                .aliases = {"l"},
-                .type = OPTION_STRING,
-                .fallback = "current",
-                .argument = "NAME",
-                .help = "what the configuration is called"},
+        [NAME] = COMMAND_TEXT("name", "current", "NAME", "what the configuration is called", .aliases = {"l"}),
 };
 
 static const char help[] =
@@ -27,14 +21,6 @@ static const char help[] =
         "\n"
         "  warpshare mig export --name before > before.yaml\n"
         "\n";
-
-const struct command_line mig_command_export_line = {
-        .shared = mig_command_shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare mig export",
-        .help = help,
-};
 
 /* What the file cannot say. */
 static void warn_of_instances(const struct mig_node_gpu *gpu)
@@ -49,36 +35,38 @@ static void warn_of_instances(const struct mig_node_gpu *gpu)
         }
 }
 
-int mig_export_show(const struct command_line *line, const struct option_set *set, const char *name, bool is_json)
+int mig_export_show(struct command_call *call, const char *name, bool is_json, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct mig_source source;
         struct mig_parted parted;
-        struct error err;
-        int status = 0;
+        int rc = mig_source_open_node(&source, &call->set, err);
 
-        if (mig_source_open_node(&source, set, &err) < 0 ||
-                mig_export(&parted, &source.arena, &source.node, name, &err) < 0) {
-                status = command_line_fail(line, &err);
-        } else {
+        if (rc == 0)
+                rc = mig_export(&parted, &source.arena, &source.node, name, err);
+        if (rc == 0) {
                 for (size_t i = 0; i < source.node.n_gpus; i++)
                         warn_of_instances(&source.node.gpus[i]);
                 mig_parted_print(&text, &parted, is_json);
-                if (mig_command_write("", &text, &err) < 0)
-                        status = command_line_fail(line, &err);
+                rc = mig_command_write("", &text, err);
         }
         mig_source_close(&source);
-        return status;
+        return rc;
 }
 
-int mig_command_export(int argc, char **argv)
+static int export_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        int status;
-
-        if (!command_line_read(&mig_command_export_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        return mig_export_show(&mig_command_export_line, &set, values[NAME], strcmp(values[OUTPUT], "json") == 0);
+        return mig_export_show(call, call->values[NAME], command_has(call, OUTPUT, "json"), err);
 }
+
+const struct command mig_command_export = {
+        .name = "export",
+        .summary = "print the geometry that the GPUs have as a configuration",
+        .run = export_run,
+        .is_apart = true,
+        .lost_status = EXIT_INTERRUPTED,
+        .shared = mig_command_shared,
+        COMMAND_OWN(own),
+        .program = "warpshare mig export",
+        .help = help,
+};

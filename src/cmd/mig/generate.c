@@ -1,7 +1,4 @@
 /* warpshare mig generate: writes the default configurations of this node. */
-#include <stdio.h>
-#include <string.h>
-
 #include "cmd/mig/command.h"
 #include "cmd/mig/source.h"
 #include "mig/generate.h"
@@ -25,42 +22,35 @@ static const char help[] =
         "and H200 have those that are documented.\n"
         "\n";
 
-const struct command_line mig_command_generate_line = {
-        .shared = mig_command_shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare mig generate",
-        .help = help,
-};
-
-int mig_generate_show(const struct command_line *line, const struct option_set *set, const char *file, bool is_json)
+int mig_generate_show(struct command_call *call, const char *file, bool is_json, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct mig_source source;
         struct mig_parted parted;
-        struct error err;
-        int status = 0;
+        int rc = mig_source_open_node(&source, &call->set, err);
 
-        if (mig_source_open_node(&source, set, &err) < 0) {
-                status = command_line_fail(line, &err);
-        } else {
+        if (rc == 0) {
                 mig_generate(&parted, &source.arena, &source.node);
                 mig_parted_print(&text, &parted, is_json);
-                if (mig_command_write(file, &text, &err) < 0)
-                        status = command_line_fail(line, &err);
+                rc = mig_command_write(file, &text, err);
         }
         mig_source_close(&source);
-        return status;
+        return rc;
 }
 
-int mig_command_generate(int argc, char **argv)
+static int generate_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        int status;
-
-        if (!command_line_read(&mig_command_generate_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        return mig_generate_show(&mig_command_generate_line, &set, "", strcmp(values[OUTPUT], "json") == 0);
+        return mig_generate_show(call, "", command_has(call, OUTPUT, "json"), err);
 }
+
+const struct command mig_command_generate = {
+        .name = "generate",
+        .summary = "print the default configurations of this node",
+        .run = generate_run,
+        .is_apart = true,
+        .lost_status = EXIT_INTERRUPTED,
+        .shared = mig_command_shared,
+        COMMAND_OWN(own),
+        .program = "warpshare mig generate",
+        .help = help,
+};

@@ -1,20 +1,14 @@
 /* warpshare mig restore: gives this node's GPUs the geometry of a checkpoint, or leaves them as they are. */
-#include <string.h>
-
 #include "cmd/mig/command.h"
 
 enum { NAMED_FILE, MODE_CHANGE, STATE_DIRECTORY, OUTPUT };
 
 static const struct option own[] = {
-        [NAMED_FILE] = {.flag = "file",
-                .aliases = {"f"},
-                .type = OPTION_STRING,
-                .fallback = "",
-                .argument = "PATH",
-                .help = "the checkpoint, - for standard input; needed"},
+        [NAMED_FILE] =
+                COMMAND_TEXT("file", "", "PATH", "the checkpoint, - for standard input; needed", .aliases = {"f"}),
         [MODE_CHANGE] = MIG_COMMAND_MODE_CHANGE,
         [STATE_DIRECTORY] = MIG_COMMAND_STATE_DIRECTORY,
-        [OUTPUT] = COMMAND_LINE_OUTPUT,
+        [OUTPUT] = COMMAND_OUTPUT,
 };
 
 static const char help[] =
@@ -27,32 +21,29 @@ static const char help[] =
         "  warpshare mig restore --file /root/before.json\n"
         "\n";
 
-const struct command_line mig_command_restore_line = {
-        .shared = mig_command_change_shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare mig restore",
-        .help = help,
-};
-
-int mig_command_restore(int argc, char **argv)
+static int restore_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        struct error err;
-        int status;
+        const char *const *values = call->values;
 
-        if (!command_line_read(&mig_command_restore_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (!*values[NAMED_FILE]) {
-                error_raise(&err, ERROR_INVALID, "file: is needed, use --file");
-                return command_line_refuse(&mig_command_restore_line, &err);
-        }
-        return mig_apply(&mig_command_restore_line, &set,
+        if (!*values[NAMED_FILE])
+                return command_refuse(err, "file: is needed, use --file");
+        return mig_apply(call,
                 &(struct mig_apply_options){.checkpoint = values[NAMED_FILE],
                         .only = "",
                         .mode_change = option_position(&own[MODE_CHANGE], values[MODE_CHANGE]),
                         .state_directory = values[STATE_DIRECTORY],
-                        .is_json = strcmp(values[OUTPUT], "json") == 0});
+                        .is_json = command_has(call, OUTPUT, "json")},
+                err);
 }
+
+const struct command mig_command_restore = {
+        .name = "restore",
+        .summary = "give the GPUs the geometry of a checkpoint",
+        .run = restore_run,
+        .is_apart = true,
+        .lost_status = EXIT_INTERRUPTED,
+        .shared = mig_command_change_shared,
+        COMMAND_OWN(own),
+        .program = "warpshare mig restore",
+        .help = help,
+};

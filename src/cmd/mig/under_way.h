@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 #include "mig/change.h"
 
 enum mig_mode_change {

@@ -1,21 +1,11 @@
 /* warpshare mps ping: does the loop of the supervisor run? For kubelet's liveness probe, which runs it in the pod. */
-#include <inttypes.h>
 #include <stdio.h>
 
-#include "base/text.h"
-#include "cmd/cli/command.h"
-#include "cmd/cli/command_line.h"
 #include "cmd/mps/command.h"
 #include "mps/client/ask.h"
 
-#define TIMEOUT_MAX_S UINT64_C(3600)
-
 static const struct option own[] = {
-        {.flag = "timeout",
-                .type = OPTION_STRING,
-                .fallback = "5",
-                .argument = "SECONDS",
-                .help = "how long it may take to answer, from 1 to 3600"},
+        COMMAND_TEXT("timeout", "5", "SECONDS", "how long it may take to answer, from 1 to 3600"),
 };
 
 static const char *const shared[] = {"mps-directory", NULL};
@@ -28,33 +18,25 @@ static const char help[] =
         "NVML or a GPU hangs, which a restart would not repair. `warpshare mps status` says how the daemons are.\n"
         "\n";
 
-const struct command_line mps_command_ping_line = {
+static int ping_run(struct command_call *call, struct error *err)
+{
+        const char *root = option_set_value(&call->set, "mps-directory");
+        uint64_t seconds;
+
+        if (command_number(call, 0, " of seconds", 1, 3600, &seconds, err) < 0)
+                return COMMAND_REFUSED;
+        if (mps_ping(root, seconds * 1000, err) == 0)
+                return 0;
+        fprintf(stderr, "no sign of life of the MPS supervisor with '%s': %s\n", root, err->text);
+        return EXIT_FAILED;
+}
+
+const struct command mps_command_ping = {
+        .name = "ping",
+        .summary = "ask the supervisor for a sign of life",
+        .run = ping_run,
         .shared = shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
+        COMMAND_OWN(own),
         .program = "warpshare mps ping",
         .help = help,
 };
-
-int mps_command_ping(int argc, char **argv)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        uint64_t seconds = 0;
-        struct error err;
-        int status;
-
-        if (!command_line_read(&mps_command_ping_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        if (!text_to_uint(values[0], TIMEOUT_MAX_S, &seconds) || seconds == 0) {
-                error_raise(&err, ERROR_INVALID, "timeout: '%.20s' is no number of seconds from 1 to %" PRIu64,
-                        values[0], TIMEOUT_MAX_S);
-                return command_line_refuse(&mps_command_ping_line, &err);
-        }
-        if (mps_ping(option_set_value(&set, "mps-directory"), seconds * 1000, &err) == 0)
-                return 0;
-        fprintf(stderr, "no sign of life of the MPS supervisor with '%s': %s\n",
-                option_set_value(&set, "mps-directory"), err.text);
-        return EXIT_FAILED;
-}

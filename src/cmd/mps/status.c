@@ -5,8 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "cmd/cli/command.h"
-#include "cmd/cli/command_line.h"
 #include "cmd/mps/command.h"
 #include "cmd/mps/table.h"
 #include "mps/client/ask.h"
@@ -15,13 +13,9 @@
 static const char *const outputs[] = {"table", "json", "metrics", NULL};
 
 static const struct option own[] = {
-        {.flag = "output",
-                .type = OPTION_CHOICE,
-                .choices = outputs,
-                .fallback = "table",
-                .argument = "WORD",
-                .help = "table for people, json for programs (as the agent receives it), or metrics as Prometheus "
-                        "text"},
+        COMMAND_CHOICE("output", outputs, "table",
+                "table for people, json for programs (as the agent receives it), or metrics as Prometheus "
+                "text"),
 };
 
 static const char *const shared[] = {"mps-directory", NULL};
@@ -40,19 +34,11 @@ static const char help[] =
         "           -no-memory-limit behind it: nobody knows how much memory the GPU has\n"
         "\n";
 
-const struct command_line mps_command_status_line = {
-        .shared = shared,
-        .own = own,
-        .n_own = ARRAY_SIZE(own),
-        .program = "warpshare mps status",
-        .help = help,
-};
-
 static void status_print_tables(struct strbuf *text, const struct mps_status *status)
 {
         struct strbuf holders = STRBUF_INIT;
 
-        mps_table_print(text, status, (int64_t)time(NULL), command_line_wants_colours());
+        mps_table_print(text, status, (int64_t)time(NULL), command_wants_colours());
         mps_holders_print(&holders, status);
         if (holders.size)
                 strbuf_printf(text, "\n%s", holders.data);
@@ -76,31 +62,28 @@ static void status_print(const struct mps_status *status, const char *output)
         strbuf_done(&text);
 }
 
-static int status_show(const char *root, const char *output)
+static int status_run(struct command_call *call, struct error *err)
 {
-        struct mps_status *status;
-        struct error err;
+        const char *root = option_set_value(&call->set, "mps-directory");
+        struct mps_status *status = mps_ask(root, err);
         bool is_good;
 
-        status = mps_ask(root, &err);
         if (!status) {
-                fprintf(stderr, "no MPS supervisor with '%s': %s\n", root, err.text);
+                fprintf(stderr, "no MPS supervisor with '%s': %s\n", root, err->text);
                 return EXIT_FAILED;
         }
-        status_print(status, output);
+        status_print(status, call->values[0]);
         is_good = mps_table_is_good(status);
         mps_status_free(status);
         return is_good ? 0 : EXIT_FAILED;
 }
 
-int mps_command_status(int argc, char **argv)
-{
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        const char *values[ARRAY_SIZE(own)];
-        struct option_set set;
-        int status;
-
-        if (!command_line_read(&mps_command_status_line, &set, values, &arena, argc, argv, &status))
-                return status;
-        return status_show(option_set_value(&set, "mps-directory"), values[0]);
-}
+const struct command mps_command_status = {
+        .name = "status",
+        .summary = "show the daemons and their state",
+        .run = status_run,
+        .shared = shared,
+        COMMAND_OWN(own),
+        .program = "warpshare mps status",
+        .help = help,
+};

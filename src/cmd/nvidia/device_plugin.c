@@ -7,7 +7,10 @@
 #include "cmd/agent/command.h"
 #include "cmd/commands.h"
 
-const struct command_line command_device_plugin_line = {
+const struct command command_device_plugin = {
+        .name = "nvidia-device-plugin",
+        .summary = "the agent as a drop-in for NVIDIA's device plugin",
+        .run = agent_command_run,
         .program = "nvidia-device-plugin",
         .help = "usage: nvidia-device-plugin [OPTION...]\n"
                 "\n"
@@ -20,9 +23,5 @@ const struct command_line command_device_plugin_line = {
         .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
         .is_agent = true,
         .is_drop_in = true,
+        .is_service = true,
 };
-
-int command_device_plugin(int argc, char **argv)
-{
-        return agent_command_run(&command_device_plugin_line, argc, argv);
-}

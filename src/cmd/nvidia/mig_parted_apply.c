@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd/cli/command.h"
 #include "cmd/mig/under_way.h"
 #include "mig/checkpoint.h"
 #include "mig/hooks.h"
@@ -26,11 +25,11 @@ struct request {
 static int read_request(struct request *request, const struct mig_parted_change *change, struct error *err)
 {
         if (*change->hooks_file &&
-                mig_hooks_read(&request->hooks, &request->arena, change->hooks_file, command_line_warn, NULL, err) < 0)
+                mig_hooks_read(&request->hooks, &request->arena, change->hooks_file, command_warn, NULL, err) < 0)
                 return -1;
         if (change->checkpoint_file)
                 return mig_checkpoint_read(&request->checkpoint, &request->arena, change->checkpoint_file, err);
-        if (mig_parted_read(&request->parted, &request->arena, change->config_file, command_line_warn, NULL, err) < 0)
+        if (mig_parted_read(&request->parted, &request->arena, change->config_file, command_warn, NULL, err) < 0)
                 return -1;
         return mig_parted_choose(&request->config, &request->parted, change->selected_config, err);
 }
@@ -59,7 +58,7 @@ static int make_plan(struct mig_plan *ret, struct request *request, const struct
                 return -1;
         if (change->checkpoint_file)
                 return mig_checkpoint_plan(ret, &request->arena, node, &request->checkpoint, change->is_mode_only, err);
-        mig_parted_warn(request->config, node, command_line_warn, NULL);
+        mig_parted_warn(request->config, node, command_warn, NULL);
         if (mig_parted_resolve(&wanted, &request->arena, request->config, node, change->is_mode_only, err) < 0)
                 return -1;
         if (change->is_mode_only)
@@ -114,12 +113,13 @@ static int carry_out(
         return 0;
 }
 
-static int open_and_carry_out(struct request *request, const struct mig_parted_change *change, struct error *err)
+static int open_and_carry_out(struct request *request, const struct command_call *call,
+        const struct mig_parted_change *change, struct error *err)
 {
         struct mig_under_way work;
         int rc;
 
-        if (mig_under_way_open(&work, change->set, change->state_directory,
+        if (mig_under_way_open(&work, &call->set, change->state_directory,
                     change->skips_reset ? MIG_MODE_REBOOT : MIG_MODE_RESET, change->is_debug ? stderr : NULL, err) < 0)
                 return -1;
         rc = carry_out(&work, request, change, err);
@@ -127,33 +127,31 @@ static int open_and_carry_out(struct request *request, const struct mig_parted_c
         return rc;
 }
 
-static int change_with_hooks(struct request *request, const struct mig_parted_change *change, struct error *err)
+static int change_with_hooks(struct request *request, const struct command_call *call,
+        const struct mig_parted_change *change, struct error *err)
 {
         struct error exit_err;
         int rc;
 
         if (run_hooks(request, change, MIG_HOOK_START, err) < 0)
                 return -1;
-        rc = open_and_carry_out(request, change, err);
+        rc = open_and_carry_out(request, call, change, err);
         if (run_hooks(request, change, MIG_HOOK_EXIT, &exit_err) == 0)
                 return rc;
         if (rc == 0)
                 return error_set(err, exit_err.kind, "%s", exit_err.text);
-        (void)command_line_fail(change->line, &exit_err);
+        command_fail(call->command, &exit_err);
         return -1;
 }
 
-int mig_parted_change(const struct mig_parted_change *change)
+int mig_parted_change(const struct command_call *call, const struct mig_parted_change *change, struct error *err)
 {
         struct request request = {.arena = ARENA_INIT};
-        struct error err;
-        int status = 0;
+        int rc = read_request(&request, change, err) < 0 ? -1 : change_with_hooks(&request, call, change, err);
 
-        if (read_request(&request, change, &err) < 0 || change_with_hooks(&request, change, &err) < 0)
-                status = command_line_fail(change->line, &err);
-        else
+        if (rc == 0)
                 puts(change->checkpoint_file ? "MIG configuration restored successfully"
                                              : "MIG configuration applied successfully");
         arena_done(&request.arena);
-        return status;
+        return rc;
 }

@@ -3,11 +3,9 @@
 
 #include <stdbool.h>
 
-#include "cmd/cli/command_line.h"
+#include "cmd/cli/command.h"
 
 struct mig_parted_change {
-        const struct command_line *line;
-        const struct option_set *set;
         char *const *environment; /* of hooks: "KEY=value", NULL-terminated */
         bool is_debug;
         const char *config_file;     /* of apply */
@@ -19,5 +17,6 @@ struct mig_parted_change {
         bool skips_reset;
 };
 
-/* Returns the exit status. */
-int mig_parted_change(const struct mig_parted_change *change);
+/* Returns the exit status, or -1. */
+int mig_parted_change(
+        const struct command_call *call, const struct mig_parted_change *change, struct error *err) MUST_USE;
