@@ -498,7 +498,7 @@ def test_uninstall_ends_what_a_killed_supervisor_left_and_removes_its_files(mps)
     assert refused.returncode == 1 and refused.stderr == "an MPS supervisor runs with '%s': end it first\n" % mps.root
     supervisor.kill()
     assert len(mps.processes()) == 2
-    for name in ('notes.txt', 'allocations-nvidia.com_gpu.json', 'grants-nvidia.com_gpu.json'):
+    for name in ('notes.txt', 'allocations-nvidia.com_gpu.json'):
         with open(mps.path(name), 'w', encoding='ascii'):
             pass
     done = mps.run('mps', 'uninstall')

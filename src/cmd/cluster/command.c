@@ -1,5 +1,5 @@
 /* kubectl warpshare: the same program as a plugin of kubectl, which looks at the whole cluster. */
-#include "cmd/cluster/command.h"
+#include "cmd/cluster/session.h"
 #include "cmd/commands.h"
 
 static const char help[] =

@@ -4,8 +4,6 @@
 #include <time.h>
 
 #include "cluster/checkup.h"
-#include "cmd/cluster/command.h"
-#include "cmd/cluster/events.h"
 #include "cmd/cluster/session.h"
 #include "cmd/doctor/findings.h"
 
@@ -31,7 +29,7 @@ static int examine(struct session *session, const char *name, bool is_table, str
         const struct cluster_node *node = cluster_find_node(cluster_view(session->cluster), name);
         struct checkup_input input = {.now = (int64_t)time(NULL)};
         _free_ char *health = node ? ask_health(session, node, &input.health_status) : NULL;
-        json_t *events = node ? events_of(session, "Node", NULL, name) : NULL;
+        json_t *events = node ? session_events(session, "Node", NULL, name) : NULL;
         const bool has_colours = command_wants_colours();
         const json_t *finding;
         json_t *findings;

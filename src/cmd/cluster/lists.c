@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/cluster/command.h"
 #include "cmd/cluster/session.h"
 #include "cmd/cluster/show.h"
 #include "base/io/loop.h"

@@ -100,3 +100,17 @@ int session_get_text(
         struct session *session, const char *path, unsigned int *ret_status, char **ret, struct error *err) MUST_USE;
 
 void session_close(struct session *session);
+
+/*
+ * Events of one object, the oldest first, as a new reference; |namespace| NULL: of a Node. NULL where they may not be
+ * read.
+ */
+json_t *session_events(struct session *session, const char *kind, const char *namespace, const char *name);
+
+/* ---- the commands, each in a file of this folder ---- */
+
+extern const struct command kubectl_doctor;
+extern const struct command kubectl_nodes;
+extern const struct command kubectl_shares;
+extern const struct command kubectl_top;
+extern const struct command kubectl_why;

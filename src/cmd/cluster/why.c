@@ -4,8 +4,6 @@
 
 #include "base/text.h"
 #include "cluster/why.h"
-#include "cmd/cluster/command.h"
-#include "cmd/cluster/events.h"
 #include "cmd/cluster/session.h"
 #include "net/kube/object.h"
 
@@ -84,7 +82,7 @@ static void explain(const struct asked *asked, const json_t *pod, bool is_long, 
         struct why_input input = {.pod = pod};
         const char *namespace = object_text(pod, "metadata", "namespace", NULL);
         const char *name = object_text(pod, "metadata", "name", NULL);
-        json_t *events = is_long && name ? events_of(asked->session, "Pod", namespace, name) : NULL;
+        json_t *events = is_long && name ? session_events(asked->session, "Pod", namespace, name) : NULL;
         json_t *claims = is_long ? claims_of(asked->session, pod, asked->arena) : NULL;
         struct why why;
 

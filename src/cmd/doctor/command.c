@@ -1,9 +1,13 @@
 /* warpshare doctor: runs each check in a child process, and prints the findings. */
 #include <jansson.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/strbuf.h"
+#include "base/text.h"
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"
 #include "cmd/doctor/doctor.h"
@@ -42,12 +46,93 @@ static const char help[] =
 static const char more_help[] = "\nEvery option of 'warpshare agent' and its environment count as well: --config-file, "
                                 "--kubelet-socket, --mps-directory, …\n";
 
+/* ---- the checks ---- */
+
+/* In an order in which each check can rely on earlier ones. */
+static const struct {
+        const char *name;
+        void (*run)(struct doctor *doctor);
+} checks[] = {
+        {"driver", doctor_check_driver},
+        {"device-nodes", doctor_check_device_nodes},
+        {"gpus", doctor_check_gpus},
+        {"plan", doctor_check_plan},
+        {"tiers", doctor_check_tiers},
+        {"compute-mode", doctor_check_compute_mode},
+        {"kubelet", doctor_check_kubelet},
+        {"pod-resources", doctor_check_pod_resources},
+        {"agent", doctor_check_agent},
+        {"other-plugins", doctor_check_other_plugins},
+        {"containers", doctor_check_containers},
+        {"cdi", doctor_check_cdi},
+        {"toolkit", doctor_check_toolkit},
+        {"declared", doctor_check_declared},
+        {"dra", doctor_check_dra},
+        {"mig", doctor_check_mig},
+        {"mps-control", doctor_check_control_program},
+        {"mps-root", doctor_check_mps_root},
+        {"mps-parents", doctor_check_mps_parents},
+        {"selinux", doctor_check_selinux},
+        {"shm", doctor_check_shm},
+        {"mps-daemons", doctor_check_daemons},
+        {"automatic-mount", doctor_check_automatic_mount},
+        {"host-pid", doctor_check_host_pid},
+        {"open-files", doctor_check_open_files},
+        {"cgroup", doctor_check_cgroup},
+};
+static const char *verdict_name(enum verdict verdict)
+{
+        static const char *const names[] = {
+                [DOCTOR_OK] = "ok",
+                [DOCTOR_NOTE] = "note",
+                [DOCTOR_WRONG] = "wrong",
+                [DOCTOR_SKIPPED] = "skipped",
+        };
+
+        return names[verdict];
+}
+
+static void set_text(json_t *json, const char *name, const char *text)
+{
+        _free_ char *copy = NULL;
+
+        if (!text)
+                return;
+        copy = xstrdup(text);
+        text_clean(copy);
+        json_object_set_new(json, name, json_string(copy));
+}
+
+void doctor_report(struct doctor *doctor UNUSED, enum verdict verdict, const char *means, const char *todo,
+        const char *format, ...)
+{
+        struct strbuf found = STRBUF_INIT;
+        json_t *json = json_object();
+        va_list args;
+        char *line;
+
+        va_start(args, format);
+        strbuf_vprintf(&found, format, args);
+        va_end(args);
+        set_text(json, "verdict", verdict_name(verdict));
+        set_text(json, "found", found.data);
+        set_text(json, "means", means);
+        set_text(json, "todo", todo);
+        line = json_dumps(json, JSON_COMPACT);
+        strbuf_clear(&found);
+        strbuf_printf(&found, "%s\n", line);
+        worker_send_news(found.data, found.size);
+        free(line);
+        json_decref(json);
+        strbuf_done(&found);
+}
+
 /* ---- a check in a process of its own ---- */
 
 static void report_here(json_t *findings, enum verdict verdict, const char *means, const char *todo, const char *found)
 {
-        json_array_append_new(findings, json_pack("{s:s, s:s, s:s*, s:s*}", "verdict", doctor_verdict_name(verdict),
-                                                "found", found, "means", means, "todo", todo));
+        json_array_append_new(findings, json_pack("{s:s, s:s, s:s*, s:s*}", "verdict", verdict_name(verdict), "found",
+                                                found, "means", means, "todo", todo));
 }
 
 static void serve_check(const void *message, size_t size UNUSED, struct strbuf *answer UNUSED, const void *data)
@@ -59,7 +144,7 @@ static void serve_check(const void *message, size_t size UNUSED, struct strbuf *
 
         memcpy(&position, message, sizeof(position));
         log_setup(LOG_ERROR, LOG_TEXT);
-        doctor_checks[position].run(&doctor);
+        checks[position].run(&doctor);
 }
 
 static void add_lines(json_t *findings, char *text)
@@ -103,7 +188,7 @@ static json_t *run_check(struct worker_alone *alone, size_t position, uint64_t d
         if (rc < 0)
                 report_loss(&alone->lost, &err, findings);
         json_array_foreach(findings, i, finding)
-                json_object_set_new(finding, "check", json_string(doctor_checks[position].name));
+                json_object_set_new(finding, "check", json_string(checks[position].name));
         return findings;
 }
 
@@ -168,7 +253,7 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
         worker_alone_begin(&alone, "warpshare-check", serve_check, config);
         alone.patience = WORKER_IN_ALL;
         worker_keep_descriptors(alone.worker);
-        for (size_t j = 0; config && j < doctor_check_count; j++)
+        for (size_t j = 0; config && j < ARRAY_SIZE(checks); j++)
                 add_findings(findings, run_check(&alone, j, deadline_ms), is_table, has_colours);
         worker_alone_end(&alone);
         findings_print_end(findings, is_table);

@@ -7,9 +7,8 @@
  */
 #pragma once
 
-#include "base/error.h"
 #include "config/config.h"
-#include "config/option.h"
+#include "cmd/ask.h"
 
 enum verdict {
         DOCTOR_OK,
@@ -17,25 +16,30 @@ enum verdict {
         DOCTOR_WRONG,   /* something does not work */
         DOCTOR_SKIPPED, /* cannot be judged here */
 };
-const char *doctor_verdict_name(enum verdict verdict); /* "ok", "note", "wrong", "skipped" */
 
 struct doctor {
         const struct config *config;
         const char *mps_root; /* from doctor_find_mps_root() */
 };
 
-struct doctor_check {
-        const char *name;
-        void (*run)(struct doctor *doctor);
-};
-
-/* In an order in which each check can rely on earlier ones. */
-extern const struct doctor_check doctor_checks[];
-extern const size_t doctor_check_count;
-
 /* Called by a check: the finding, what it means and what to do; the last two may be NULL. */
 void doctor_report(struct doctor *doctor, enum verdict verdict, const char *means, const char *todo, const char *format,
         ...) PRINTF_LIKE(5, 6);
+
+/* The same for what is as it should be, and for what cannot be judged here: there is nothing to add. */
+#define doctor_ok(doctor, ...) doctor_report(doctor, DOCTOR_OK, NULL, NULL, __VA_ARGS__)
+#define doctor_skip(doctor, ...) doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, __VA_ARGS__)
+
+/* ---- for checks that ask the API server (api.c): one GET after the other, each within five seconds ---- */
+
+/*
+ * Begins a visit. False, after a finding that is wrong for the reason |means|, where there is no API server to ask.
+ * api_visit_end() in any case.
+ */
+bool doctor_visit(struct doctor *doctor, struct api_visit *visit, const char *means);
+
+/* |query| may be NULL. */
+void doctor_ask(struct api_visit *visit, const char *path, const char *query, struct api_answer *ret);
 
 /* ---- the checks ---- */
 
@@ -61,10 +65,8 @@ void doctor_check_cdi(struct doctor *doctor);
 /* toolkit.c */
 void doctor_check_toolkit(struct doctor *doctor);
 
-/* declared.c */
+/* api.c */
 void doctor_check_declared(struct doctor *doctor);
-
-/* dra.c */
 void doctor_check_dra(struct doctor *doctor);
 
 /* mig.c */

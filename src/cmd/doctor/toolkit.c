@@ -85,7 +85,7 @@ static void judge(struct doctor *doctor, const char *path, const struct toolkit_
                         how_to_refuse(config, toolkit), "'%s': " TOOLKIT_ENVVAR " is %s", path,
                         toolkit->says_envvar ? "true" : "not set, and so true");
         else if (has_cdi(config) || (has_mounts(config) && toolkit->takes_mounts) || !config->device_lists)
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+                doctor_ok(doctor,
                         "'%s': only a container with SYS_ADMIN gets the GPUs that its NVIDIA_VISIBLE_DEVICES names",
                         path);
         else
@@ -105,7 +105,7 @@ void doctor_check_toolkit(struct doctor *doctor)
         int rc;
 
         if (doctor_is_at_supervisor(doctor)) {
-                doctor_report(doctor, DOCTOR_SKIPPED, NULL, NULL, "the agent hands out GPUs, and its doctor says how");
+                doctor_skip(doctor, "the agent hands out GPUs, and its doctor says how");
                 return;
         }
         rc = read_config(&text, &path, doctor->config, &err);

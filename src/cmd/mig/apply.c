@@ -1,4 +1,7 @@
-/* warpshare mig apply: makes this node's GPUs as a configuration wants them, or leaves them as they are. */
+/*
+ * warpshare mig apply and restore: make this node's GPUs as a configuration or a checkpoint wants them, or leave them as
+ * they are.
+ */
 #include <jansson.h>
 #include <stdio.h>
 
@@ -163,4 +166,53 @@ const struct command mig_command_apply = {
         .program = "warpshare mig apply",
         .help = help,
         .more_help = more_help,
+};
+
+/* ---- restore ---- */
+
+enum { RESTORE_FILE, RESTORE_MODE_CHANGE, RESTORE_STATE_DIRECTORY, RESTORE_OUTPUT };
+
+static const struct option restore_own[] = {
+        [RESTORE_FILE] =
+                COMMAND_TEXT("file", "", "PATH", "the checkpoint, - for standard input; needed", .aliases = {"f"}),
+        [RESTORE_MODE_CHANGE] = MIG_COMMAND_MODE_CHANGE,
+        [RESTORE_STATE_DIRECTORY] = MIG_COMMAND_STATE_DIRECTORY,
+        [RESTORE_OUTPUT] = COMMAND_OUTPUT,
+};
+
+static const char restore_help[] =
+        "usage: warpshare mig restore --file PATH [OPTION...]\n"
+        "\n"
+        "Gives this node's GPUs the MIG geometry that 'warpshare mig checkpoint' wrote, at the same placements. What\n"
+        "stands at its place stays; GPUs that are not in the checkpoint are not touched. Otherwise it is as 'warpshare\n"
+        "mig apply': it refuses what a process uses, and a step that fails is taken back.\n"
+        "\n"
+        "  warpshare mig restore --file /root/before.json\n"
+        "\n";
+
+static int restore_run(struct command_call *call, struct error *err)
+{
+        const char *const *values = call->values;
+
+        if (!*values[RESTORE_FILE])
+                return command_refuse(err, "file: is needed, use --file");
+        return mig_apply(call,
+                &(struct mig_apply_options){.checkpoint = values[RESTORE_FILE],
+                        .only = "",
+                        .mode_change = option_position(&restore_own[RESTORE_MODE_CHANGE], values[RESTORE_MODE_CHANGE]),
+                        .state_directory = values[RESTORE_STATE_DIRECTORY],
+                        .is_json = command_has(call, RESTORE_OUTPUT, "json")},
+                err);
+}
+
+const struct command mig_command_restore = {
+        .name = "restore",
+        .summary = "give the GPUs the geometry of a checkpoint",
+        .run = restore_run,
+        .is_apart = true,
+        .lost_status = EXIT_INTERRUPTED,
+        .shared = mig_command_change_shared,
+        COMMAND_OWN(restore_own),
+        .program = "warpshare mig restore",
+        .help = restore_help,
 };

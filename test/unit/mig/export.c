@@ -4,7 +4,7 @@
 
 #include "base/macro.h"
 #include "base/strbuf.h"
-#include "mig/compare.h"
+#include "mig/wanted.h"
 #include "mig/export.h"
 #include "model_gpu.h"
 

@@ -1,12 +1,13 @@
-/* The agent under its own name. cmd/nvidia/device_plugin.c has the other name. */
+/* The agent, under its own name and under that of NVIDIA's device plugin. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <warpshare_commit.h>
+
 #include "agent/agent.h"
 #include "base/io/keeper.h"
 #include "base/log.h"
-#include "cmd/agent/command.h"
 #include "cmd/commands.h"
 #include "config/config.h"
 #include "base/io/signals.h"
@@ -14,7 +15,9 @@
 
 #define LARGE 65536 /* bytes: what is larger has pages of its own, which go back to the kernel with it */
 
-const char agent_command_more_help[] =
+#define PRECEDENCE "Precedence: command line, environment, file, default.\n\n"
+
+static const char more_help[] =
         "\n"
         "DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment list Xids, or 'all': the first names\n"
         "those that do not make a GPU unhealthy, the second those that do. Without them every critical Xid makes it\n"
@@ -83,7 +86,7 @@ static int print_schema(void)
         return 0;
 }
 
-int agent_command_run(struct command_call *call, struct error *err)
+static int agent_command_run(struct command_call *call, struct error *err)
 {
         struct option_set *options = &call->set;
         struct keeper_crashes crashes = {0};
@@ -126,8 +129,31 @@ const struct command command_agent = {
                 "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and\n"
                 "serves them to kubelet. SIGHUP reads the configuration and the GPUs again, and so does a change\n"
                 "of the configuration file; SIGTERM ends the agent.\n"
-                "\n" AGENT_COMMAND_PRECEDENCE,
-        .more_help = agent_command_more_help,
+                "\n" PRECEDENCE,
+        .more_help = more_help,
         .is_agent = true,
+        .is_service = true,
+};
+
+/*
+ * As a replacement of NVIDIA's k8s-device-plugin it behaves as its users and charts expect: log lines in klog's format,
+ * exit status 1 for a wrong flag, its format of the version.
+ */
+const struct command command_device_plugin = {
+        .name = "nvidia-device-plugin",
+        .summary = "the agent as a drop-in for NVIDIA's device plugin",
+        .run = agent_command_run,
+        .program = "nvidia-device-plugin",
+        .help = "usage: nvidia-device-plugin [OPTION...]\n"
+                "\n"
+                "Warpshare as a drop-in for NVIDIA's k8s-device-plugin: the same options, variables,\n"
+                "configuration file and resources. SIGHUP reads the configuration and the GPUs again, and so does\n"
+                "a change of the configuration file; SIGTERM ends it. Log lines have klog's format; all else is\n"
+                "as in 'warpshare agent'.\n"
+                "\n" PRECEDENCE,
+        .more_help = more_help,
+        .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+        .is_agent = true,
+        .is_drop_in = true,
         .is_service = true,
 };
