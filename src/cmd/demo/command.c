@@ -40,28 +40,21 @@ static bool wants_colour(const char *when)
         return strcmp(when, "auto") == 0 ? command_wants_colours() : strcmp(when, "always") == 0;
 }
 
-/* Returns only after a failure. */
-static void become_it(const char *const *values, struct error *err)
+/* The path that is named, or that of the file beside this program; for the caller to free, or NULL. */
+static char *find_file(const char *named, enum simulator_file file, struct error *err)
 {
-        _free_ char *demo = simulator_find_demo(err);
-        _free_ char *program = realpath("/proc/self/exe", NULL);
-        _free_ char *programs = NULL;
-        _free_ char *library = NULL;
-        _free_ char *cuda = NULL;
+        return *named ? xstrdup(named) : simulator_find(file, err);
+}
 
-        if (!demo)
-                return;
-        if (!program) {
-                error_raise_errno(err, errno, "find this program");
-                return;
-        }
-        programs = *values[MPS_PROGRAMS] ? xstrdup(values[MPS_PROGRAMS]) : simulator_find_mps(err);
-        if (!programs)
-                return;
-        library = *values[NVML_LIBRARY] ? xstrdup(values[NVML_LIBRARY]) : simulator_find(err);
-        if (!library)
-                return;
-        cuda = *values[CUDA_LIBRARY] ? xstrdup(values[CUDA_LIBRARY]) : simulator_find_cuda(err);
+/* Returns only after a failure. */
+static void become_demo(const char *const *values, struct error *err)
+{
+        _free_ char *program = realpath("/proc/self/exe", NULL);
+        _free_ char *demo = simulator_find(SIMULATOR_DEMO, err);
+        _free_ char *programs = demo ? find_file(values[MPS_PROGRAMS], SIMULATOR_MPS, err) : NULL;
+        _free_ char *library = programs ? find_file(values[NVML_LIBRARY], SIMULATOR_NVML, err) : NULL;
+        _free_ char *cuda = library ? find_file(values[CUDA_LIBRARY], SIMULATOR_CUDA, err) : NULL;
+
         if (!cuda)
                 return;
         execl(demo, demo, program, library, cuda, programs, wants_colour(values[COLOR]) ? "true" : "false",
@@ -75,7 +68,7 @@ static int demo_run(struct command_call *call, struct error *err)
 
         if (command_number(call, PAUSE, " of seconds", 0, PAUSE_MAX, &pause, err) < 0)
                 return COMMAND_REFUSED;
-        become_it(call->values, err);
+        become_demo(call->values, err);
         return COMMAND_FAILED;
 }
 

@@ -48,38 +48,15 @@ static const char more_help[] = "\nEvery option of 'warpshare agent' and its env
 
 /* ---- the checks ---- */
 
-/* In an order in which each check can rely on earlier ones. */
 static const struct {
         const char *name;
         void (*run)(struct doctor *doctor);
 } checks[] = {
-        {"driver", doctor_check_driver},
-        {"device-nodes", doctor_check_device_nodes},
-        {"gpus", doctor_check_gpus},
-        {"plan", doctor_check_plan},
-        {"tiers", doctor_check_tiers},
-        {"compute-mode", doctor_check_compute_mode},
-        {"kubelet", doctor_check_kubelet},
-        {"pod-resources", doctor_check_pod_resources},
-        {"agent", doctor_check_agent},
-        {"other-plugins", doctor_check_other_plugins},
-        {"containers", doctor_check_containers},
-        {"cdi", doctor_check_cdi},
-        {"toolkit", doctor_check_toolkit},
-        {"declared", doctor_check_declared},
-        {"dra", doctor_check_dra},
-        {"mig", doctor_check_mig},
-        {"mps-control", doctor_check_control_program},
-        {"mps-root", doctor_check_mps_root},
-        {"mps-parents", doctor_check_mps_parents},
-        {"selinux", doctor_check_selinux},
-        {"shm", doctor_check_shm},
-        {"mps-daemons", doctor_check_daemons},
-        {"automatic-mount", doctor_check_automatic_mount},
-        {"host-pid", doctor_check_host_pid},
-        {"open-files", doctor_check_open_files},
-        {"cgroup", doctor_check_cgroup},
+#define DOCTOR_ROW(name, run) {name, run},
+        DOCTOR_CHECKS(DOCTOR_ROW)
+#undef DOCTOR_ROW
 };
+
 static const char *verdict_name(enum verdict verdict)
 {
         static const char *const names[] = {

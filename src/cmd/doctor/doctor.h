@@ -41,38 +41,41 @@ bool doctor_visit(struct doctor *doctor, struct api_visit *visit, const char *me
 /* |query| may be NULL. */
 void doctor_ask(struct api_visit *visit, const char *path, const char *query, struct api_answer *ret);
 
-/* ---- the checks ---- */
+/* ---- the checks: their names and functions, in an order in which each can rely on earlier ones ---- */
 
-/* node.c */
-void doctor_check_driver(struct doctor *doctor);
-void doctor_check_device_nodes(struct doctor *doctor);
-void doctor_check_gpus(struct doctor *doctor);
-void doctor_check_plan(struct doctor *doctor);
-void doctor_check_containers(struct doctor *doctor);
-void doctor_check_compute_mode(struct doctor *doctor);
-void doctor_check_tiers(struct doctor *doctor);
-void doctor_check_host_pid(struct doctor *doctor);
-void doctor_check_open_files(struct doctor *doctor);
-void doctor_check_cgroup(struct doctor *doctor);
+#define DOCTOR_CHECKS(CHECK)                                                                                           \
+        CHECK("driver", doctor_check_driver)                                                                           \
+        CHECK("device-nodes", doctor_check_device_nodes)                                                               \
+        CHECK("gpus", doctor_check_gpus)                                                                               \
+        CHECK("plan", doctor_check_plan)                                                                               \
+        CHECK("tiers", doctor_check_tiers)                                                                             \
+        CHECK("compute-mode", doctor_check_compute_mode)                                                               \
+        CHECK("kubelet", doctor_check_kubelet)                                                                         \
+        CHECK("pod-resources", doctor_check_pod_resources)                                                             \
+        CHECK("agent", doctor_check_agent)                                                                             \
+        CHECK("other-plugins", doctor_check_other_plugins)                                                             \
+        CHECK("containers", doctor_check_containers)                                                                   \
+        CHECK("cdi", doctor_check_cdi)                                                                                 \
+        CHECK("toolkit", doctor_check_toolkit)                                                                         \
+        CHECK("declared", doctor_check_declared)                                                                       \
+        CHECK("dra", doctor_check_dra)                                                                                 \
+        CHECK("mig", doctor_check_mig)                                                                                 \
+        CHECK("mps-control", doctor_check_control_program)                                                             \
+        CHECK("mps-root", doctor_check_mps_root)                                                                       \
+        CHECK("mps-parents", doctor_check_mps_parents)                                                                 \
+        CHECK("selinux", doctor_check_selinux)                                                                         \
+        CHECK("shm", doctor_check_shm)                                                                                 \
+        CHECK("mps-daemons", doctor_check_daemons)                                                                     \
+        CHECK("automatic-mount", doctor_check_automatic_mount)                                                         \
+        CHECK("host-pid", doctor_check_host_pid)                                                                       \
+        CHECK("open-files", doctor_check_open_files)                                                                   \
+        CHECK("cgroup", doctor_check_cgroup)
 
-/* kubelet.c */
-void doctor_check_kubelet(struct doctor *doctor);
-void doctor_check_pod_resources(struct doctor *doctor);
-void doctor_check_agent(struct doctor *doctor);
-void doctor_check_other_plugins(struct doctor *doctor);
-void doctor_check_cdi(struct doctor *doctor);
+#define DOCTOR_DECLARE(name, run) void run(struct doctor *doctor);
+DOCTOR_CHECKS(DOCTOR_DECLARE)
+#undef DOCTOR_DECLARE
 
-/* toolkit.c */
-void doctor_check_toolkit(struct doctor *doctor);
-
-/* api.c */
-void doctor_check_declared(struct doctor *doctor);
-void doctor_check_dra(struct doctor *doctor);
-
-/* mig.c */
-void doctor_check_mig(struct doctor *doctor);
-
-/* mps.c */
+/* ---- of MPS (mps.c) ---- */
 
 /*
  * The MPS root as this process sees it: the folder that is mounted in containers (--mps-directory), or, on the host
@@ -84,10 +87,3 @@ char *doctor_find_mps_root(const struct config *config);
  * agent's configuration nor kubelet's folders.
  */
 bool doctor_is_at_supervisor(const struct doctor *doctor);
-void doctor_check_control_program(struct doctor *doctor);
-void doctor_check_mps_root(struct doctor *doctor);
-void doctor_check_mps_parents(struct doctor *doctor);
-void doctor_check_selinux(struct doctor *doctor);
-void doctor_check_shm(struct doctor *doctor);
-void doctor_check_daemons(struct doctor *doctor);
-void doctor_check_automatic_mount(struct doctor *doctor);

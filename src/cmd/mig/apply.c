@@ -46,11 +46,22 @@ static const char more_help[] =
         "to --resume; 2 wrong usage; 3 a mode is pending until the node is rebooted; 4 a call of the driver did\n"
         "not return, or the library crashed: --resume goes on. It needs root with CAP_SYS_ADMIN.\n";
 
+struct apply_options {
+        const char *file;
+        const char *config;
+        const char *only;       /* mig_plan_check_only(); "": any GPU may change */
+        const char *checkpoint; /* of a restore, instead of both; else NULL */
+        enum mig_mode_change mode_change;
+        const char *state_directory;
+        bool resumes; /* without |file|, |config| and |checkpoint| */
+        bool is_json;
+};
+
 /* ---- the change ---- */
 
 /* Prints how it ended, and returns the exit status. |why|, or NULL: why it waits for a reboot. */
 static int apply_end(
-        const struct mig_apply_options *options, const char *config, enum mig_change_end end, const struct error *why)
+        const struct apply_options *options, const char *config, enum mig_change_end end, const struct error *why)
 {
         static const char *const results[] = {
                 [MIG_CHANGE_NONE] = "unchanged",
@@ -74,7 +85,7 @@ static int apply_end(
         return end == MIG_CHANGE_WAITS ? EXIT_REBOOT : 0;
 }
 
-static int make_plan(struct mig_plan *ret, const char **ret_name, const struct mig_apply_options *options,
+static int make_plan(struct mig_plan *ret, const char **ret_name, const struct apply_options *options,
         const struct option_set *set, struct mig_source *source, struct error *err)
 {
         struct mig_checkpoint checkpoint;
@@ -95,8 +106,8 @@ static int make_plan(struct mig_plan *ret, const char **ret_name, const struct m
         return *options->only ? mig_plan_check_only(ret, options->only, err) : 0;
 }
 
-static int apply_wanted(const struct mig_apply_options *options, const struct option_set *set,
-        struct mig_under_way *work, struct error *err)
+static int apply_wanted(const struct apply_options *options, const struct option_set *set, struct mig_under_way *work,
+        struct error *err)
 {
         struct mig_source source = {.arena = ARENA_INIT};
         enum mig_change_end end;
@@ -113,7 +124,7 @@ static int apply_wanted(const struct mig_apply_options *options, const struct op
         return status;
 }
 
-static int apply_resume(const struct mig_apply_options *options, struct mig_change *change, struct error *err)
+static int apply_resume(const struct apply_options *options, struct mig_change *change, struct error *err)
 {
         enum mig_change_end end;
 
@@ -122,7 +133,7 @@ static int apply_resume(const struct mig_apply_options *options, struct mig_chan
         return apply_end(options, "", end, &change->reset_error);
 }
 
-int mig_apply(struct command_call *call, const struct mig_apply_options *options, struct error *err)
+static int apply(struct command_call *call, const struct apply_options *options, struct error *err)
 {
         struct mig_under_way work;
         int status;
@@ -141,7 +152,7 @@ int mig_apply(struct command_call *call, const struct mig_apply_options *options
 static int apply_run(struct command_call *call, struct error *err)
 {
         const char *const *values = call->values;
-        const struct mig_apply_options options = {.file = values[NAMED_FILE],
+        const struct apply_options options = {.file = values[NAMED_FILE],
                 .config = values[CONFIG],
                 .only = values[ONLY],
                 .mode_change = option_position(&own[MODE_CHANGE], values[MODE_CHANGE]),
@@ -152,7 +163,7 @@ static int apply_run(struct command_call *call, struct error *err)
         if (options.resumes && (*options.file || *options.config || *options.only))
                 return command_refuse(
                         err, "--resume goes without --file, --config and --only: what was wanted is recorded");
-        return mig_apply(call, &options, err);
+        return apply(call, &options, err);
 }
 
 const struct command mig_command_apply = {
@@ -196,8 +207,8 @@ static int restore_run(struct command_call *call, struct error *err)
 
         if (!*values[RESTORE_FILE])
                 return command_refuse(err, "file: is needed, use --file");
-        return mig_apply(call,
-                &(struct mig_apply_options){.checkpoint = values[RESTORE_FILE],
+        return apply(call,
+                &(struct apply_options){.checkpoint = values[RESTORE_FILE],
                         .only = "",
                         .mode_change = option_position(&restore_own[RESTORE_MODE_CHANGE], values[RESTORE_MODE_CHANGE]),
                         .state_directory = values[RESTORE_STATE_DIRECTORY],

@@ -55,19 +55,7 @@ extern const char *const mig_command_mode_changes[];
         COMMAND_CHOICE("output", mig_command_formats, "yaml", "yaml or json; NVIDIA's mig-parted reads both",          \
                 .aliases = {"o"})
 
-struct mig_apply_options {
-        const char *file;
-        const char *config;
-        const char *only;       /* mig_plan_check_only(); "": any GPU may change */
-        const char *checkpoint; /* of a restore, instead of both; else NULL */
-        enum mig_mode_change mode_change;
-        const char *state_directory;
-        bool resumes; /* without |file|, |config| and |checkpoint| */
-        bool is_json;
-};
-
-/* |call| has "system-root" as well. These print what they found and return the exit status, or -1. */
-int mig_apply(struct command_call *call, const struct mig_apply_options *options, struct error *err);
+/* These print what they found and return the exit status, or -1. */
 int mig_assert(struct command_call *call, const char *file, const char *config, bool is_mode_only, bool is_valid_only,
         struct error *err);
 int mig_checkpoint(struct command_call *call, const char *file, struct error *err);

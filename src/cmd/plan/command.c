@@ -200,7 +200,7 @@ static int simulate(struct option_set *set, const char *const *values, struct pl
         if (!has_simulated_gpus(values) && !*values[SCENARIO])
                 return 0;
         if (!*library || !**library) {
-                found = simulator_find(err);
+                found = simulator_find(SIMULATOR_NVML, err);
                 if (!found)
                         return -1;
                 *library = arena_strdup(arena, found);
