@@ -41,7 +41,7 @@ static const char more_help[] = "\nEvery option of 'warpshare agent' and its env
 
 /* ---- show ---- */
 
-static void print_json(const struct labels *labels)
+static void labels_print_json(const struct labels *labels)
 {
         json_t *json = json_object();
 
@@ -56,7 +56,7 @@ static void labels_print_as(const struct labels *labels, const char *output)
         size_t width = strlen("LABEL");
 
         if (strcmp(output, "json") == 0) {
-                print_json(labels);
+                labels_print_json(labels);
                 return;
         }
         if (strcmp(output, "plain") == 0) {

@@ -201,7 +201,7 @@ static char **join_environment(char *const *environment, char *const *own)
 }
 
 /* 0, or an errno. */
-static int start(pid_t *ret, const struct mig_hook *hook, char *const *environment, bool shows_output)
+static int hook_start(pid_t *ret, const struct mig_hook *hook, char *const *environment, bool shows_output)
 {
         _free_ char **joined = join_environment(environment, hook->environment);
         posix_spawn_file_actions_t actions;
@@ -224,7 +224,7 @@ static int run_hook(const struct mig_hook *hook, char *const *environment, bool 
 {
         int status = 0;
         pid_t pid;
-        int code = start(&pid, hook, environment, shows_output);
+        int code = hook_start(&pid, hook, environment, shows_output);
 
         if (code != 0)
                 return error_errno(

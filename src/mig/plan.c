@@ -202,7 +202,7 @@ static const char *explain_engines(const struct problem *problem)
         return NULL;
 }
 
-static const char *explain(const struct problem *problem)
+static const char *plan_explain(const struct problem *problem)
 {
         unsigned int part[GEOMETRY_MAX_PROFILES] = {0};
         const char *why = explain_count(problem);
@@ -398,7 +398,7 @@ static const char *plan_instances(struct mig_plan_gpu *plan, struct arena *arena
                 if (trouble)
                         return trouble;
         }
-        return plan_divided(plan, &problem) ? NULL : explain(&problem);
+        return plan_divided(plan, &problem) ? NULL : plan_explain(&problem);
 }
 
 void mig_plan_settle(struct mig_plan_gpu *plan)

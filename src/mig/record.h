@@ -1,7 +1,7 @@
 /*
  * The record of a change of MIG geometry that is under way: a file in the state directory, replaced as a whole and on
  * the disk before each step is taken. There is none while nothing is under way. It has all that is needed to finish the
- * change or to undo it, by whoever comes next, after a kill and after a reboot.
+ * change or to undo it, by the next process, after a kill and after a reboot.
  *
  * An instance of a GPU that changes is an item, with what was last known of it:
  *

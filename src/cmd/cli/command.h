@@ -23,7 +23,7 @@ struct command {
          * which is printed. NULL: one of |below| has to follow.
          */
         int (*run)(struct command_call *call, struct error *err);
-        /* Called before the command line is read; -1: go on, else the exit status. NULL: nothing is to be done. */
+        /* Called before the command line is read; -1: the command continues, else the exit status. NULL: nothing is to be done. */
         int (*begin)(int argc, char **argv);
         const struct command *const *below; /* the commands that may follow its name, NULL-terminated; NULL: none */
 
@@ -112,7 +112,7 @@ void command_fail(const struct command *command, const struct error *err);
 /* A config_warn_fn: for standard error. */
 void command_warn(const char *text, void *data);
 
-/* Standard output is for somebody who likes colours: a terminal, and no NO_COLOR. */
+/* Standard output is a terminal, and the environment has no NO_COLOR. */
 bool command_wants_colours(void);
 
 /* Prints and releases |json|; |flags| are those of json_dumps(). */

@@ -14,7 +14,7 @@ enum removal_outcome {
         REMOVAL_DONE,   /* it was there, and is gone; where |is_dry|: it would be */
         REMOVAL_LEFT,   /* it is there, and stays, for a reason that is said */
         REMOVAL_ABSENT, /* it was not there */
-        REMOVAL_UNSEEN, /* nobody looked, for a reason that is said */
+        REMOVAL_UNSEEN, /* it was not looked for; the note says why */
 };
 
 struct removal {

@@ -24,7 +24,7 @@ static char *ask_health(struct session *session, const struct cluster_node *node
         return text;
 }
 
-static int examine(struct session *session, const char *name, bool is_table, struct error *err)
+static int kubectl_examine(struct session *session, const char *name, bool is_table, struct error *err)
 {
         const struct cluster_node *node = cluster_find_node(cluster_view(session->cluster), name);
         struct checkup_input input = {.now = (int64_t)time(NULL)};
@@ -53,7 +53,7 @@ static int examine(struct session *session, const char *name, bool is_table, str
         return status;
 }
 
-static int doctor_run(struct command_call *call, struct error *err)
+static int kubectl_doctor_run(struct command_call *call, struct error *err)
 {
         struct cluster_options options = CLUSTER_OPTIONS_INIT;
         struct session session;
@@ -66,7 +66,7 @@ static int doctor_run(struct command_call *call, struct error *err)
                 return status;
         options.node = call->set.words[0];
         session_look(&session, options);
-        status = examine(&session, options.node, !command_has(call, FLAG_OUTPUT, "json"), err);
+        status = kubectl_examine(&session, options.node, !command_has(call, FLAG_OUTPUT, "json"), err);
         session_close(&session);
         return status;
 }
@@ -74,7 +74,7 @@ static int doctor_run(struct command_call *call, struct error *err)
 const struct command kubectl_doctor = {
         .name = "doctor",
         .summary = "say what is wrong on a node, as far as it can be seen from afar",
-        .run = doctor_run,
+        .run = kubectl_doctor_run,
         .shared = command_none,
         COMMAND_OWN(own),
         .program = "kubectl-warpshare doctor",

@@ -76,7 +76,7 @@ static bool has_ended(void *data UNUSED)
         return ferror(stdout);
 }
 
-/* Until it is interrupted, or nobody reads it any more. */
+/* Repeats the list until it is interrupted, or its reader has gone. */
 static void watch_list(enum list list, struct session *session, const struct show *show, uint64_t interval_ms)
 {
         while (fflush(stdout) == 0) {
@@ -125,17 +125,17 @@ static int run_list(enum list list, struct command_call *call, struct error *err
         return status;
 }
 
-static int nodes_run(struct command_call *call, struct error *err)
+static int kubectl_nodes_run(struct command_call *call, struct error *err)
 {
         return run_list(LIST_NODES, call, err);
 }
 
-static int top_run(struct command_call *call, struct error *err)
+static int kubectl_top_run(struct command_call *call, struct error *err)
 {
         return run_list(LIST_TOP, call, err);
 }
 
-static int shares_run(struct command_call *call, struct error *err)
+static int kubectl_shares_run(struct command_call *call, struct error *err)
 {
         return run_list(LIST_SHARES, call, err);
 }
@@ -146,7 +146,7 @@ static int shares_run(struct command_call *call, struct error *err)
         .more_help = SESSION_RIGHTS
 
 const struct command kubectl_nodes = {
-        LIST("nodes", "show the nodes of the cluster with their GPUs and agents", nodes_run, nodes_own),
+        LIST("nodes", "show the nodes of the cluster with their GPUs and agents", kubectl_nodes_run, nodes_own),
         .help = "usage: kubectl warpshare nodes [NODE...] [OPTION...]\n"
                 "\n"
                 "Shows the nodes of the cluster: whether their agents answer, which GPUs they have, into how many replicas these\n"
@@ -155,7 +155,7 @@ const struct command kubectl_nodes = {
 };
 
 const struct command kubectl_top = {
-        LIST("top", "show who uses what of which GPU of the cluster", top_run, top_own),
+        LIST("top", "show who uses what of which GPU of the cluster", kubectl_top_run, top_own),
         .help = "usage: kubectl warpshare top [NODE...] [OPTION...]\n"
                 "\n"
                 "Shows the GPUs and MIG devices of the cluster, with the pods that have a part of them: replicas, memory in use\n"
@@ -165,7 +165,7 @@ const struct command kubectl_top = {
 };
 
 const struct command kubectl_shares = {
-        LIST("shares", "list the shares of GPUs, what each was granted and uses", shares_run, shares_own),
+        LIST("shares", "list the shares of GPUs, what each was granted and uses", kubectl_shares_run, shares_own),
         .help = "usage: kubectl warpshare shares [NODE...] [OPTION...]\n"
                 "\n"
                 "Lists the shares of GPUs, a line for each: what its container was granted, and what it uses. Of the pods of one\n"

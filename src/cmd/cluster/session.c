@@ -187,7 +187,7 @@ static bool is_got(void *data)
         return get->is_over || get->session->is_late;
 }
 
-static void get_page(struct get *get, const char *path, const char *query, bool is_text)
+static void session_get_page(struct get *get, const char *path, const char *query, bool is_text)
 {
         struct kube_call *call = kube_client_send(get->session->client, &(struct kube_request){.method = KUBE_GET,
                                                                                 .path = path,
@@ -208,7 +208,7 @@ int session_get(struct session *session, const char *path, const char *query, js
 {
         struct get get = {.session = session};
 
-        get_page(&get, path, query, false);
+        session_get_page(&get, path, query, false);
         free(get.text);
         if (get.error.kind != ERROR_NONE) {
                 json_decref(get.object);
@@ -223,7 +223,7 @@ int session_get_text(struct session *session, const char *path, unsigned int *re
 {
         struct get get = {.session = session};
 
-        get_page(&get, path, NULL, true);
+        session_get_page(&get, path, NULL, true);
         json_decref(get.object);
         if (!get.text) {
                 *err = get.error;

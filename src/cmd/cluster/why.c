@@ -77,7 +77,7 @@ static json_t *claims_of(struct session *session, const json_t *object, struct a
         return claims;
 }
 
-static void explain(const struct asked *asked, const json_t *pod, bool is_long, json_t *all)
+static void explain_pod(const struct asked *asked, const json_t *pod, bool is_long, json_t *all)
 {
         struct why_input input = {.pod = pod};
         const char *namespace = object_text(pod, "metadata", "namespace", NULL);
@@ -110,7 +110,7 @@ static int explain_one(const struct asked *asked, const char *name, json_t *all,
                                ? error_set(err, ERROR_NOT_FOUND, "there is no pod '%.253s' in the namespace '%.63s'",
                                          name, namespace)
                                : -1;
-        explain(asked, pod, true, all);
+        explain_pod(asked, pod, true, all);
         json_decref(pod);
         return 0;
 }
@@ -134,7 +134,7 @@ static int explain_all(const struct asked *asked, json_t *all, struct error *err
                 json_t *pod;
 
                 if (session_get(asked->session, paths[i], NULL, &pod, err) == 0) {
-                        explain(asked, pod, false, all);
+                        explain_pod(asked, pod, false, all);
                         json_decref(pod);
                         count++;
                 } else if (err->kind != ERROR_NOT_FOUND) { /* it has gone meanwhile */
@@ -146,7 +146,7 @@ static int explain_all(const struct asked *asked, json_t *all, struct error *err
         return 0;
 }
 
-static int why_run(struct command_call *call, struct error *err)
+static int kubectl_why_run(struct command_call *call, struct error *err)
 {
         const struct option_set *set = &call->set;
         struct cluster_options options = CLUSTER_OPTIONS_INIT;
@@ -172,7 +172,7 @@ static int why_run(struct command_call *call, struct error *err)
 const struct command kubectl_why = {
         .name = "why",
         .summary = "say in a sentence why a pod waits or was refused",
-        .run = why_run,
+        .run = kubectl_why_run,
         .shared = command_none,
         COMMAND_OWN(own),
         .program = "kubectl-warpshare why",

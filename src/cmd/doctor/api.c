@@ -99,7 +99,7 @@ void doctor_check_declared(struct doctor *doctor)
 static const char no_pods[] = "no pod with a claim of this driver starts on this node";
 static const char no_offer[] = "the scheduler gives no claim anything of this node";
 
-/* A socket of the driver that somebody listens on; for the caller to free, or NULL. */
+/* A socket of the driver on which a process listens; for the caller to free, or NULL. */
 static char *find_socket(const struct config_dra *dra)
 {
         DIR *folder = opendir(dra->registry);

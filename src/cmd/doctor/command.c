@@ -176,8 +176,8 @@ static void on_config_warning(const char *text, void *data)
         report_here(data, DOCTOR_NOTE, NULL, NULL, text);
 }
 
-/* A refused file is reported, and the checks go on without it. NULL: the options alone are invalid, too. */
-static const struct config *read_config(struct option_set *set, struct arena *arena, json_t *findings)
+/* A refused file is reported, and the checks continue without it. NULL: the options alone are invalid, too. */
+static const struct config *doctor_read_config(struct option_set *set, struct arena *arena, json_t *findings)
 {
         const struct config *config;
         struct config_text text;
@@ -218,7 +218,7 @@ static int examine(struct option_set *set, struct arena *arena, bool is_table, u
 {
         json_t *findings = json_array();
         json_t *of_config = json_array();
-        const struct config *config = read_config(set, arena, of_config);
+        const struct config *config = doctor_read_config(set, arena, of_config);
         bool has_colours = command_wants_colours();
         struct worker_alone alone;
         json_t *finding;

@@ -104,7 +104,7 @@ static bool check_modes(struct doctor *doctor, const struct mig_node *node)
 }
 
 /* How the GPUs differ from what |config| wants, in |arena|; NULL: they have it. */
-static int compare(const char **ret, struct doctor *doctor, struct arena *arena, const struct mig_node *node,
+static int compare_geometry(const char **ret, struct doctor *doctor, struct arena *arena, const struct mig_node *node,
         const char *config, struct error *err)
 {
         const struct mig_parted_config *found;
@@ -133,7 +133,7 @@ static void report_success(struct doctor *doctor, struct arena *arena, const str
 
         if (!node)
                 doctor_ok(doctor, "the MIG configuration '%s' is in force, by the label", config);
-        else if (compare(&difference, doctor, arena, node, config, &err) < 0)
+        else if (compare_geometry(&difference, doctor, arena, node, config, &err) < 0)
                 doctor_report(doctor, DOCTOR_WRONG, stays,
                         "give doctor the options of the agent, or correct the label or the file of configurations",
                         "the MIG configuration '%s' cannot be compared with the GPUs: %s", config, err.text);

@@ -140,7 +140,7 @@ static void check_profile(struct doctor *doctor, const struct gpu *gpu, const st
                         mig->profile_failure);
 }
 
-static void check_gpu(struct doctor *doctor, const struct gpu *gpu)
+static void doctor_check_gpu(struct doctor *doctor, const struct gpu *gpu)
 {
         if (gpu->failure)
                 doctor_report(doctor, DOCTOR_WRONG, "its replicas are unhealthy",
@@ -174,7 +174,7 @@ void doctor_check_gpus(struct doctor *doctor)
                         "see the kernel's log for Xids (dmesg | grep NVRM); reset the GPU or reboot", "%s",
                         inventory->unnamed_failures[i]);
         for (size_t i = 0; i < inventory->n_gpus; i++)
-                check_gpu(doctor, &inventory->gpus[i]);
+                doctor_check_gpu(doctor, &inventory->gpus[i]);
         if (inventory->n_gpus + inventory->n_unnamed_failures == 0)
                 doctor_report(doctor, DOCTOR_WRONG, "no resource is advertised",
                         "see lspci and the kernel's log; in a container, NVIDIA_VISIBLE_DEVICES has to be 'all'",
@@ -232,7 +232,7 @@ void doctor_check_plan(struct doctor *doctor)
 
 /* ---- containers with several resources ---- */
 
-static int read_record(const struct doctor *doctor, struct arena *arena, struct checkpoint *ret, struct error *err)
+static int read_checkpoint(const struct doctor *doctor, struct arena *arena, struct checkpoint *ret, struct error *err)
 {
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         _free_ char *folder = file_folder(doctor->config->kubelet_socket);
@@ -253,7 +253,7 @@ void doctor_check_containers(struct doctor *doctor)
         struct error err;
         size_t count;
 
-        if (!*doctor->config->kubelet_socket || read_record(doctor, &arena, &record, &err) < 0) {
+        if (!*doctor->config->kubelet_socket || read_checkpoint(doctor, &arena, &record, &err) < 0) {
                 doctor_skip(doctor, "kubelet's record of devices cannot be read");
                 return;
         }

@@ -39,7 +39,7 @@ static int read_below(struct strbuf *text, char **ret_path, const char *root, co
 }
 
 /* Below the root of the host, wherever that is mounted here: with dra.enabled of the chart, or by the GPU Operator. */
-static int read_config(struct strbuf *text, char **ret_path, const struct config *config, struct error *err)
+static int read_toolkit_config(struct strbuf *text, char **ret_path, const struct config *config, struct error *err)
 {
         _free_ char *of_operator = xasprintf("%s/host", config->system_root);
         const bool is_driver_on_host = strcmp(config->driver_root, "/") == 0;
@@ -108,7 +108,7 @@ void doctor_check_toolkit(struct doctor *doctor)
                 doctor_skip(doctor, "the agent hands out GPUs, and its doctor says how");
                 return;
         }
-        rc = read_config(&text, &path, doctor->config, &err);
+        rc = read_toolkit_config(&text, &path, doctor->config, &err);
         if (rc > 0 && toolkit_config_read(&toolkit, text.data ? text.data : "", &err) < 0)
                 rc = error_prefix(&err, "'%s'", path);
         if (rc > 0)

@@ -85,7 +85,7 @@ static int apply_end(
         return end == MIG_CHANGE_WAITS ? EXIT_REBOOT : 0;
 }
 
-static int make_plan(struct mig_plan *ret, const char **ret_name, const struct apply_options *options,
+static int apply_make_plan(struct mig_plan *ret, const char **ret_name, const struct apply_options *options,
         const struct option_set *set, struct mig_source *source, struct error *err)
 {
         struct mig_checkpoint checkpoint;
@@ -115,8 +115,8 @@ static int apply_wanted(const struct apply_options *options, const struct option
         const char *name;
         int status = -1;
 
-        if (mig_under_way_settle(work, err) == 0 && make_plan(&plan, &name, options, set, &source, err) == 0) {
-                source.nvml = nvml_close(source.nvml); /* nobody may hold a GPU that is reset */
+        if (mig_under_way_settle(work, err) == 0 && apply_make_plan(&plan, &name, options, set, &source, err) == 0) {
+                source.nvml = nvml_close(source.nvml); /* no process may hold a GPU that is reset */
                 if (mig_change_apply(&work->change, &plan, name, &end, err) == 0)
                         status = apply_end(options, name, end, &work->change.reset_error);
         }
@@ -133,7 +133,7 @@ static int apply_resume(const struct apply_options *options, struct mig_change *
         return apply_end(options, "", end, &change->reset_error);
 }
 
-static int apply(struct command_call *call, const struct apply_options *options, struct error *err)
+static int apply_change(struct command_call *call, const struct apply_options *options, struct error *err)
 {
         struct mig_under_way work;
         int status;
@@ -163,7 +163,7 @@ static int apply_run(struct command_call *call, struct error *err)
         if (options.resumes && (*options.file || *options.config || *options.only))
                 return command_refuse(
                         err, "--resume goes without --file, --config and --only: what was wanted is recorded");
-        return apply(call, &options, err);
+        return apply_change(call, &options, err);
 }
 
 const struct command mig_command_apply = {
@@ -207,7 +207,7 @@ static int restore_run(struct command_call *call, struct error *err)
 
         if (!*values[RESTORE_FILE])
                 return command_refuse(err, "file: is needed, use --file");
-        return apply(call,
+        return apply_change(call,
                 &(struct apply_options){.checkpoint = values[RESTORE_FILE],
                         .only = "",
                         .mode_change = option_position(&restore_own[RESTORE_MODE_CHANGE], values[RESTORE_MODE_CHANGE]),

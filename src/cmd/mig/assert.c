@@ -43,7 +43,7 @@ static int check_config(struct command_call *call, const char *file, const char 
         return rc;
 }
 
-static int compare(const struct command *command, struct mig_source *source, bool is_mode_only)
+static int assert_compare(const struct command *command, struct mig_source *source, bool is_mode_only)
 {
         int status = 0;
 
@@ -72,7 +72,7 @@ int mig_assert(struct command_call *call, const char *file, const char *config, 
                 return check_config(call, file, config, err);
         status = mig_source_open(&source, &call->set, file, config, is_mode_only, err);
         if (status == 0)
-                status = compare(call->command, &source, is_mode_only);
+                status = assert_compare(call->command, &source, is_mode_only);
         mig_source_close(&source);
         return status;
 }

@@ -82,7 +82,7 @@ static int plan_all(struct mig_source *source, bool is_json)
         return 0;
 }
 
-static int plan_run(struct command_call *call, struct error *err)
+static int mig_plan_run(struct command_call *call, struct error *err)
 {
         const char *file = call->values[NAMED_FILE];
         const bool is_json = command_has(call, OUTPUT, "json");
@@ -105,7 +105,7 @@ static int plan_run(struct command_call *call, struct error *err)
 const struct command mig_command_plan = {
         .name = "plan",
         .summary = "show what a configuration would change",
-        .run = plan_run,
+        .run = mig_plan_run,
         .is_apart = true,
         .lost_status = EXIT_INTERRUPTED,
         .shared = mig_command_shared,

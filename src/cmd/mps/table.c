@@ -41,7 +41,7 @@ static void add_reason(struct columns *columns, const struct mps_daemon_status *
                 columns_add(columns, "%s", daemon->reason ? daemon->reason : daemon->notice ? daemon->notice : "");
 }
 
-static const char *colour_of(enum mps_state state)
+static const char *state_colour(enum mps_state state)
 {
         static const char *const colours[] = {
                 [MPS_OFF] = "\033[2m",
@@ -56,8 +56,8 @@ static const char *colour_of(enum mps_state state)
 }
 
 /* |unit| NULL: a daemon without one. */
-static void add_row(struct columns *columns, const struct mps_daemon_status *daemon, const char *unit, int64_t now,
-        bool has_colours)
+static void add_daemon_row(struct columns *columns, const struct mps_daemon_status *daemon, const char *unit,
+        int64_t now, bool has_colours)
 {
         unsigned int clients = 0;
         uint64_t bytes = 0;
@@ -71,7 +71,7 @@ static void add_row(struct columns *columns, const struct mps_daemon_status *dae
         columns_add(columns, "%s", unit ? unit : "-");
         columns_add(columns, "%s", mps_state_name(daemon->state));
         if (has_colours)
-                columns_tint(columns, colour_of(daemon->state));
+                columns_tint(columns, state_colour(daemon->state));
         add_age(columns, now - daemon->since);
         columns_add(columns, "%zu", daemon->n_servers);
         columns_add(columns, "%u/%u", clients, daemon->max_clients);
@@ -92,7 +92,7 @@ void mps_table_print(struct strbuf *text, const struct mps_status *status, int64
                 const struct mps_daemon_status *daemon = &status->daemons[i];
 
                 for (size_t j = 0; j < MAX(daemon->n_units, 1U); j++)
-                        add_row(&columns, daemon, daemon->n_units ? daemon->units[j] : NULL, now, has_colours);
+                        add_daemon_row(&columns, daemon, daemon->n_units ? daemon->units[j] : NULL, now, has_colours);
         }
         columns_print(text, &columns, "", false);
         columns_done(&columns);

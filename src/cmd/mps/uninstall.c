@@ -18,7 +18,7 @@ static const char help[] =
         "\n";
 
 /* Returns how many things are left. */
-static size_t uninstall_print(const struct removals *removals, const char *root)
+static size_t mps_uninstall_print(const struct removals *removals, const char *root)
 {
         size_t n_left = removals_count(removals, REMOVAL_LEFT);
         size_t n_removed = 0;
@@ -42,7 +42,7 @@ static size_t uninstall_print(const struct removals *removals, const char *root)
         return n_left;
 }
 
-static int uninstall_run(struct command_call *call, struct error *err)
+static int mps_uninstall_run(struct command_call *call, struct error *err)
 {
         const struct option_set *set = &call->set;
         const struct mps_removal_options options = {
@@ -56,7 +56,7 @@ static int uninstall_run(struct command_call *call, struct error *err)
         command_setup_log(set, "text");
         switch (mps_removal_run(&removals, &options, err)) {
         case 0:
-                return uninstall_print(&removals, options.root) > 0 ? EXIT_FAILED : 0;
+                return mps_uninstall_print(&removals, options.root) > 0 ? EXIT_FAILED : 0;
         case MPS_REMOVAL_NOTHING:
                 printf("'%s' is not there: nothing to do\n", options.root);
                 return 0;
@@ -72,7 +72,7 @@ static int uninstall_run(struct command_call *call, struct error *err)
 const struct command mps_command_uninstall = {
         .name = "uninstall",
         .summary = "undo all of it, where no supervisor runs",
-        .run = uninstall_run,
+        .run = mps_uninstall_run,
         .shared = shared,
         .program = "warpshare mps uninstall",
         .help = help,

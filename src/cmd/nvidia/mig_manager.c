@@ -244,7 +244,7 @@ static void wait_for_components(uv_timer_t *timer)
                 list_pods(program, on_pods);
 }
 
-/* ---- everything goes on ---- */
+/* ---- everything continues ---- */
 
 static void restore(uv_timer_t *timer);
 

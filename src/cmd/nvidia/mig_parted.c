@@ -53,7 +53,7 @@
         COMMAND_TEXT("checkpoint-file", "", "PATH", "the checkpoint; needed", .aliases = {"f"},                        \
                 .environment = {"MIG_PARTED_CHECKPOINT_FILE"})
 
-static int require(const struct command_call *call, size_t position, struct error *err)
+static int parted_require(const struct command_call *call, size_t position, struct error *err)
 {
         return *call->values[position]
                        ? 0
@@ -75,7 +75,7 @@ static const struct option assert_own[] = {
 
 static int parted_assert(struct command_call *call, struct error *err)
 {
-        if (require(call, ASSERT_FILE, err) < 0)
+        if (parted_require(call, ASSERT_FILE, err) < 0)
                 return COMMAND_REFUSED;
         return mig_assert(call, call->values[ASSERT_FILE], call->values[ASSERT_SELECTED],
                 command_is_set(call, ASSERT_MODE_ONLY), command_is_set(call, ASSERT_VALID), err);
@@ -115,7 +115,7 @@ static const struct option checkpoint_own[] = {PARTED_CHECKPOINT_FILE, PARTED_DE
 
 static int parted_checkpoint(struct command_call *call, struct error *err)
 {
-        return require(call, 0, err) < 0 ? COMMAND_REFUSED : mig_checkpoint(call, call->values[0], err);
+        return parted_require(call, 0, err) < 0 ? COMMAND_REFUSED : mig_checkpoint(call, call->values[0], err);
 }
 
 /* ---- a change with hooks ---- */
@@ -146,7 +146,7 @@ struct request {
         struct mig_checkpoint checkpoint;
 };
 
-static int read_request(struct request *request, const struct parted_change *change, struct error *err)
+static int parted_read_request(struct request *request, const struct parted_change *change, struct error *err)
 {
         if (*change->hooks_file &&
                 mig_hooks_read(&request->hooks, &request->arena, change->hooks_file, command_warn, NULL, err) < 0)
@@ -172,7 +172,7 @@ static const struct mig_wanted *modes_alone(
         return modes;
 }
 
-static int make_plan(struct mig_plan *ret, struct request *request, const struct parted_change *change,
+static int parted_make_plan(struct mig_plan *ret, struct request *request, const struct parted_change *change,
         const struct mig_change *work, struct error *err)
 {
         struct mig_node *node = ARENA_NEW(&request->arena, struct mig_node);
@@ -215,13 +215,13 @@ static int run_hooks(
         return mig_hooks_run(&request->hooks, point, change->environment, change->is_debug, err);
 }
 
-static int carry_out(
+static int parted_carry_out(
         struct mig_under_way *work, struct request *request, const struct parted_change *change, struct error *err)
 {
         enum mig_change_end end;
         struct mig_plan plan;
 
-        if (mig_under_way_settle(work, err) < 0 || make_plan(&plan, request, change, &work->change, err) < 0)
+        if (mig_under_way_settle(work, err) < 0 || parted_make_plan(&plan, request, change, &work->change, err) < 0)
                 return -1;
         if (changes_mode(&plan) && run_hooks(request, change, MIG_HOOK_BEFORE_MODE, err) < 0)
                 return -1;
@@ -246,7 +246,7 @@ static int open_and_carry_out(
         if (mig_under_way_open(&work, &call->set, change->state_directory,
                     change->skips_reset ? MIG_MODE_REBOOT : MIG_MODE_RESET, change->is_debug ? stderr : NULL, err) < 0)
                 return -1;
-        rc = carry_out(&work, request, change, err);
+        rc = parted_carry_out(&work, request, change, err);
         mig_under_way_close(&work);
         return rc;
 }
@@ -271,7 +271,7 @@ static int change_with_hooks(
 static int parted_change(const struct command_call *call, const struct parted_change *change, struct error *err)
 {
         struct request request = {.arena = ARENA_INIT};
-        int rc = read_request(&request, change, err) < 0 ? -1 : change_with_hooks(&request, call, change, err);
+        int rc = parted_read_request(&request, change, err) < 0 ? -1 : change_with_hooks(&request, call, change, err);
 
         if (rc == 0)
                 puts(change->checkpoint_file ? "MIG configuration restored successfully"
@@ -318,9 +318,9 @@ static const struct option restore_own[] = {
         [APPLY_DEBUG] = PARTED_DEBUG_STEPS,
 };
 
-static int change(struct command_call *call, struct parted_change *change, struct error *err)
+static int parted_begin_change(struct command_call *call, struct parted_change *change, struct error *err)
 {
-        if (require(call, APPLY_FILE, err) < 0)
+        if (parted_require(call, APPLY_FILE, err) < 0)
                 return COMMAND_REFUSED;
         change->environment = hook_environment(call);
         change->is_debug = command_is_set(call, APPLY_DEBUG);
@@ -332,7 +332,7 @@ static int change(struct command_call *call, struct parted_change *change, struc
 
 static int parted_apply(struct command_call *call, struct error *err)
 {
-        return change(call,
+        return parted_begin_change(call,
                 &(struct parted_change){.config_file = call->values[APPLY_FILE],
                         .selected_config = call->values[APPLY_SELECTED],
                         .skips_reset = command_is_set(call, APPLY_SKIP_RESET)},
@@ -341,7 +341,7 @@ static int parted_apply(struct command_call *call, struct error *err)
 
 static int parted_restore(struct command_call *call, struct error *err)
 {
-        return change(call, &(struct parted_change){.checkpoint_file = call->values[APPLY_FILE]}, err);
+        return parted_begin_change(call, &(struct parted_change){.checkpoint_file = call->values[APPLY_FILE]}, err);
 }
 
 /* ---- the commands ---- */

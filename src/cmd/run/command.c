@@ -61,7 +61,8 @@ static bool read_part(const char *text, unsigned int *ret)
         return *ret > 0;
 }
 
-static int read_request(struct run_share *ret, uint64_t *ret_wait, const struct command_call *call, struct error *err)
+static int run_read_request(
+        struct run_share *ret, uint64_t *ret_wait, const struct command_call *call, struct error *err)
 {
         const char *const *values = call->values;
         uint64_t bytes;
@@ -172,7 +173,7 @@ static void show_unit(struct columns *table, const struct run_unit *unit, const 
         }
 }
 
-static int show(const char *root, struct arena *arena, struct error *err)
+static int run_show(const char *root, struct arena *arena, struct error *err)
 {
         static const struct column columns[] = {{"GPU", false}, {"NAME", false}, {"THREADS", true}, {"MEMORY", true},
                 {"PID", true}, {"USER", true}, {"PROGRAM", false}};
@@ -209,7 +210,7 @@ static int run_program(char **program, struct command_call *call, struct error *
         const struct run_unit *unit;
         uint64_t wait;
 
-        if (read_request(&share, &wait, call, err) < 0)
+        if (run_read_request(&share, &wait, call, err) < 0)
                 return COMMAND_REFUSED;
         if (!program || !*program)
                 return command_refuse(err, "which program? 'warpshare run --share 0.3 -- PROGRAM'");
@@ -226,7 +227,7 @@ static int run_program(char **program, struct command_call *call, struct error *
 static int run_in_share(struct command_call *call, struct error *err)
 {
         if (command_is_set(call, SHOW))
-                return show(call->values[DIRECTORY], &call->arena, err);
+                return run_show(call->values[DIRECTORY], &call->arena, err);
         return run_program(call->after, call, err);
 }
 

@@ -47,7 +47,7 @@ static const char *address_of(const struct option_set *set)
         return *address ? address : DEFAULT_ADDRESS;
 }
 
-/* The driver is asked only where nobody named an agent. */
+/* The driver is asked only if the command line names no agent. */
 static int get_text(char **ret, const struct option_set *set, const struct top_wish *wish, struct error *err)
 {
         struct error agent;
@@ -64,7 +64,7 @@ static int get_text(char **ret, const struct option_set *set, const struct top_w
         return error_set(err, driver.kind, "%s; and %s", agent.text, driver.text);
 }
 
-static int get_page(struct node_page *ret, struct arena *arena, const struct option_set *set,
+static int top_get_page(struct node_page *ret, struct arena *arena, const struct option_set *set,
         const struct top_wish *wish, struct error *err)
 {
         _free_ char *text = NULL;
@@ -110,7 +110,7 @@ static int show_once(const struct option_set *set, const char *output, const str
         struct node_page page;
         struct top top;
 
-        if (get_page(&page, &arena, set, wish, err) < 0)
+        if (top_get_page(&page, &arena, set, wish, err) < 0)
                 return -1;
         top_make(&top, &arena, &page, wish);
         if (strcmp(output, "json") == 0)
@@ -144,7 +144,7 @@ static void look_again(struct look *look, const struct option_set *set, const st
         struct arena arena = ARENA_INIT;
         struct node_page page;
 
-        look->has_trouble = get_page(&page, &arena, set, wish, &look->trouble) < 0;
+        look->has_trouble = top_get_page(&page, &arena, set, wish, &look->trouble) < 0;
         if (look->has_trouble) {
                 arena_done(&arena);
         } else {

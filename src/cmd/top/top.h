@@ -95,7 +95,7 @@ void top_lines_print(struct strbuf *text, const struct top_lines *lines, bool ha
 
 /* ---- the page, as node_page_read() takes it; the caller frees it ---- */
 
-/* From the agent at |address| (net/metrics/http.h). ERROR_UNAVAILABLE: nobody answers there. */
+/* From the agent at |address| (net/metrics/http.h). ERROR_UNAVAILABLE: no agent answers there. */
 int top_fetch(char **ret, const char *address, const struct top_wish *wish, struct error *err) MUST_USE;
 
 /* The same from the driver itself. Pods have no names then, and nothing is known of the time before. */

@@ -31,7 +31,7 @@ static void report_failure(
 }
 
 /* By server-side apply: what is not in |body| any more is removed. */
-static void apply(struct removals *removals, struct api_visit *visit, const char *what, const char *node,
+static void apply_removal(struct removals *removals, struct api_visit *visit, const char *what, const char *node,
         const char *path, json_t *body, const char *manager)
 {
         _cleanup_(api_answer_done) struct api_answer answer = {0};
@@ -76,7 +76,7 @@ void uninstall_mig_state(struct removals *removals, struct api_visit *visit, con
         else if (!is_label_of_ours(answer.object))
                 removals_add(removals, REMOVAL_ABSENT, what, node, "another MIG manager has set it");
         else
-                apply(removals, visit, what, node, path,
+                apply_removal(removals, visit, what, node, path,
                         json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", node),
                         MIG_LABELS_MANAGER);
 }
@@ -119,7 +119,7 @@ static size_t count_taints(const json_t *node)
         return json_array_size(object_find(node, "spec", "taints", NULL));
 }
 
-/* Is called again where somebody else changes the object meanwhile. */
+/* It is called again if another client changes the object meanwhile. */
 static bool edit_node(json_t *node, void *data)
 {
         struct node_edit *edit = data;
@@ -172,7 +172,7 @@ void uninstall_node(struct removals *removals, struct api_visit *visit, const ch
         } else {
                 report_node(removals, node, &edit);
                 if (node_state_has_condition(edit.answer.object))
-                        apply(removals, visit, "condition", node, status_path, node_state_status(node, NULL),
+                        apply_removal(removals, visit, "condition", node, status_path, node_state_status(node, NULL),
                                 NODE_STATE_MANAGER);
                 else
                         removals_add(removals, REMOVAL_ABSENT, "condition", node, "%s", "");

@@ -91,7 +91,7 @@ static void report_labels(
 
 /* ---- the report ---- */
 
-static void print_json(const struct removals *removals)
+static void uninstall_print_json(const struct removals *removals)
 {
         static const char *const words[] = {
                 [REMOVAL_DONE] = "removed",
@@ -115,7 +115,7 @@ static void uninstall_print(const struct removals *removals, bool is_json)
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
 
         if (is_json) {
-                print_json(removals);
+                uninstall_print_json(removals);
                 return;
         }
         removals_print(removals, &text);
@@ -125,7 +125,7 @@ static void uninstall_print(const struct removals *removals, bool is_json)
 /* ---- the command ---- */
 
 /* With a configuration that cannot be used, the options alone decide, so that everything is still removed. */
-static const struct config *read_config(struct option_set *set, struct arena *arena, struct error *err)
+static const struct config *uninstall_read_config(struct option_set *set, struct arena *arena, struct error *err)
 {
         const struct config *config;
 
@@ -179,7 +179,7 @@ static int uninstall_run(struct command_call *call, struct error *err)
         const struct config *config;
 
         command_setup_log(&call->set, "text");
-        config = read_config(&call->set, &call->arena, err);
+        config = uninstall_read_config(&call->set, &call->arena, err);
         return config ? uninstall(config, call) : COMMAND_FAILED;
 }
 

@@ -118,7 +118,7 @@ static bool ask_kubelet(const char *socket, size_t *ret_holders)
 }
 
 /* It may still contain pods that have ended. */
-static size_t read_record(const char *kubelet_directory)
+static size_t count_checkpoint(const char *kubelet_directory)
 {
         _free_ char *path = xasprintf("%s/" CHECKPOINT_NAME, kubelet_directory);
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
@@ -173,7 +173,7 @@ static char *find_use(const struct config *config, const char *kubelet_directory
         if (plugin)
                 return xasprintf("NVIDIA's device plugin serves on '%s', and has files of these names", plugin);
         if (!*config->pod_resources || !ask_kubelet(config->pod_resources, &n_holders))
-                n_holders = read_record(kubelet_directory);
+                n_holders = count_checkpoint(kubelet_directory);
         if (has_prepared_claims(config))
                 return xstrdup(
                         "DRA claims are prepared, whose specifications name devices of it; end their pods while an agent "
@@ -240,7 +240,7 @@ void uninstall_dra(struct removals *removals, const struct config *config, const
         n_left = removals_count(removals, REMOVAL_LEFT);
         remove_all_of(removals, "CDI specification of a claim", config->cdi_root, left, dra_claim_cdi_is_file,
                 dra->driver_name);
-        /* Without it nobody would know what is prepared; with it the next agent would make the specifications again. */
+        /* Without the record it would be unknown what is prepared; with it the next agent would make the specifications again. */
         if (removals_count(removals, REMOVAL_LEFT) == n_left)
                 remove_all_of(removals, "record of claims", directory, agent, is_record, dra->driver_name);
 }
