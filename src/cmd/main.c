@@ -44,7 +44,7 @@ static int help(int argc, char **argv)
         return command_run(command, argc > 2 ? 3 : 2, words);
 }
 
-/* As everywhere (base/alloc.h). By itself jansson continues with an object that lacks members, and libuv says nothing. */
+/* As everywhere (base/alloc.h). By itself jansson goes without members of an object, and libuv prints nothing. */
 static void abort_without_memory(void)
 {
         json_set_alloc_funcs(xmalloc, free);

@@ -1,4 +1,4 @@
-#include "mig/export.h"
+#include "mig/parted.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "mig/generate.h"
+#include "mig/parted.h"
 
 #include <string.h>
 

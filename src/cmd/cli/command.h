@@ -23,7 +23,7 @@ struct command {
          * which is printed. NULL: one of |below| has to follow.
          */
         int (*run)(struct command_call *call, struct error *err);
-        /* Called before the command line is read; -1: the command continues, else the exit status. NULL: nothing is to be done. */
+        /* Called before the command line is read, or NULL. -1: the command continues; else it is the exit status. */
         int (*begin)(int argc, char **argv);
         const struct command *const *below; /* the commands that may follow its name, NULL-terminated; NULL: none */
 

@@ -1,6 +1,6 @@
 /*
- * warpshare mig apply and restore: make this node's GPUs as a configuration or a checkpoint wants them, or leave them as
- * they are.
+ * warpshare mig apply and restore: make this node's GPUs as a configuration or a checkpoint wants them, or leave them
+ * as they are.
  */
 #include <jansson.h>
 #include <stdio.h>

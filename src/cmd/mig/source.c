@@ -1,6 +1,6 @@
 #include "cmd/mig/source.h"
 
-#include "mig/generate.h"
+#include "mig/parted.h"
 
 int mig_source_open_node(struct mig_source *ret, const struct option_set *set, struct error *err)
 {

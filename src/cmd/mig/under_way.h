@@ -33,7 +33,7 @@ int mig_under_way_open(struct mig_under_way *ret, const struct option_set *set, 
 void mig_under_way_close(struct mig_under_way *work);
 
 /*
- * A change that another process left half done is finished first, or undone; one that waits for a reboot is given up for the
- * new one.
+ * A change that another process left half done is finished first, or undone; one that waits for a reboot is given up
+ * for the new one.
  */
 int mig_under_way_settle(struct mig_under_way *work, struct error *err) MUST_USE;

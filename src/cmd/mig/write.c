@@ -6,8 +6,7 @@
 #include "cmd/mig/command.h"
 #include "cmd/mig/source.h"
 #include "mig/checkpoint.h"
-#include "mig/export.h"
-#include "mig/generate.h"
+#include "mig/parted.h"
 
 /* ---- checkpoint ---- */
 

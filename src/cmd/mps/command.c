@@ -11,7 +11,7 @@
 #include "cmd/commands.h"
 #include "cmd/mps/command.h"
 #include "cmd/mps/process.h"
-#include "cmd/mps/standalone.h"
+#include "cmd/mps/own_plan.h"
 #include "mps/supervisor/shm_mount.h"
 
 /* ---- warpshare mps ---- */

@@ -121,9 +121,10 @@ static int parted_checkpoint(struct command_call *call, struct error *err)
 /* ---- a change with hooks ---- */
 
 /*
- * apply and restore make a change with hooks, which run in the order of NVIDIA's program: apply-start; pre-apply-mode if the mode of a GPU differs;
- * pre-apply-config if devices differ; apply-exit, always. What differs from it: pre-apply-config runs before the mode
- * changes, not after, because mode and devices are one change here that is done or undone as a whole (mig/change.h).
+ * apply and restore make a change with hooks, which run in the order of NVIDIA's program: apply-start; pre-apply-mode
+ * if the mode of a GPU differs; pre-apply-config if devices differ; apply-exit, always. One thing differs from it:
+ * pre-apply-config runs before the mode changes, not after, because mode and devices are one change here that is done
+ * or undone as a whole (mig/change.h).
  */
 struct parted_change {
         char *const *environment; /* of hooks: "KEY=value", NULL-terminated */

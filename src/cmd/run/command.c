@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "cmd/cli/columns.h"
 #include "cmd/commands.h"
-#include "cmd/mps/standalone.h"
+#include "cmd/mps/own_plan.h"
 #include "cmd/run/shares.h"
 #include "base/quantity.h"
 #include "plan/mps_limits.h"

@@ -240,7 +240,10 @@ void uninstall_dra(struct removals *removals, const struct config *config, const
         n_left = removals_count(removals, REMOVAL_LEFT);
         remove_all_of(removals, "CDI specification of a claim", config->cdi_root, left, dra_claim_cdi_is_file,
                 dra->driver_name);
-        /* Without the record it would be unknown what is prepared; with it the next agent would make the specifications again. */
+        /*
+         * Without the record it would be unknown what is prepared; with it the next agent would make the specifications
+         * again.
+         */
         if (removals_count(removals, REMOVAL_LEFT) == n_left)
                 remove_all_of(removals, "record of claims", directory, agent, is_record, dra->driver_name);
 }

@@ -23,9 +23,9 @@ void uninstall_cdi(
         struct removals *removals, const struct config *config, const char *kubelet_directory, bool is_forced);
 
 /*
- * Where DRA is enabled: sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI specifications of claims.
- * These are there as long as a claim is prepared, so they stay unless |is_forced|, and the record of what is prepared
- * with them.
+ * Where DRA is enabled: sockets of the driver, which stay where |agent| says that one runs (else NULL), and CDI
+ * specifications of claims. These are there as long as a claim is prepared, so they stay unless |is_forced|, and the
+ * record of what is prepared with them.
  */
 void uninstall_dra(struct removals *removals, const struct config *config, const char *agent, bool is_forced);
 
