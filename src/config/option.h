@@ -88,7 +88,7 @@ struct option_set {
         bool check;        /* only say whether the configuration is right */
         bool is_read_only; /* nothing is served, so settings without which an agent cannot serve have a default */
         bool print_schema; /* only print config_schema() */
-        const char *const *words; /* the arguments of a command, found by command_line_parse() */
+        const char *const *words; /* arguments that are not flags, for a command that takes some */
         size_t n_words;
         const char *passed_word; /* the first one that a drop-in ignores; NULL: none */
         /* started by a name of NVIDIA's: where the file is silent, MPS is laid out as its components do */

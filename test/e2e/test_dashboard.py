@@ -413,7 +413,7 @@ def run(*options):
 
 
 def test_wrong_options_are_named_with_what_is_right(api):
-    assert run('--interval', '0') == (2, "warpshare dashboard: --interval: '0' is no number of seconds from 1 to 3600\n")
+    assert run('--interval', '0') == (2, "warpshare dashboard: interval: '0' is not a number of seconds from 1 to 3600\n")
     status, text = run('--authorization', 'none')
     assert status == 2 and 'token' in text and 'proxy' in text
     status, text = run('--address', 'localhost:80', '--kubeconfig', str(api.kubeconfig()))

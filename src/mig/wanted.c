@@ -1,15 +1,26 @@
-#include "mig/compare.h"
+#include "mig/wanted.h"
 
 #include <string.h>
 
 #include "mig/profile_text.h"
 
-static unsigned int count_wanted(const struct mig_wanted *wanted, const char *profile, unsigned int compute)
+struct mig_wanted_count *mig_wanted_find(
+        struct mig_wanted_count *counts, size_t n_counts, const char *profile, unsigned int compute)
 {
-        for (size_t i = 0; i < wanted->n_counts; i++)
-                if (wanted->counts[i].compute == compute && strcmp(wanted->counts[i].profile, profile) == 0)
-                        return wanted->counts[i].count;
-        return 0;
+        for (size_t i = 0; i < n_counts; i++)
+                if (counts[i].compute == compute && strcmp(counts[i].profile, profile) == 0)
+                        return &counts[i];
+        return NULL;
+}
+
+void mig_wanted_add(struct mig_wanted_count *counts, size_t *n_counts, const struct mig_wanted_count *added)
+{
+        struct mig_wanted_count *found = mig_wanted_find(counts, *n_counts, added->profile, added->compute);
+
+        if (found)
+                found->count += added->count;
+        else
+                counts[(*n_counts)++] = *added;
 }
 
 static unsigned int count_there(const struct mig_geometry *geometry, const char *profile, unsigned int compute)
@@ -27,7 +38,9 @@ static const char *compare_profile(struct arena *arena, const struct mig_node_gp
         const char *profile, unsigned int compute)
 {
         unsigned int there = count_there(&gpu->geometry, profile, compute);
-        unsigned int count = count_wanted(wanted, profile, compute);
+        const struct mig_wanted_count *found = mig_wanted_find(
+                (struct mig_wanted_count *)(uintptr_t)wanted->counts, wanted->n_counts, profile, compute);
+        unsigned int count = found ? found->count : 0;
 
         return there == count ? NULL
                               : arena_printf(arena, "GPU %u has %u of %s, wanted are %u", gpu->index, there,

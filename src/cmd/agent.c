@@ -1,13 +1,13 @@
-/* The agent under its own name. cmd/nvidia/device_plugin.c has the other name. */
+/* The agent, under its own name and under that of NVIDIA's device plugin. */
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <warpshare_commit.h>
 
 #include "agent/agent.h"
 #include "base/io/keeper.h"
 #include "base/log.h"
-#include "cmd/agent/command.h"
 #include "cmd/commands.h"
 #include "config/config.h"
 #include "base/io/signals.h"
@@ -15,23 +15,14 @@
 
 #define LARGE 65536 /* bytes: what is larger has pages of its own, which go back to the kernel with it */
 
-const char agent_command_more_help[] =
+#define PRECEDENCE "Precedence: command line, environment, file, default.\n\n"
+
+static const char more_help[] =
         "\n"
         "DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS in the environment list Xids, or 'all': the first names\n"
         "those that do not make a GPU unhealthy, the second those that do. Without them every critical Xid makes it\n"
         "unhealthy, except for errors of applications.\n";
 
-const struct command_line command_agent_line = {
-        .program = "warpshare agent",
-        .help = "usage: warpshare agent [OPTION...]\n"
-                "\n"
-                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and\n"
-                "serves them to kubelet. SIGHUP reads the configuration and the GPUs again, and so does a change\n"
-                "of the configuration file; SIGTERM ends the agent.\n"
-                "\n" AGENT_COMMAND_PRECEDENCE,
-        .more_help = agent_command_more_help,
-        .is_agent = true,
-};
 /* |text| NULL: reads the file that the options name, if any. */
 static bool check_one(const struct option_set *options, const struct config_text *text)
 {
@@ -39,7 +30,7 @@ static bool check_one(const struct option_set *options, const struct config_text
         const struct config *config;
         struct error err;
 
-        if (config_build_text(options, text, &arena, &config, command_line_warn, NULL, &err) < 0) {
+        if (config_build_text(options, text, &arena, &config, command_warn, NULL, &err) < 0) {
                 fprintf(stderr, "%s\n", err.text);
                 return false;
         }
@@ -95,47 +86,74 @@ static int print_schema(void)
         return 0;
 }
 
-int agent_command_run(const struct command_line *line, int argc, char **argv)
+static int agent_command_run(struct command_call *call, struct error *err)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct option_set options;
+        struct option_set *options = &call->set;
         struct keeper_crashes crashes = {0};
         const char **format;
-        struct error err;
         int status;
 
-        signals_hold();           /* blocked until the loop handles them */
-        signal(SIGPIPE, SIG_IGN); /* writing to a socket that the peer has closed must return an error, not end the
-                                   * process */
-        mallopt(M_ARENA_MAX, 1);  /* libcurl's threads allocate little; an arena of their own would cost more */
+        mallopt(M_ARENA_MAX, 1);          /* libcurl's threads allocate little; an arena of their own would cost more */
         mallopt(M_MMAP_THRESHOLD, LARGE); /* pages of metrics, lists of the API server: there for a moment */
         mallopt(M_TRIM_THRESHOLD, LARGE);
-        if (!command_line_read(line, &options, NULL, &arena, argc, argv, &status))
-                return status;
-        if (options.print_schema)
+        if (options->print_schema)
                 return print_schema();
-        if (options.check) {
+        if (options->check) {
                 signals_release();
-                options.is_read_only = true;
-                return command_check(&options);
+                options->is_read_only = true;
+                return command_check(options);
         }
-        format = &options.values[option_find("log-format")];
+        format = &options->values[option_find("log-format")];
         if (!*format)
-                *format = line->is_drop_in ? "klog" : "text";
-        agent_setup_log(&options);
+                *format = call->command->is_drop_in ? "klog" : "text";
+        agent_setup_log(options);
         /* If the agent has replaced its own program, its parent exists already. */
-        if (keeper_is_wanted(option_set_value(&options, "restart-after-crash"))) {
-                int rc = keeper_run("the agent", &crashes, &status, &err);
+        if (keeper_is_wanted(option_set_value(options, "restart-after-crash"))) {
+                int rc = keeper_run("the agent", &crashes, &status, err);
 
                 if (rc < 0)
-                        log_warn("the agent runs without a parent that would start it again", LOG_ERR(&err));
+                        log_warn("the agent runs without a parent that would start it again", LOG_ERR(err));
                 if (rc == 0)
                         return status;
         }
-        return agent_run(&options, &crashes);
+        return agent_run(options, &crashes);
 }
 
-int command_agent(int argc, char **argv)
-{
-        return agent_command_run(&command_agent_line, argc, argv);
-}
+const struct command command_agent = {
+        .name = "agent",
+        .summary = "advertise this node's GPUs to kubelet and hand out shares of them",
+        .run = agent_command_run,
+        .program = "warpshare agent",
+        .help = "usage: warpshare agent [OPTION...]\n"
+                "\n"
+                "Reads this node's GPUs from NVML, makes the resources that the configuration asks for, and\n"
+                "serves them to kubelet. SIGHUP reads the configuration and the GPUs again, and so does a change\n"
+                "of the configuration file; SIGTERM ends the agent.\n"
+                "\n" PRECEDENCE,
+        .more_help = more_help,
+        .is_agent = true,
+        .is_service = true,
+};
+
+/*
+ * As a replacement of NVIDIA's k8s-device-plugin it behaves as its users and charts expect: log lines in klog's format,
+ * exit status 1 for a wrong flag, its format of the version.
+ */
+const struct command command_device_plugin = {
+        .name = "nvidia-device-plugin",
+        .summary = "the agent as a drop-in for NVIDIA's device plugin",
+        .run = agent_command_run,
+        .program = "nvidia-device-plugin",
+        .help = "usage: nvidia-device-plugin [OPTION...]\n"
+                "\n"
+                "Warpshare as a drop-in for NVIDIA's k8s-device-plugin: the same options, variables,\n"
+                "configuration file and resources. SIGHUP reads the configuration and the GPUs again, and so does\n"
+                "a change of the configuration file; SIGTERM ends it. Log lines have klog's format; all else is\n"
+                "as in 'warpshare agent'.\n"
+                "\n" PRECEDENCE,
+        .more_help = more_help,
+        .version = "NVIDIA Device Plugin version " WARPSHARE_VERSION "\ncommit: " WARPSHARE_COMMIT,
+        .is_agent = true,
+        .is_drop_in = true,
+        .is_service = true,
+};

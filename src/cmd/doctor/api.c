@@ -1,21 +1,105 @@
-/* doctor's checks for DRA: whether kubelet can find the driver, and whether the API server has what the node offers. */
+/*
+ * doctor's checks that ask the API server: whether the agent can read what a container declares; and for DRA whether
+ * kubelet can find the driver, and whether the API server has what the node offers.
+ */
 #include <dirent.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/doctor/ask.h"
+#include "cmd/doctor/doctor.h"
 #include "node/dra/release.h"
 #include "node/dra/slices.h"
 #include "node/dra/sockets.h"
 #include "base/io/reach.h"
 #include "net/kube/object.h"
 
+#define TIMEOUT_MS UINT64_C(5000)
+
+bool doctor_visit(struct doctor *doctor, struct api_visit *visit, const char *means)
+{
+        api_visit_begin(visit, doctor->config);
+        if (!visit->client)
+                doctor_report(doctor, DOCTOR_WRONG, means,
+                        "set --node-name, and credentials: a service account, or --kubeconfig",
+                        "the API server is not used: %s", visit->why.text);
+        return visit->client;
+}
+
+void doctor_ask(struct api_visit *visit, const char *path, const char *query, struct api_answer *ret)
+{
+        api_ask(visit,
+                (struct kube_request){.method = KUBE_GET, .path = path, .query = query, .timeout_ms = TIMEOUT_MS}, ret);
+}
+
+/* ---- declared ---- */
+
+static const char no_pods_known[] =
+        "annotations of pods are ignored, and the limit monitor has no proof against their containers; variables of "
+        "the containers still count";
+
+/* "Not found" also proves the right to read pods; without it the answer is a denial. */
+static bool may_read_pods(struct doctor *doctor, struct api_visit *visit)
+{
+        struct api_answer answer;
+
+        doctor_ask(visit, "/api/v1/namespaces/default/pods/warpshare-doctor", NULL, &answer);
+        json_decref(answer.object);
+        if (answer.status == 200 || answer.status == 404)
+                return true;
+        doctor_report(doctor, DOCTOR_WRONG, no_pods_known,
+                answer.status == 403
+                        ? "give the agent's account the right to get pods: rbac.readPods: true in the chart"
+                        : "make the API server answer",
+                "pods cannot be read: %s", answer.error.text);
+        return false;
+}
+
+static bool can_ask(struct doctor *doctor)
+{
+        struct api_visit visit;
+        bool can = doctor_visit(doctor, &visit, no_pods_known) && may_read_pods(doctor, &visit);
+
+        api_visit_end(&visit);
+        return can;
+}
+
+static bool has_list(struct doctor *doctor)
+{
+        const char *socket = doctor->config->pod_resources;
+
+        if (*socket && access(socket, F_OK) == 0)
+                return true;
+        doctor_report(doctor, DOCTOR_WRONG, no_pods_known,
+                "mount kubelet's folder pod-resources into the agent's container, and set --pod-resources-socket",
+                "the pod of a container is not known: kubelet's pod-resources socket '%s' is not there", socket);
+        return false;
+}
+
+void doctor_check_declared(struct doctor *doctor)
+{
+        const struct sharing_section *mps = doctor->config->sharing.mps;
+        bool is_well;
+
+        if (!mps || mps->provisioning != PROVISIONING_DECLARED) {
+                doctor_ok(doctor, "it is not used (sharing.mps.provisioning)");
+                return;
+        }
+        is_well = has_list(doctor);
+        if (!(doctor->config->device_lists & DEVICE_LIST_CDI) && !config_adds_cdi(doctor->config)) {
+                doctor_report(doctor, DOCTOR_WRONG, "annotations of pods cannot become variables of their containers",
+                        "set deviceListStrategy: cdi-cri, or leave it out", "containers get their devices without CDI");
+                is_well = false;
+        }
+        if (can_ask(doctor) && is_well)
+                doctor_ok(doctor, "pods can be read, and what they declare can reach their containers");
+}
+
+/* ---- DRA ---- */
+
 static const char no_pods[] = "no pod with a claim of this driver starts on this node";
 static const char no_offer[] = "the scheduler gives no claim anything of this node";
 
-/* ---- kubelet ---- */
-
-/* A socket of the driver that somebody listens on; for the caller to free, or NULL. */
+/* A socket of the driver on which a process listens; for the caller to free, or NULL. */
 static char *find_socket(const struct config_dra *dra)
 {
         DIR *folder = opendir(dra->registry);
@@ -50,10 +134,8 @@ static void check_registry(struct doctor *doctor)
                 doctor_report(doctor, DOCTOR_WRONG, no_pods, "see whether the agent runs, and its log",
                         "no agent listens on '%s/%s-…reg.sock'", dra->registry, dra->driver_name);
         else
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "kubelet can find the driver: '%s'", socket);
+                doctor_ok(doctor, "kubelet can find the driver: '%s'", socket);
 }
-
-/* ---- the API server ---- */
 
 /* The newest version that both know; NULL: none. */
 static const char *find_version(const json_t *group)
@@ -98,8 +180,7 @@ static void report_slices(struct doctor *doctor, const json_t *list)
                         "being shared",
                         "none of the %zu devices of this node can be shared by claims", n_devices);
         else
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%zu devices are offered, %zu of them to be shared",
-                        n_devices, n_shared);
+                doctor_ok(doctor, "%zu devices are offered, %zu of them to be shared", n_devices, n_shared);
 }
 
 static void check_slices(struct doctor *doctor, struct api_visit *visit, const char *version)
@@ -107,7 +188,7 @@ static void check_slices(struct doctor *doctor, struct api_visit *visit, const c
         _free_ char *path = xasprintf("/apis/resource.k8s.io/%s/resourceslices", version);
         _free_ char *query = xasprintf("fieldSelector=spec.driver=%s,spec.nodeName=%s", doctor->config->dra.driver_name,
                 doctor->config->node_name);
-        struct doctor_answer answer;
+        struct api_answer answer;
 
         doctor_ask(visit, path, query, &answer);
         if (answer.status == 200)
@@ -124,7 +205,7 @@ static void check_slices(struct doctor *doctor, struct api_visit *visit, const c
 static void check_release(struct doctor *doctor, struct api_visit *visit)
 {
         const struct config_dra *dra = &doctor->config->dra;
-        struct doctor_answer answer;
+        struct api_answer answer;
         const char *version;
 
         if (dra->whole + dra->mps + dra->time_slicing == 1)
@@ -142,7 +223,7 @@ static void check_release(struct doctor *doctor, struct api_visit *visit)
 
 static void check_api(struct doctor *doctor, struct api_visit *visit)
 {
-        struct doctor_answer answer;
+        struct api_answer answer;
         const char *version;
 
         doctor_ask(visit, "/apis/resource.k8s.io", NULL, &answer);
@@ -161,14 +242,12 @@ static void check_api(struct doctor *doctor, struct api_visit *visit)
         json_decref(answer.object);
 }
 
-/* ---- both ---- */
-
 void doctor_check_dra(struct doctor *doctor)
 {
         struct api_visit visit;
 
         if (!doctor->config->dra.enabled) {
-                doctor_report(doctor, DOCTOR_OK, NULL, NULL, "it is not used (dra.enabled)");
+                doctor_ok(doctor, "it is not used (dra.enabled)");
                 return;
         }
         check_registry(doctor);
