@@ -28,16 +28,17 @@
  * and its own answer proves that the daemon accepted both, and is where the next command's answer begins.
  */
 #define PROOF "get_default_active_thread_percentage"
-#define SHOWN 160 /* bytes of an answer that an error shows */
+#define WORDS_MAX ((size_t)8) /* of a v3 command */
+#define SHOWN 160             /* bytes of an answer that an error shows */
 
 struct question {
         struct list link;
         struct arena arena;
-        const char *const *arguments; /* the arguments after argv[0]; NULL-terminated */
-        const char *command;          /* the first one; NULL: none */
-        const char *input;            /* all of them, as the front end reads them; NULL: none */
-        bool is_proven;               /* PROOF is sent after each */
-        size_t n_commands;            /* with |all_done| */
+        const char *words;   /* v3: the arguments of the program; NULL: none */
+        const char *command; /* the older interface: the first command; NULL: none */
+        const char *input;   /* all commands, as the front end reads them; NULL: none */
+        bool is_proven;      /* PROOF is sent after each */
+        size_t n_commands;   /* with |all_done| */
         mps_answers_fn *all_done;
         mps_answer_fn *done; /* without it */
         void *data;
@@ -230,13 +231,9 @@ static void go_on(struct mps_control *control)
 /* The command that was sent, for error messages. */
 static char *words_of(const struct question *question)
 {
-        struct strbuf text = STRBUF_INIT;
+        const char *words = question->words ? question->words : question->command;
 
-        if (question->command)
-                strbuf_append(&text, question->command, strcspn(question->command, "\n"));
-        for (const char *const *word = question->arguments; *word; word++)
-                strbuf_printf(&text, "%s%s", text.size ? " " : "", *word);
-        return strbuf_take(&text);
+        return xasprintf("%.*s", (int)strcspn(words, "\n"), words);
 }
 
 static bool is_percentage(const char *line)
@@ -396,16 +393,17 @@ static int control_start(struct mps_control *control, const struct question *que
                 .on_end = on_child_end,
                 .data = control,
         };
-        _free_ const char **argv = NULL;
-        size_t count = 0;
+        _free_ char *words = xstrdup(question->words ? question->words : "");
+        const char *argv[WORDS_MAX + 2] = {control->program};
+        size_t count = 1;
+        char *rest = NULL;
 
         if (question->command && strchr(question->command, '\n'))
                 return error_set(err, ERROR_INVALID, "an MPS command has to be one line");
-        while (question->arguments[count])
-                count++;
-        argv = xcalloc(count + 2, sizeof(*argv));
-        argv[0] = control->program;
-        memcpy(argv + 1, question->arguments, count * sizeof(*argv));
+        for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+                assert(count <= WORDS_MAX);
+                argv[count++] = word;
+        }
         options.argv = argv;
         return child_run(&control->child, control->turn.loop, &options, err);
 }
@@ -454,10 +452,8 @@ static struct question *add_question(struct mps_control *control, mps_answer_fn 
 
 void mps_control_ask(struct mps_control *control, const char *command, mps_answer_fn *done, void *data)
 {
-        static const char *const nothing[] = {NULL};
         struct question *question = add_question(control, done, data);
 
-        question->arguments = nothing;
         question->command = arena_strdup(&question->arena, command);
         question->is_proven = strcmp(command, PROOF) != 0 && !text_starts_with(command, "quit");
         question->input = arena_printf(&question->arena, "%s\n%s", command, question->is_proven ? PROOF "\n" : "");
@@ -467,7 +463,6 @@ void mps_control_ask(struct mps_control *control, const char *command, mps_answe
 void mps_control_ask_all(
         struct mps_control *control, const char *const *commands, size_t n_commands, mps_answers_fn *done, void *data)
 {
-        static const char *const nothing[] = {NULL};
         _cleanup_(strbuf_done) struct strbuf input = STRBUF_INIT;
         struct question *question = add_question(control, NULL, data);
 
@@ -476,7 +471,6 @@ void mps_control_ask_all(
                 assert(strlen(commands[i]) <= MPS_COMMAND_MAX && !strchr(commands[i], '\n'));
                 strbuf_printf(&input, "%s\n" PROOF "\n", commands[i]);
         }
-        question->arguments = nothing;
         question->command = arena_strdup(&question->arena, commands[0]);
         question->input = arena_strdup(&question->arena, input.data);
         question->n_commands = n_commands;
@@ -484,24 +478,11 @@ void mps_control_ask_all(
         go_on(control);
 }
 
-static const char *const *copy_words(struct arena *arena, const char *const *words)
-{
-        const char **copy;
-        size_t count = 0;
-
-        while (words[count])
-                count++;
-        copy = ARENA_ARRAY(arena, const char *, count + 1);
-        for (size_t i = 0; i < count; i++)
-                copy[i] = arena_strdup(arena, words[i]);
-        return copy;
-}
-
-void mps_control_run(struct mps_control *control, const char *const *arguments, mps_answer_fn *done, void *data)
+void mps_control_run(struct mps_control *control, const char *words, mps_answer_fn *done, void *data)
 {
         struct question *question = add_question(control, done, data);
 
-        question->arguments = copy_words(&question->arena, arguments);
+        question->words = arena_strdup(&question->arena, words);
         go_on(control);
 }
 

@@ -11,22 +11,12 @@
 
 /* ---- commands ---- */
 
-void dialogue_put_percentage(struct strbuf *text, unsigned int permille)
+const char *dialogue_partition_add(struct arena *arena, const char *gpu_uuid, unsigned int chunks)
 {
-        strbuf_printf(text, "%u.%u", permille / 10, permille % 10);
+        return arena_printf(arena, "sm_partition add %s %u", gpu_uuid, chunks);
 }
 
-void dialogue_put_default_limit(struct strbuf *text, const char *device, uint64_t mib)
-{
-        strbuf_printf(text, "set_default_device_pinned_mem_limit %s %lluM", device, (unsigned long long)mib);
-}
-
-void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsigned int chunks)
-{
-        strbuf_printf(text, "sm_partition add %s %u", gpu_uuid, chunks);
-}
-
-/* Of "<uuid>/<rest>" the rest. */
+/* Returns the rest of an id "<uuid>/<rest>"; an id of another form is returned as it is. */
 static const char *behind_uuid(const char *gpu_uuid, const char *id)
 {
         const size_t length = strlen(gpu_uuid);
@@ -34,9 +24,9 @@ static const char *behind_uuid(const char *gpu_uuid, const char *id)
         return text_starts_with(id, gpu_uuid) && id[length] == '/' ? id + length + 1 : id;
 }
 
-void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id)
+const char *dialogue_partition_remove(struct arena *arena, const char *gpu_uuid, const char *id)
 {
-        strbuf_printf(text, "sm_partition rm %s %s", gpu_uuid, behind_uuid(gpu_uuid, id));
+        return arena_printf(arena, "sm_partition rm %s %s", gpu_uuid, behind_uuid(gpu_uuid, id));
 }
 
 /* ---- parsing ---- */

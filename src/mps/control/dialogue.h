@@ -16,20 +16,13 @@
 
 /* ---- commands ---- */
 
-/* |permille| as the percentage with one decimal that the daemon prints: 333 is "33.3", 1000 is "100.0". */
-void dialogue_put_percentage(struct strbuf *text, unsigned int permille);
-/*
- * "set_default_device_pinned_mem_limit 0 1630M"; 0 MiB clears the limit. |device| is a number: up to 550 a UUID is read
- * as 0.
- */
-void dialogue_put_default_limit(struct strbuf *text, const char *device, uint64_t mib);
 /* "sm_partition add <uuid> <chunks>", for daemons of r590 and newer that were started with -S. */
-void dialogue_put_partition_add(struct strbuf *text, const char *gpu_uuid, unsigned int chunks);
+const char *dialogue_partition_add(struct arena *arena, const char *gpu_uuid, unsigned int chunks);
 /*
  * "sm_partition rm <uuid> <rest>": of an id "<uuid>/<rest>" only what stands behind the UUID (recorded, 590); <rest> may
  * contain '/'.
  */
-void dialogue_put_partition_remove(struct strbuf *text, const char *gpu_uuid, const char *id);
+const char *dialogue_partition_remove(struct arena *arena, const char *gpu_uuid, const char *id);
 
 /* ---- answers ---- */
 

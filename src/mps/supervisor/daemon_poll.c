@@ -294,10 +294,8 @@ static void on_first_answer(const struct error *err, const char *answer, void *d
 
 static void ask_for_first_answer(struct mps_run *run)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-
         if (run_is_v3(run))
-                mps_control_run(run->control, dialogue_v3_server_list(&arena), on_first_answer, run);
+                mps_control_run(run->control, DIALOGUE_V3_SERVER_LIST, on_first_answer, run);
         else
                 mps_control_ask(run->control, "get_default_active_thread_percentage", on_first_answer, run);
 }

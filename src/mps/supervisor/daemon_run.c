@@ -163,7 +163,6 @@ static void kill_process(struct mps_run *run)
 
 static void quit(struct mps_run *run, const char *command)
 {
-        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct error err;
 
         if (run_renew_control(run, &err) < 0) {
@@ -171,7 +170,7 @@ static void quit(struct mps_run *run, const char *command)
                 return;
         }
         if (run_is_v3(run))
-                mps_control_run(run->control, dialogue_v3_quit(&arena), ignore_answer, NULL);
+                mps_control_run(run->control, DIALOGUE_V3_QUIT, ignore_answer, NULL);
         else
                 mps_control_ask(run->control, command, ignore_answer, NULL);
 }

@@ -62,14 +62,9 @@ void run_stop_settings(struct mps_run *run)
 static void on_settings_set(const struct error *err, const char *answer, void *data);
 static void on_settings_get(const struct error *err, const char *answer, void *data);
 
-static bool is_same_command(const struct mps_setting_command *a, const struct mps_setting_command *b)
+static bool is_same_command(const char *a, const char *b)
 {
-        return a->arguments && a->arguments == b->arguments;
-}
-
-static bool has_command(const struct mps_setting_command *command)
-{
-        return command->line || command->arguments;
+        return a && b && strcmp(a, b) == 0;
 }
 
 /* A limit is set and read back by one front end; the percentage is what an answer may not look like. */
@@ -83,23 +78,23 @@ static void on_limit(const struct error *err, const char *const *answers, void *
 
 static bool is_read_back(const struct settings *settings)
 {
-        return has_command(&settings->items[settings->at].get) && (settings->is_first || settings->difference[0]);
+        return settings->items[settings->at].get && (settings->is_first || settings->difference[0]);
 }
 
 static void settings_send(const struct settings *settings, bool sets)
 {
         const struct mps_setting *item = &settings->items[settings->at];
-        const struct mps_setting_command *command = sets ? &item->set : &item->get;
+        const char *command = sets ? item->set : item->get;
         mps_answer_fn *done = sets ? on_settings_set : on_settings_get;
 
-        if (sets && item->kind == MPS_SETTING_LIMIT && command->line && is_read_back(settings) &&
+        if (sets && item->kind == MPS_SETTING_LIMIT && !item->is_v3 && is_read_back(settings) &&
                 !settings->run->misses) /* a slow daemon has a front end for each */
-                mps_control_ask_all(settings->run->control, (const char *const[]){command->line, item->get.line}, 2,
-                        on_limit, settings->run);
-        else if (command->arguments)
-                mps_control_run(settings->run->control, command->arguments, done, settings->run);
+                mps_control_ask_all(settings->run->control, (const char *const[]){item->set, item->get}, 2, on_limit,
+                        settings->run);
+        else if (item->is_v3)
+                mps_control_run(settings->run->control, command, done, settings->run);
         else
-                mps_control_ask(settings->run->control, command->line, done, settings->run);
+                mps_control_ask(settings->run->control, command, done, settings->run);
 }
 
 /* Begins with items[at]. */
@@ -111,7 +106,7 @@ static void settings_go_on(struct settings *settings)
 
         if (settings->at < settings->count) {
                 settings_send(settings,
-                        settings->is_first && !(settings->at > 0 && is_same_command(&item[-1].set, &item->set)));
+                        settings->is_first && !(settings->at > 0 && is_same_command(item[-1].set, item->set)));
                 return;
         }
         is_first = settings->is_first;
@@ -153,7 +148,7 @@ static void note_drift(struct mps_run *run, const char *difference, bool is_repa
 static void note_read_back(struct mps_run *run, const struct mps_setting *item)
 {
         if (item->kind == MPS_SETTING_THREADS)
-                run->threads_permille = item->get.arguments ? dialogue_v3_threads_set(item->permille) : item->permille;
+                run->threads_permille = item->is_v3 ? dialogue_v3_threads_set(item->permille) : item->permille;
         else if (strcmp(item->unit, run->started.units[0].uuid) == 0)
                 run->limit_mib = item->limit_mib;
 }
@@ -280,7 +275,7 @@ static void on_settings_get(const struct error *err, const char *answer, void *d
                         return;
                 settings->difference[0] = '\0';
                 settings->at++;
-        } while (settings->at < settings->count && is_same_command(&item->get, &item[1].get));
+        } while (settings->at < settings->count && is_same_command(item->get, item[1].get));
         settings_go_on(settings);
 }
 
@@ -418,8 +413,7 @@ void run_configure(struct mps_run *run)
                 settings_add(settings, mps_setting_v3_create(&settings->arena, server, run->started.units[0].uuid));
                 add_defaults(settings, server);
                 /* It is polled later. */
-                settings_add(
-                        settings, (struct mps_setting){.set.arguments = dialogue_v3_client_list(&settings->arena)});
+                settings_add(settings, (struct mps_setting){.is_v3 = true, .set = DIALOGUE_V3_CLIENT_LIST});
         } else {
                 add_defaults(settings, NULL);
         }
@@ -436,7 +430,7 @@ static void verify_v3(struct mps_run *run)
         size_t count = run->context->namespaces(run, &scratch, &wanted, run->context->data);
         struct settings *settings = settings_new(run, false, count + 2);
         const char *server = dialogue_v3_own_server(&settings->arena, geteuid());
-        const char *const *list = dialogue_v3_namespace_list(&settings->arena, server);
+        const char *list = dialogue_v3_namespace_list(&settings->arena, server);
 
         add_defaults(settings, server);
         for (size_t i = 0; i < count; i++)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "mps/wire/message_parts.h"
+#include "mps/wire/fields.h"
 
 /* What the record takes. */
 static bool is_text(const struct json_text *kind, const char *text)

@@ -682,7 +682,7 @@ static void on_listed_servers(const struct error *err, const char *answer, void 
         for (size_t i = 0; i < count; i++)
                 add_server(poll, &servers[i]);
         keep_unlisted_servers(poll);
-        mps_control_run(poll->options.control, dialogue_v3_client_list(&seen->arena), on_listed_clients, poll);
+        mps_control_run(poll->options.control, DIALOGUE_V3_CLIENT_LIST, on_listed_clients, poll);
 }
 
 struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
@@ -692,7 +692,7 @@ struct mps_poll *mps_poll_start(const struct mps_poll_options *options)
         poll->options = *options;
         poll->seen = xcalloc(1, sizeof(*poll->seen));
         if (options->is_v3)
-                mps_control_run(options->control, dialogue_v3_server_list(&poll->seen->arena), on_listed_servers, poll);
+                mps_control_run(options->control, DIALOGUE_V3_SERVER_LIST, on_listed_servers, poll);
         else
                 ask_for_servers(poll);
         return poll;

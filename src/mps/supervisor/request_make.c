@@ -52,15 +52,14 @@ static void on_partition(const struct error *err, const char *answer, void *data
 static void make_partition(struct request *request, struct mps_control *control)
 {
         const struct mps_unit *unit = find_unit(request->run, request->wanted.unit);
-        struct strbuf command = STRBUF_INIT;
 
         if (!unit) {
                 request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", request->wanted.daemon);
                 return;
         }
-        dialogue_put_partition_add(&command, unit->gpu_uuid, chunks_of(unit, request->wanted.sms));
-        mps_control_ask(control, command.data, on_partition, request);
-        strbuf_done(&command);
+        mps_control_ask(control,
+                dialogue_partition_add(&request->arena, unit->gpu_uuid, chunks_of(unit, request->wanted.sms)),
+                on_partition, request);
 }
 
 /* ---- namespaces ---- */
@@ -211,17 +210,15 @@ static void on_namespace_deleted(const struct error *err, const char *answer UNU
 
 void request_remove(struct request *request, const struct mps_record_allocation *value, struct mps_control *control)
 {
-        struct strbuf command = STRBUF_INIT;
-
         if (value->allocation.tier == MPS_TIER_NAMESPACE) {
                 mps_control_run(control,
                         dialogue_v3_namespace_delete(&request->arena,
-                                dialogue_v3_own_server(&request->arena, geteuid()), request->wanted.id, false),
+                                dialogue_v3_own_server(&request->arena, geteuid()), request->wanted.id),
                         on_namespace_deleted, request);
                 return;
         }
         request->allocation.partition = arena_strdup(&request->arena, value->allocation.partition);
-        dialogue_put_partition_remove(&command, value->request.unit, value->allocation.partition);
-        mps_control_ask(control, command.data, on_partition_removed, request);
-        strbuf_done(&command);
+        mps_control_ask(control,
+                dialogue_partition_remove(&request->arena, value->request.unit, value->allocation.partition),
+                on_partition_removed, request);
 }

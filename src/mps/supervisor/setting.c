@@ -18,14 +18,14 @@ struct mps_setting mps_setting_threads(struct arena *arena, pid_t server, unsign
                 .kind = MPS_SETTING_THREADS,
                 .permille = permille,
                 .server = server,
-                .set.line = arena_printf(arena, "set_default_active_thread_percentage %s", number),
-                .get.line = "get_default_active_thread_percentage",
+                .set = arena_printf(arena, "set_default_active_thread_percentage %s", number),
+                .get = "get_default_active_thread_percentage",
                 .what = "active thread percentage",
         };
 
         if (server) {
-                setting.set.line = arena_printf(arena, "set_active_thread_percentage %d %s", (int)server, number);
-                setting.get.line = arena_printf(arena, "get_active_thread_percentage %d", (int)server);
+                setting.set = arena_printf(arena, "set_active_thread_percentage %d %s", (int)server, number);
+                setting.get = arena_printf(arena, "get_active_thread_percentage %d", (int)server);
                 setting.what = arena_printf(arena, "active thread percentage of its server %d", (int)server);
         }
         return setting;
@@ -41,8 +41,8 @@ struct mps_setting mps_setting_limit(struct arena *arena, pid_t server, size_t o
                 .limit_mib = unit->limit_mib,
                 .unit = unit->uuid,
                 .server = server,
-                .set.line = arena_printf(arena, "set_%s %" PRIu64 "M", place, unit->limit_mib),
-                .get.line = arena_printf(arena, "get_%s", place),
+                .set = arena_printf(arena, "set_%s %" PRIu64 "M", place, unit->limit_mib),
+                .get = arena_printf(arena, "get_%s", place),
                 .what = server ? arena_printf(arena, "memory limit of its server %d on %s", (int)server, unit->uuid)
                                : arena_printf(arena, "memory limit of %s", unit->uuid),
         };
@@ -53,39 +53,42 @@ struct mps_setting mps_setting_limit(struct arena *arena, pid_t server, size_t o
 struct mps_setting mps_setting_v3_create(struct arena *arena, const char *server, const char *unit)
 {
         return (struct mps_setting){
-                .set.arguments = dialogue_v3_server_create(arena, server, geteuid(), unit), .may_fail = true};
+                .is_v3 = true, .set = dialogue_v3_server_create(arena, server, geteuid(), unit), .may_fail = true};
 }
 
 void mps_setting_v3_default(struct mps_setting ret[2], struct arena *arena, const char *server, unsigned int permille,
         const struct mps_unit *unit)
 {
-        const char *const *set = dialogue_v3_server_set(arena, server, permille, unit->limit_mib);
+        const char *set = dialogue_v3_server_set(arena, server, permille, unit->limit_mib);
 
-        ret[0] = (struct mps_setting){.kind = MPS_SETTING_THREADS,
+        ret[0] = (struct mps_setting){.is_v3 = true,
+                .kind = MPS_SETTING_THREADS,
                 .permille = permille,
                 .what = "active thread percentage",
-                .set.arguments = set,
-                .get.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_THREADS)};
-        ret[1] = (struct mps_setting){.kind = MPS_SETTING_LIMIT,
+                .set = set,
+                .get = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_THREADS)};
+        ret[1] = (struct mps_setting){.is_v3 = true,
+                .kind = MPS_SETTING_LIMIT,
                 .limit_mib = unit->limit_mib,
                 .unit = unit->uuid,
                 .what = "memory limit",
-                .set.arguments = set,
-                .get.arguments = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_LIMIT)};
+                .set = set,
+                .get = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_LIMIT)};
 }
 
 struct mps_setting mps_setting_v3_namespace(
-        struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *const *list)
+        struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *list)
 {
         return (struct mps_setting){
+                .is_v3 = true,
                 .kind = MPS_SETTING_NAMESPACE,
                 .permille = wanted->threads_permille ? dialogue_v3_threads_set(wanted->threads_permille) : 0,
                 .limit_mib = wanted->limit_mib,
                 .server_name = server,
                 .name = arena_strdup(arena, wanted->id),
-                .set.arguments = dialogue_v3_namespace_set(
+                .set = dialogue_v3_namespace_set(
                         arena, server, wanted->id, wanted->threads_permille, wanted->limit_mib),
-                .get.arguments = list,
+                .get = list,
         };
 }
 
@@ -203,7 +206,7 @@ enum mps_setting_verdict mps_setting_judge(
         err->kind = ERROR_NONE;
         if (setting->kind == MPS_SETTING_NAMESPACE)
                 return judge_namespace(setting, answer, err);
-        if (setting->get.arguments)
+        if (setting->is_v3)
                 return judge_v3(setting, answer, err);
         if (setting->server && dialogue_is_not_found(answer))
                 return MPS_SETTING_UNCLEAR;
@@ -213,6 +216,6 @@ enum mps_setting_verdict mps_setting_judge(
 
 bool mps_setting_is_blurred(const struct mps_setting *setting)
 {
-        return setting->kind == MPS_SETTING_LIMIT && !setting->get.arguments &&
+        return setting->kind == MPS_SETTING_LIMIT && !setting->is_v3 &&
                dialogue_limit_shown(setting->limit_mib) != setting->limit_mib;
 }

@@ -11,12 +11,6 @@
 #include "mps/wire/status.h"
 #include "plan/mps_wanted.h"
 
-/* A line, or arguments of the v3 interface. */
-struct mps_setting_command {
-        const char *line;
-        const char *const *arguments;
-};
-
 enum mps_setting_kind {
         MPS_SETTING_NONE, /* a command that is only sent */
         MPS_SETTING_THREADS,
@@ -26,9 +20,10 @@ enum mps_setting_kind {
 
 struct mps_setting {
         enum mps_setting_kind kind;
-        struct mps_setting_command set;
-        struct mps_setting_command get; /* settings that one answer shows have the same one */
-        bool may_fail;                  /* a namespace that exists already cannot be created */
+        bool is_v3;      /* the commands are words of the v3 interface, else lines of the older one */
+        const char *set; /* settings that one command sets, or that one answer shows, have an equal one */
+        const char *get; /* NULL: the setting is not read back */
+        bool may_fail;   /* a namespace that exists already cannot be created */
         unsigned int permille;
         uint64_t limit_mib; /* of a namespace: 0 for none, as above */
         const char *unit;   /* of a limit */
@@ -52,7 +47,7 @@ void mps_setting_v3_default(struct mps_setting ret[2], struct arena *arena, cons
         const struct mps_unit *unit);
 /* |list| is the command that shows all of them. */
 struct mps_setting mps_setting_v3_namespace(
-        struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *const *list);
+        struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *list);
 
 /* ---- answers ---- */
 

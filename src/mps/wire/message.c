@@ -1,6 +1,6 @@
 #include "mps/wire/message.h"
 
-#include "mps/wire/message_parts.h"
+#include "mps/wire/fields.h"
 
 static const char *const request_words[] = {
         [MPS_REQUEST_WATCH] = "watch",
@@ -157,7 +157,7 @@ static void take_status(struct json_in *in, const json_t *object, struct mps_ans
         struct mps_status *status = mps_status_new();
         struct json_in own = {.arena = &status->arena, .err = in->err};
 
-        message_take_status(&own, object, status);
+        json_fields_take(&own, object, &message_status, status);
         if (own.is_bad) {
                 error_raise_prefix(in->err, "status");
                 in->is_bad = true;

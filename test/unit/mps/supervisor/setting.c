@@ -12,15 +12,14 @@ static void test_defaults_are_set_by_ordinal_and_those_of_a_server_by_its_pid(vo
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
 
-        assert_string_equal(mps_setting_threads(&arena, 0, 333).set.line, "set_default_active_thread_percentage 33.3");
-        assert_string_equal(mps_setting_threads(&arena, 0, 333).get.line, "get_default_active_thread_percentage");
-        assert_string_equal(mps_setting_threads(&arena, 7, 1000).set.line, "set_active_thread_percentage 7 100.0");
-        assert_string_equal(mps_setting_threads(&arena, 7, 1000).get.line, "get_active_thread_percentage 7");
-        assert_string_equal(
-                mps_setting_limit(&arena, 0, 2, &unit).set.line, "set_default_device_pinned_mem_limit 2 1630M");
-        assert_string_equal(mps_setting_limit(&arena, 0, 2, &unit).get.line, "get_default_device_pinned_mem_limit 2");
-        assert_string_equal(mps_setting_limit(&arena, 7, 2, &unit).set.line, "set_device_pinned_mem_limit 7 2 1630M");
-        assert_string_equal(mps_setting_limit(&arena, 7, 2, &unit).get.line, "get_device_pinned_mem_limit 7 2");
+        assert_string_equal(mps_setting_threads(&arena, 0, 333).set, "set_default_active_thread_percentage 33.3");
+        assert_string_equal(mps_setting_threads(&arena, 0, 333).get, "get_default_active_thread_percentage");
+        assert_string_equal(mps_setting_threads(&arena, 7, 1000).set, "set_active_thread_percentage 7 100.0");
+        assert_string_equal(mps_setting_threads(&arena, 7, 1000).get, "get_active_thread_percentage 7");
+        assert_string_equal(mps_setting_limit(&arena, 0, 2, &unit).set, "set_default_device_pinned_mem_limit 2 1630M");
+        assert_string_equal(mps_setting_limit(&arena, 0, 2, &unit).get, "get_default_device_pinned_mem_limit 2");
+        assert_string_equal(mps_setting_limit(&arena, 7, 2, &unit).set, "set_device_pinned_mem_limit 7 2 1630M");
+        assert_string_equal(mps_setting_limit(&arena, 7, 2, &unit).get, "get_device_pinned_mem_limit 7 2");
 }
 
 static void test_an_answer_shows_whether_a_setting_is_as_it_was_set(void **state UNUSED)
@@ -112,8 +111,8 @@ static void test_the_limits_of_a_server_of_interface_3_are_set_together_and_read
         struct error err;
 
         mps_setting_v3_default(settings, &arena, "uid_0", 700, &unit);
-        assert_ptr_equal(settings[0].set.arguments, settings[1].set.arguments);
-        assert_ptr_not_equal(settings[0].get.arguments, settings[1].get.arguments);
+        assert_string_equal(settings[0].set, settings[1].set);
+        assert_string_not_equal(settings[0].get, settings[1].get);
         assert_false(mps_setting_is_blurred(&settings[1]));
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
                 assert_int_equal(mps_setting_judge(cases[i].setting, cases[i].answer, false, &err), cases[i].verdict);
@@ -122,7 +121,7 @@ static void test_the_limits_of_a_server_of_interface_3_are_set_together_and_read
 static void test_one_list_shows_all_namespaces(void **state UNUSED)
 {
         static const char list[] = "g1,uid_0,Ready,2G,50,-,/x\ng1,other,Ready,9G,90,-,/x\ng2,uid_0,Ready,-,33,-,/x";
-        static const char *const arguments[] = {"namespace", "list", NULL};
+        static const char command[] = "namespace list";
         static const struct {
                 const char *id;
                 unsigned int permille;
@@ -146,9 +145,9 @@ static void test_one_list_shows_all_namespaces(void **state UNUSED)
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
                 const struct mps_allocation_request wanted = {
                         .id = cases[i].id, .threads_permille = cases[i].permille, .limit_mib = cases[i].limit_mib};
-                const struct mps_setting setting = mps_setting_v3_namespace(&arena, "uid_0", &wanted, arguments);
+                const struct mps_setting setting = mps_setting_v3_namespace(&arena, "uid_0", &wanted, command);
 
-                assert_ptr_equal(setting.get.arguments, arguments);
+                assert_string_equal(setting.get, command);
                 assert_int_equal(mps_setting_judge(&setting, list, false, &err), cases[i].verdict);
                 if (*cases[i].text)
                         assert_string_equal(err.text, cases[i].text);
@@ -162,18 +161,18 @@ static void test_one_list_shows_all_namespaces(void **state UNUSED)
 static void test_a_namespace_whose_line_cannot_be_read_is_neither_right_nor_gone(void **state UNUSED)
 {
         static const char list[] = "g1,uid_0,Ready,2 GiB,50.00,-,/x\ng2,uid_0,Ready,unlimited,50.00,-,/x";
-        static const char *const arguments[] = {"namespace", "list", NULL};
+        static const char command[] = "namespace list";
         const struct mps_allocation_request first = {.id = "g1", .threads_permille = 500, .limit_mib = 2048};
         const struct mps_allocation_request second = {.id = "g2", .threads_permille = 500, .limit_mib = 2048};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct mps_setting setting = mps_setting_v3_namespace(&arena, "uid_0", &first, arguments);
+        struct mps_setting setting = mps_setting_v3_namespace(&arena, "uid_0", &first, command);
         struct error err;
 
         assert_int_equal(mps_setting_judge(&setting, list, false, &err), MPS_SETTING_UNCLEAR);
         assert_string_equal(err.text,
                 "limits of its namespace g1: not in the list of namespaces, of which 1 lines cannot be read, the first: "
                 "'g1,uid_0,Ready,2 GiB,50.00,-,/x'");
-        setting = mps_setting_v3_namespace(&arena, "uid_0", &second, arguments);
+        setting = mps_setting_v3_namespace(&arena, "uid_0", &second, command);
         assert_int_equal(mps_setting_judge(&setting, list, false, &err), MPS_SETTING_OTHER);
         assert_string_equal(err.text, "memory limit of its namespace g2: 0 instead of 2048 MiB");
 }
