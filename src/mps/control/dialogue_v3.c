@@ -91,34 +91,6 @@ const char *dialogue_v3_own_server(struct arena *arena, uid_t uid)
 
 /* ---- answers ---- */
 
-/* Daemons with the older interface show whole gigabytes; whether v3 daemons do so is not known. */
-int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error *err)
-{
-        uint64_t mib;
-
-        if (dialogue_read_limit(answer, &mib, err) < 0)
-                return -1;
-        if (mib != limit_mib && mib != dialogue_limit_shown(limit_mib))
-                return error_set(err, ERROR_INVALID,
-                        "memory limit: %llu MiB were set, its control daemon reports %llu MiB",
-                        (unsigned long long)limit_mib, (unsigned long long)mib);
-        return 0;
-}
-
-int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct error *err)
-{
-        const unsigned int expected = dialogue_v3_threads_set(permille);
-        unsigned int shown;
-
-        if (dialogue_read_percentage(answer, &shown, err) < 0)
-                return -1;
-        if (shown != expected)
-                return error_set(err, ERROR_INVALID,
-                        "active thread percentage: %u was set, its control daemon reports %u.%u", expected / 10,
-                        shown / 10, shown % 10);
-        return 0;
-}
-
 /*
  * Splits a line into |count| fields. The last field is the rest of the line with its commas: a command, or a list of
  * devices. False if there are fewer fields.

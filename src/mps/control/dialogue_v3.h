@@ -57,9 +57,6 @@ const char *dialogue_v3_own_server(struct arena *arena, uid_t uid);
 
 /* ---- answers ---- */
 
-/* Checks that a field has the value that was set; if not, the error shows both. */
-int dialogue_v3_check_limit(const char *answer, uint64_t limit_mib, struct error *err) MUST_USE;
-int dialogue_v3_check_threads(const char *answer, unsigned int permille, struct error *err) MUST_USE;
 /* In whole percent, as it was set. */
 unsigned int dialogue_v3_threads_set(unsigned int permille);
 

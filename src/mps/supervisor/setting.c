@@ -56,24 +56,46 @@ struct mps_setting mps_setting_v3_create(struct arena *arena, const char *server
                 .is_v3 = true, .set = dialogue_v3_server_create(arena, server, geteuid(), unit), .may_fail = true};
 }
 
+/* Both limits of the namespace |name|, which |set| sets. */
+static void v3_limits(struct mps_setting ret[2], struct arena *arena, const char *server, const char *name,
+        const char *set, unsigned int permille, uint64_t limit_mib)
+{
+        ret[0] = (struct mps_setting){.is_v3 = true,
+                .kind = MPS_SETTING_THREADS,
+                .permille = dialogue_v3_threads_set(permille),
+                .what = "active thread percentage",
+                .set = set,
+                .get = dialogue_v3_namespace_get(arena, server, name, DIALOGUE_V3_THREADS)};
+        ret[1] = (struct mps_setting){.is_v3 = true,
+                .kind = MPS_SETTING_LIMIT,
+                .limit_mib = limit_mib,
+                .what = "memory limit",
+                .set = set,
+                .get = dialogue_v3_namespace_get(arena, server, name, DIALOGUE_V3_LIMIT)};
+}
+
 void mps_setting_v3_default(struct mps_setting ret[2], struct arena *arena, const char *server, unsigned int permille,
         const struct mps_unit *unit)
 {
-        const char *set = dialogue_v3_server_set(arena, server, permille, unit->limit_mib);
+        v3_limits(ret, arena, server, "default", dialogue_v3_server_set(arena, server, permille, unit->limit_mib),
+                permille, unit->limit_mib);
+        ret[1].unit = unit->uuid;
+}
 
-        ret[0] = (struct mps_setting){.is_v3 = true,
-                .kind = MPS_SETTING_THREADS,
-                .permille = permille,
-                .what = "active thread percentage",
-                .set = set,
-                .get = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_THREADS)};
-        ret[1] = (struct mps_setting){.is_v3 = true,
-                .kind = MPS_SETTING_LIMIT,
-                .limit_mib = unit->limit_mib,
-                .unit = unit->uuid,
-                .what = "memory limit",
-                .set = set,
-                .get = dialogue_v3_namespace_get(arena, server, "default", DIALOGUE_V3_LIMIT)};
+size_t mps_setting_v3_new_namespace(
+        struct mps_setting ret[2], struct arena *arena, const char *server, const struct mps_allocation_request *wanted)
+{
+        struct mps_setting both[2];
+        size_t count = 0;
+
+        v3_limits(both, arena, server, wanted->id,
+                dialogue_v3_namespace_set(arena, server, wanted->id, wanted->threads_permille, wanted->limit_mib),
+                wanted->threads_permille, wanted->limit_mib);
+        if (wanted->threads_permille)
+                ret[count++] = both[0];
+        if (wanted->limit_mib)
+                ret[count++] = both[1];
+        return count;
 }
 
 struct mps_setting mps_setting_v3_namespace(
@@ -119,6 +141,7 @@ static enum mps_setting_verdict judge_threads(
         return MPS_SETTING_OTHER;
 }
 
+/* It is not known whether v3 shows limits exactly, or rounded as older daemons do. */
 static enum mps_setting_verdict judge_limit(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
 {
@@ -127,7 +150,7 @@ static enum mps_setting_verdict judge_limit(
 
         if (dialogue_read_limit(answer, &found, err) < 0)
                 return MPS_SETTING_UNCLEAR;
-        if (found == dialogue_limit_shown(expected))
+        if (found == dialogue_limit_shown(expected) || (setting->is_v3 && found == expected))
                 return MPS_SETTING_SAME;
         if (is_first)
                 error_raise(err, ERROR_INVALID,
@@ -149,8 +172,7 @@ static const struct dialogue_v3_namespace *namespace_find(
 }
 
 /*
- * One that is missing was released meanwhile, if all lines of the list could be read. It is not known whether v3 shows
- * limits exactly or rounded as older daemons do: see dialogue_v3_check_limit().
+ * A namespace that is missing was released meanwhile, if all lines of the list could be read.
  */
 static enum mps_setting_verdict judge_namespace(
         const struct mps_setting *setting, const char *answer, struct error *err)
@@ -185,29 +207,12 @@ static enum mps_setting_verdict judge_namespace(
         return MPS_SETTING_OTHER;
 }
 
-static enum mps_setting_verdict judge_v3(const struct mps_setting *setting, const char *answer, struct error *err)
-{
-        const bool is_threads = setting->kind == MPS_SETTING_THREADS;
-        unsigned int permille;
-        uint64_t mib;
-        int rc;
-
-        if ((is_threads ? dialogue_read_percentage(answer, &permille, err) : dialogue_read_limit(answer, &mib, err)) <
-                0)
-                return MPS_SETTING_UNCLEAR;
-        rc = is_threads ? dialogue_v3_check_threads(answer, setting->permille, err)
-                        : dialogue_v3_check_limit(answer, setting->limit_mib, err);
-        return rc == 0 ? MPS_SETTING_SAME : MPS_SETTING_OTHER;
-}
-
 enum mps_setting_verdict mps_setting_judge(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
 {
         err->kind = ERROR_NONE;
         if (setting->kind == MPS_SETTING_NAMESPACE)
                 return judge_namespace(setting, answer, err);
-        if (setting->is_v3)
-                return judge_v3(setting, answer, err);
         if (setting->server && dialogue_is_not_found(answer))
                 return MPS_SETTING_UNCLEAR;
         return setting->kind == MPS_SETTING_THREADS ? judge_threads(setting, answer, is_first, err)

@@ -45,7 +45,10 @@ struct mps_setting mps_setting_limit(struct arena *arena, pid_t server, size_t o
 struct mps_setting mps_setting_v3_create(struct arena *arena, const char *server, const char *unit);
 void mps_setting_v3_default(struct mps_setting ret[2], struct arena *arena, const char *server, unsigned int permille,
         const struct mps_unit *unit);
-/* |list| is the command that shows all of them. */
+/* The limits of a namespace that is being made, as many as are returned. One command sets both. */
+size_t mps_setting_v3_new_namespace(struct mps_setting ret[2], struct arena *arena, const char *server,
+        const struct mps_allocation_request *wanted);
+/* Of one that exists. |list| is the command that shows all of them. */
 struct mps_setting mps_setting_v3_namespace(
         struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *list);
 

@@ -10,7 +10,9 @@
 
 #include "base/alloc.h"
 #include "base/pack.h"
-#include "gpu/nvml.h"
+#include "base/list.h"
+#include "gpu/nvml_pool.h"
+#include "mps/supervisor/daemons.h"
 
 struct mps_usage_process {
         pid_t pid;
@@ -39,3 +41,18 @@ static inline bool mps_usage_is_fresh(const struct mps_usage *usage, int64_t now
 bool mps_usage_is_same(const struct mps_usage *a, const struct mps_usage *b);
 /* UINT64_MAX: unknown, or too old. */
 uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, pid_t pid);
+
+/* The figures of the units that daemons have. Each unit has requests of its own, so one that hangs delays no other. */
+struct mps_usages {
+        struct nvml_pool *nvml; /* NULL: closed */
+        const struct mps_daemons *daemons;
+        struct mps_record_owner owner;
+        struct list units;
+        unsigned int polls;
+        bool has_clients; /* at the last poll */
+};
+void mps_usages_done(struct mps_usages *usages);
+/* Asks NVML for the units of daemons that run, and reports to a daemon that its unit is lost. */
+void mps_usages_poll(struct mps_usages *usages);
+/* UINT64_MAX: unknown, or too old. |uuid| NULL: on any unit. */
+uint64_t mps_usages_memory(const struct mps_usages *usages, const char *uuid, pid_t pid);

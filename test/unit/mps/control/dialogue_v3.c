@@ -115,25 +115,6 @@ static void test_clients_are_read_and_lines_that_a_tenant_wrote_hide_none(void *
         assert_string_equal(clients[0].name_space, "default");
 }
 
-static void test_a_field_is_what_was_set_or_an_error_with_both(void **state UNUSED)
-{
-        struct error err;
-
-        assert_ok(dialogue_v3_check_limit("4G", 4096, &err), &err);
-        assert_ok(dialogue_v3_check_limit("1630M", 1630, &err), &err);
-        assert_ok(dialogue_v3_check_limit("1G", 1630, &err), &err);
-        assert_fails(dialogue_v3_check_limit("2G", 1630, &err), &err, ERROR_INVALID,
-                "memory limit: 1630 MiB were set, its control daemon reports 2048 MiB");
-        assert_int_equal(dialogue_v3_check_limit("Error", 1630, &err), -1);
-        assert_ok(dialogue_v3_check_threads("33", 333, &err), &err);
-        assert_ok(dialogue_v3_check_threads("33.0", 333, &err), &err);
-        assert_ok(dialogue_v3_check_threads("33.00", 333, &err), &err);
-        assert_ok(dialogue_v3_check_threads("1", 3, &err), &err);
-        assert_fails(dialogue_v3_check_threads("34.5", 333, &err), &err, ERROR_INVALID,
-                "active thread percentage: 33 was set, its control daemon reports 34.5");
-        assert_int_equal(dialogue_v3_check_threads("", 333, &err), -1);
-}
-
 static void test_a_line_that_cannot_be_read_is_counted_and_fails_no_other(void **state UNUSED)
 {
         static const char *const servers[] = {"No servers", "training,1000,48201,Ready,/run",
@@ -288,7 +269,6 @@ int main(void)
                 cmocka_unit_test(test_servers_are_read),
                 cmocka_unit_test(test_namespaces_are_read_with_their_limits),
                 cmocka_unit_test(test_clients_are_read_and_lines_that_a_tenant_wrote_hide_none),
-                cmocka_unit_test(test_a_field_is_what_was_set_or_an_error_with_both),
                 cmocka_unit_test(test_a_line_that_cannot_be_read_is_counted_and_fails_no_other),
                 cmocka_unit_test(test_the_namespace_of_a_client_is_read_in_each_form),
                 cmocka_unit_test(test_a_recorded_list_of_clients_names_server_device_and_namespace),

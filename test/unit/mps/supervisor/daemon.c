@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "mps/supervisor/machine.h"
 #include "mps/supervisor/daemon.h"
-#include "mps/supervisor/daemon_run.h"
 
 static const char *const events[MPS_N_EVENTS] = {
         [MPS_EVENT_WANTED] = "WANTED",
@@ -333,11 +333,11 @@ static void test_no_walk_starts_two_processes_or_ends_in_a_corner(void **state U
 static void test_all_that_is_looked_at_at_intervals_is_looked_at_in_the_same_round(void **state UNUSED)
 {
         uv_loop_t loop;
-        struct mps_run_context context = {.loop = &loop, .poll_ms = 7};
+        struct mps_daemon_context context = {.loop = &loop, .poll_ms = 7};
 
         uv_loop_init(&loop);
         for (int i = 0; i < 10; i++) {
-                uint64_t pause = mps_run_pause(&context);
+                uint64_t pause = mps_daemon_pause(&context);
 
                 assert_true(pause >= 1 && pause <= 7);
                 assert_int_equal((uv_now(&loop) + pause) % 7, 0);

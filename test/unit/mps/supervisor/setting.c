@@ -118,6 +118,51 @@ static void test_the_limits_of_a_server_of_interface_3_are_set_together_and_read
                 assert_int_equal(mps_setting_judge(cases[i].setting, cases[i].answer, false, &err), cases[i].verdict);
 }
 
+static void test_a_new_namespace_has_the_limits_that_it_is_to_have(void **state UNUSED)
+{
+        static const struct {
+                unsigned int permille;
+                uint64_t limit_mib;
+                const char *answer;
+                enum mps_setting_verdict verdict;
+                const char *text;
+        } cases[] = {
+                {0, 4096, "4G", MPS_SETTING_SAME, NULL},
+                {0, 1630, "1630M", MPS_SETTING_SAME, NULL},
+                {0, 1630, "1G", MPS_SETTING_SAME, NULL},
+                {0, 1630, "2G", MPS_SETTING_OTHER,
+                        "memory limit: 1630 MiB were set, its control daemon reports 2048 MiB"},
+                {0, 1630, "Error", MPS_SETTING_UNCLEAR, NULL},
+                {333, 0, "33", MPS_SETTING_SAME, NULL},
+                {333, 0, "33.0", MPS_SETTING_SAME, NULL},
+                {333, 0, "33.00", MPS_SETTING_SAME, NULL},
+                {3, 0, "1", MPS_SETTING_SAME, NULL},
+                {333, 0, "34.5", MPS_SETTING_OTHER,
+                        "active thread percentage: 33.0 was set, its control daemon reports 34.5"},
+                {333, 0, "", MPS_SETTING_UNCLEAR, NULL},
+        };
+        _cleanup_(arena_done) struct arena arena = ARENA_INIT;
+        struct mps_setting limits[2];
+        struct error err;
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                const struct mps_allocation_request wanted = {
+                        .id = "g1", .threads_permille = cases[i].permille, .limit_mib = cases[i].limit_mib};
+
+                assert_int_equal(mps_setting_v3_new_namespace(limits, &arena, "uid_0", &wanted), 1);
+                assert_int_equal(mps_setting_judge(limits, cases[i].answer, true, &err), cases[i].verdict);
+                if (cases[i].text)
+                        assert_string_equal(err.text, cases[i].text);
+        }
+        assert_int_equal(
+                mps_setting_v3_new_namespace(limits, &arena, "uid_0",
+                        &(const struct mps_allocation_request){.id = "g1", .threads_permille = 500, .limit_mib = 2048}),
+                2);
+        assert_string_equal(limits[0].set, limits[1].set);
+        assert_string_equal(limits[0].get, "namespace get g1 uid_0 active-thread-percentage");
+        assert_string_equal(limits[1].get, "namespace get g1 uid_0 pinned-memory-limit");
+}
+
 static void test_one_list_shows_all_namespaces(void **state UNUSED)
 {
         static const char list[] = "g1,uid_0,Ready,2G,50,-,/x\ng1,other,Ready,9G,90,-,/x\ng2,uid_0,Ready,-,33,-,/x";
@@ -184,6 +229,7 @@ int main(void)
                 cmocka_unit_test(test_an_answer_shows_whether_a_setting_is_as_it_was_set),
                 cmocka_unit_test(test_only_a_limit_that_is_shown_as_it_is_hides_no_change),
                 cmocka_unit_test(test_the_limits_of_a_server_of_interface_3_are_set_together_and_read_apart),
+                cmocka_unit_test(test_a_new_namespace_has_the_limits_that_it_is_to_have),
                 cmocka_unit_test(test_one_list_shows_all_namespaces),
                 cmocka_unit_test(test_a_namespace_whose_line_cannot_be_read_is_neither_right_nor_gone),
         };
