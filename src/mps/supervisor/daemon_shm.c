@@ -1,14 +1,204 @@
 #include "mps/supervisor/daemon_shm.h"
 
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/sweep.h"
 #include "mps/supervisor/shm_mount.h"
 
 #define POLLS_BETWEEN_REMOVALS 30U /* a minute with the default interval */
 #define REMOVAL_DEADLINE_MS UINT64_C(20000)
+#define FIRST_PID_NAMESPACE 0xEFFFFFFCU /* include/linux/proc_ns.h: PROC_PID_INIT_INO */
+#define MAPS_MAX ((size_t)16 * 1024 * 1024)
+#define USED_MAX ((size_t)4096) /* files that daemon and servers use; if there are more, nothing is removed */
+
+/* ---- what ended containers left ---- */
+
+struct left {
+        dev_t device;
+        struct timespec changed_before;
+        ino_t *used;
+        size_t n_used;
+        bool is_known; /* |used| is complete */
+};
+
+/* ---- files that daemon and servers use ---- */
+
+static void add_used(struct left *left, dev_t device, ino_t inode)
+{
+        if (device != left->device)
+                return;
+        if (left->n_used == USED_MAX)
+                left->is_known = false;
+        else
+                left->used[left->n_used++] = inode;
+}
+
+/* A line of maps: "address permissions offset major:minor inode path". */
+static void add_mapped(struct left *left, char *maps)
+{
+        char *rest = NULL;
+
+        for (const char *line = strtok_r(maps, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+                unsigned int major_number;
+                unsigned int minor_number;
+                unsigned long long inode;
+
+                if (sscanf(line, "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &inode) ==
+                        3) /* NOLINT(cert-err34-c) */
+                        add_used(left, makedev(major_number, minor_number), (ino_t)inode);
+        }
+}
+
+static void add_open(struct left *left, pid_t pid)
+{
+        _free_ char *path = xasprintf("/proc/%d/fd", (int)pid);
+        DIR *folder = opendir(path);
+        const struct dirent *entry;
+
+        if (!folder) {
+                left->is_known = false;
+                return;
+        }
+        while ((entry = readdir(folder))) {
+                struct stat status;
+
+                if (isdigit((unsigned char)entry->d_name[0]) && fstatat(dirfd(folder), entry->d_name, &status, 0) == 0)
+                        add_used(left, status.st_dev, status.st_ino);
+        }
+        closedir(folder);
+}
+
+static void add_process(struct left *left, pid_t pid)
+{
+        _cleanup_(strbuf_done) struct strbuf maps = STRBUF_INIT;
+        _free_ char *path = xasprintf("/proc/%d/maps", (int)pid);
+        struct error err;
+
+        if (file_read(path, MAPS_MAX, &maps, &err) < 0)
+                left->is_known = false;
+        else
+                add_mapped(left, maps.data);
+        add_open(left, pid);
+}
+
+/* Daemon and servers share one mount namespace, and no other process is in it. */
+static void add_processes(struct left *left, pid_t daemon)
+{
+        const ino_t mounts = mps_shm_mounts_of(daemon);
+        DIR *processes = opendir("/proc");
+        const struct dirent *entry;
+
+        left->is_known = mounts && processes;
+        while (left->is_known && (entry = readdir(processes))) {
+                const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+                if (pid > 0 && mps_shm_mounts_of(pid) == mounts)
+                        add_process(left, pid);
+        }
+        if (processes)
+                closedir(processes);
+}
+
+static bool is_used(const struct left *left, ino_t inode)
+{
+        for (size_t i = 0; i < left->n_used; i++)
+                if (left->used[i] == inode)
+                        return true;
+        return false;
+}
+
+/* ---- removing ---- */
+
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+        return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+static bool stays(const struct stat *status, void *data)
+{
+        const struct left *left = data;
+
+        return !is_before(&status->st_ctim, &left->changed_before) || is_used(left, status->st_ino);
+}
+
+static bool sees_all_processes(void)
+{
+        struct stat status;
+
+        return stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == FIRST_PID_NAMESPACE;
+}
+
+/* False: somebody uses the tmpfs, or it is not known which files are used. */
+static bool find_used(struct left *left, int folder, pid_t daemon)
+{
+        struct stat status;
+
+        if (fstat(folder, &status) < 0 || mps_shm_find_user(status.st_dev, daemon))
+                return false;
+        left->device = status.st_dev;
+        if (daemon)
+                add_processes(left, daemon);
+        return left->is_known;
+}
+
+/* Takes |folder|. */
+static size_t empty(struct left *left, int folder, unsigned int ms, bool *ret_is_over)
+{
+        struct sweep *sweep = sweep_new(folder, stays, left);
+        size_t removed;
+
+        *ret_is_over = sweep_run(sweep, ms);
+        removed = sweep_removed(sweep);
+        sweep_free(sweep);
+        return removed;
+}
+
+/*
+ * The order matters: first check that no container has the tmpfs, then remove the old files. A container that starts in
+ * between, or while files are being removed, creates new files, which stay.
+ */
+size_t mps_shm_remove_left(const struct mps_shm_left *what, unsigned int ms, bool *ret_is_over)
+{
+        _close_ int folder = -1;
+        struct left left = {.is_known = true};
+        size_t removed = 0;
+
+        *ret_is_over = true;
+        if (!sees_all_processes())
+                return 0;
+        folder = open(what->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (folder < 0)
+                return 0;
+        clock_gettime(CLOCK_REALTIME_COARSE, &left.changed_before); /* the clock by which the kernel dates files */
+        left.changed_before.tv_sec -= (time_t)what->age_s;
+        left.used = xcalloc(USED_MAX, sizeof(*left.used));
+        if (find_used(&left, folder, what->daemon))
+                removed = empty(&left, TAKE_FD(folder), ms, ret_is_over);
+        free(left.used);
+        return removed;
+}
+
+void mps_shm_left_serve(const void *message, size_t size UNUSED, struct strbuf *answer, const void *data UNUSED)
+{
+        struct mps_shm_left_answer said = {0};
+
+        said.removed = mps_shm_remove_left(message, MPS_SHM_LEFT_MS, &said.is_over);
+        strbuf_append(answer, &said, sizeof(said));
+}
+
+/* ---- the choice ---- */
 
 int daemon_shm_prepare(struct daemon_shm *shm, uint64_t kib, bool is_new, struct error *err)
 {
@@ -42,7 +232,7 @@ void daemon_shm_find(struct daemon_shm *shm, pid_t daemon)
         shm->is_own = mps_shm_is_of(daemon, shm->folder->shm);
 }
 
-/* ---- what ended containers left ---- */
+/* ---- polls ---- */
 
 static void ask_to_remove(struct daemon_shm *shm, pid_t daemon);
 

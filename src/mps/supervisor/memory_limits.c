@@ -76,6 +76,20 @@ static struct mps_memory_limit *limits_find(
         return NULL;
 }
 
+/*
+ * False: the container has ended, though its client is still listed. A limit for it would be forgotten at once, and be
+ * added again by the change of the status that this is.
+ */
+static bool has_folder(const struct mps_memory_limits *limits, const char *cgroup)
+{
+        _free_ char *folder = NULL;
+
+        if (!limits->system_root) /* a unit test's, which has no cgroups */
+                return true;
+        folder = xasprintf("%s" CGROUPS "%s", limits->system_root, cgroup);
+        return access(folder, F_OK) == 0 || errno != ENOENT;
+}
+
 static bool takes_part(const struct mps_daemon_status *daemon)
 {
         return daemon->tier == MPS_TIER_NAMESPACE && daemon->n_units == 1 &&
@@ -98,7 +112,7 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
 
                 if (!allocation || !allocation->request.limit_mib ||
                         limits_find(limits, daemon->units[0], client->cgroup) ||
-                        limits->n_items == MPS_MEMORY_LIMITS_MAX)
+                        limits->n_items == MPS_MEMORY_LIMITS_MAX || !has_folder(limits, client->cgroup))
                         continue;
                 if (!has_room)
                         copy_all(limits, NULL, daemon->n_clients);

@@ -12,17 +12,7 @@
 /* ---- lines by pattern ---- */
 
 /* Which field of the event a number in a pattern fills. */
-enum field {
-        FIELD_NONE,
-        FIELD_PID,
-        FIELD_UID,
-        FIELD_STATUS,
-        FIELD_CONTEXT,
-        FIELD_DEVICE,
-        FIELD_BYTES,
-        FIELD_PERMILLE,
-        FIELD_VERSION
-};
+enum field { FIELD_NONE, FIELD_PID, FIELD_UID, FIELD_STATUS, FIELD_DEVICE, FIELD_BYTES, FIELD_PERMILLE };
 
 #define MAX_FIELDS 3U
 
@@ -40,9 +30,6 @@ static const struct pattern {
         {"Starting new server % for user %", SERVER_LOG_SERVER_STARTING, {FIELD_PID, FIELD_UID}},
         {"NEW SERVER %: Ready", SERVER_LOG_SERVER_READY, {FIELD_PID}},
         {"Server % exited with status %", SERVER_LOG_SERVER_EXITED, {FIELD_PID, FIELD_STATUS}},
-        {"User did not send valid credentials", SERVER_LOG_NO_CREDENTIALS, {FIELD_NONE}},
-        {"CUDA MPS Control binary version: %", SERVER_LOG_VERSION, {FIELD_VERSION}},
-        {"CUDA MPS Server for Linux/Unix. Binary version: %", SERVER_LOG_VERSION, {FIELD_VERSION}},
         {"activeThreadsPercentage set to ~", SERVER_LOG_THREADS, {FIELD_PERMILLE}},
         {"Active Threads Percentage set to ~", SERVER_LOG_THREADS, {FIELD_PERMILLE}},
         {"Device pinned memory limit for device % set to 0x$ bytes", SERVER_LOG_LIMIT, {FIELD_DEVICE, FIELD_BYTES}},
@@ -51,20 +38,13 @@ static const struct pattern {
         {"MPS server failed to start", SERVER_LOG_START_FAILED, {FIELD_NONE}},
         {"MPS is only supported on ", SERVER_LOG_START_FAILED, {FIELD_NONE}},
         {"Failed to start :", SERVER_LOG_START_FAILED, {FIELD_NONE}},
-        {"Received new client request for {PID: %, Context ID: %}", SERVER_LOG_CLIENT_ASKED,
-                {FIELD_PID, FIELD_CONTEXT}},
-        {"Client {PID: %, Context ID: %} connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID, FIELD_CONTEXT}},
+        {"Client {PID: %, Context ID: %} connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID}},
         {"New client % connected", SERVER_LOG_CLIENT_CONNECTED, {FIELD_PID}},
         {"Volta MPS: status of client {%, %} is ACTIVE", SERVER_LOG_CLIENT_ACTIVE, {FIELD_PID, FIELD_NONE}},
         {"Status of client {%, %} is ACTIVE", SERVER_LOG_CLIENT_ACTIVE, {FIELD_PID, FIELD_NONE}},
         {"Server failed to recevie command with status %, assuming client {PID: %, Context ID: %} exit",
-                SERVER_LOG_CLIENT_LEFT, {FIELD_STATUS, FIELD_PID, FIELD_CONTEXT}},
-        {"Volta MPS: Server is handling a fatal GPU error", SERVER_LOG_FAULT, {FIELD_NONE}},
-        {"Server encountered a fatal exception", SERVER_LOG_FATAL, {FIELD_NONE}},
+                SERVER_LOG_CLIENT_LEFT, {FIELD_STATUS, FIELD_PID}},
 };
-
-/* The full lines are not known, only that they contain CUDA's name of the error. */
-static const char *const too_many[] = {"MPS_MAX_CLIENTS_REACHED", "MPS_MAX_CONNECTIONS_REACHED"};
 
 static int digit_value(char digit, unsigned int base)
 {
@@ -139,7 +119,7 @@ static bool set_field(struct server_log_event *event, enum field field, uint64_t
 {
         switch (field) {
         case FIELD_NONE:
-                break;
+                return value <= UINT_MAX;
         case FIELD_PID:
                 event->pid = (pid_t)value;
                 return value <= INT_MAX;
@@ -149,9 +129,6 @@ static bool set_field(struct server_log_event *event, enum field field, uint64_t
         case FIELD_STATUS:
                 event->status = (int)value;
                 return value <= INT_MAX;
-        case FIELD_CONTEXT:
-                event->context = (unsigned int)value;
-                return value <= UINT_MAX;
         case FIELD_DEVICE:
                 event->device = (unsigned int)value;
                 return value < SERVER_LOG_DEVICES;
@@ -161,9 +138,6 @@ static bool set_field(struct server_log_event *event, enum field field, uint64_t
         case FIELD_PERMILLE:
                 event->permille = (unsigned int)value;
                 return value <= 1000;
-        case FIELD_VERSION:
-                event->version = (unsigned int)value;
-                return value <= UINT_MAX;
         }
         return true;
 }
@@ -186,10 +160,6 @@ static bool read_text(struct server_log_event *event)
 {
         for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
                 if (read_pattern(event, &patterns[i]))
-                        return true;
-        event->kind = SERVER_LOG_TOO_MANY_CLIENTS;
-        for (size_t i = 0; i < ARRAY_SIZE(too_many); i++)
-                if (!text_starts_with(event->text, "Cmd:") && strstr(event->text, too_many[i]))
                         return true;
         return false;
 }
@@ -222,8 +192,6 @@ static bool read_head(char *line, struct server_log_event *event, bool *ret_is_s
         if (!number || !text_to_uint(number + 1, INT_MAX, &pid))
                 return false;
         *ret_is_server = !strstr(line + 1 + TIME_LENGTH, "Control");
-        line[1 + TIME_LENGTH] = '\0';
-        event->time = line + 1;
         event->source = (pid_t)pid;
         event->text = end + 2;
         return true;

@@ -91,10 +91,10 @@ size_t mps_setting_v3_new_namespace(
         v3_limits(both, arena, server, wanted->id,
                 dialogue_v3_namespace_set(arena, server, wanted->id, wanted->threads_permille, wanted->limit_mib),
                 wanted->threads_permille, wanted->limit_mib);
-        if (wanted->threads_permille)
-                ret[count++] = both[0];
         if (wanted->limit_mib)
                 ret[count++] = both[1];
+        if (wanted->threads_permille)
+                ret[count++] = both[0];
         return count;
 }
 

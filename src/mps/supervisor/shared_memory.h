@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "mps/wire/shared_memory.h"
+#include "mps/wire/status.h"
 
 #define MPS_SHM_ENTRIES_MAX ((size_t)131072) /* twice the number of files that mps mount-shm allows */
 #define MPS_SHM_DEPTH_MAX 16U

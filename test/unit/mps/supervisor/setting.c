@@ -159,8 +159,8 @@ static void test_a_new_namespace_has_the_limits_that_it_is_to_have(void **state 
                         &(const struct mps_allocation_request){.id = "g1", .threads_permille = 500, .limit_mib = 2048}),
                 2);
         assert_string_equal(limits[0].set, limits[1].set);
-        assert_string_equal(limits[0].get, "namespace get g1 uid_0 active-thread-percentage");
-        assert_string_equal(limits[1].get, "namespace get g1 uid_0 pinned-memory-limit");
+        assert_string_equal(limits[1].get, "namespace get g1 uid_0 active-thread-percentage");
+        assert_string_equal(limits[0].get, "namespace get g1 uid_0 pinned-memory-limit");
 }
 
 static void test_one_list_shows_all_namespaces(void **state UNUSED)

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/macro.h"
-#include "mps/wire/shared_memory.h"
+#include "mps/wire/status.h"
 
 static void test_the_fuller_of_bytes_and_files_counts(void **state UNUSED)
 {
