@@ -150,40 +150,26 @@ static enum found look_up(char **ret, const char *name, const char *places)
         return first ? FOUND_NO_PROGRAM : FOUND_NOT;
 }
 
-static int fail_denied(const char *path, struct error *err)
+/* |program|: a path, or a name that is looked up. */
+static int find_program(char **ret, const char *program, const char *path, const char *root, struct error *err)
 {
-        return error_set(err, ERROR_DENIED,
-                "'%s' is no program that may be executed: see its mode, and whether its file system is mounted noexec",
-                path);
-}
-
-static int find_path(char **ret, const char *path, struct error *err)
-{
-        switch (check_answer(path)) {
-        case FOUND_NOT:
-                return error_set(err, ERROR_NOT_FOUND, "there is no '%s'", path);
-        case FOUND_NO_PROGRAM:
-                return fail_denied(path, err);
-        case FOUND_PROGRAM:
-                break;
-        }
-        *ret = xstrdup(path);
-        return 0;
-}
-
-static int find_name(char **ret, const char *name, const char *path, const char *root, struct error *err)
-{
+        const bool is_path = strchr(program, '/');
         _free_ char *places = join_places(path, root);
-        _free_ char *found = NULL;
+        _free_ char *found = is_path ? xstrdup(program) : NULL;
 
-        switch (look_up(&found, name, places)) {
+        switch (is_path ? check_answer(program) : look_up(&found, program, places)) {
         case FOUND_NOT:
+                if (is_path)
+                        return error_set(err, ERROR_NOT_FOUND, "there is no '%s'", program);
                 return error_set(err, ERROR_NOT_FOUND,
                         "there is no %s in the PATH (%s), nor in the usual places below '%s': it comes with NVIDIA's "
                         "driver, on some systems as a package of its own; set --mps-control where it is elsewhere",
-                        name, path, *root ? root : "/");
+                        program, path, *root ? root : "/");
         case FOUND_NO_PROGRAM:
-                return fail_denied(found, err);
+                return error_set(err, ERROR_DENIED,
+                        "'%s' is no program that may be executed: see its mode, and whether its file system is mounted "
+                        "noexec",
+                        found);
         case FOUND_PROGRAM:
                 break;
         }
@@ -196,14 +182,12 @@ int mps_control_find(char **ret, const char *program, const char *path, const ch
         _free_ char *control = NULL;
         _free_ char *server = NULL;
         _free_ char *near = NULL;
-        int rc;
 
         path = path_or_own(path);
-        rc = strchr(program, '/') ? find_path(&control, program, err) : find_name(&control, program, path, root, err);
-        if (rc < 0)
+        if (find_program(&control, program, path, root, err) < 0)
                 return error_prefix(err, "MPS control program");
         near = join_folder(control, path);
-        if (find_name(&server, SERVER, near, root, err) < 0)
+        if (find_program(&server, SERVER, near, root, err) < 0)
                 return error_prefix(err, "MPS server, without which every client waits for ever");
         *ret = TAKE_PTR(control);
         return 0;

@@ -122,33 +122,6 @@ static bool read_id(const char *field, uint64_t max, uint64_t *ret)
         return true;
 }
 
-/* Parses one line into |element|. */
-typedef bool read_line_fn(struct arena *arena, const char *line, void *element);
-
-static void *read_lines(const char *answer, struct arena *arena, read_line_fn *read_line, size_t element_size,
-        size_t *ret_n, struct dialogue_unread *unread)
-{
-        size_t lines = 1;
-        size_t count = 0;
-        char *elements;
-
-        for (const char *at = answer; (at = strchr(at, '\n')); at++)
-                lines++;
-        elements = arena_alloc(arena, lines, element_size);
-        while (*answer) {
-                size_t length = strcspn(answer, "\n");
-                const char *line = arena_strndup(arena, answer, length);
-
-                if (length && read_line(arena, line, elements + count * element_size))
-                        count++;
-                else if (length)
-                        dialogue_note_unread(unread, arena, line);
-                answer += length + (answer[length] == '\n');
-        }
-        *ret_n = count;
-        return elements;
-}
-
 static bool read_server(struct arena *arena, const char *line, void *element)
 {
         struct dialogue_v3_server *server = element;
@@ -171,7 +144,7 @@ static bool read_server(struct arena *arena, const char *line, void *element)
 void dialogue_v3_read_servers(const char *answer, struct arena *arena, struct dialogue_v3_server **ret, size_t *ret_n,
         struct dialogue_unread *unread)
 {
-        *ret = read_lines(answer, arena, read_server, sizeof(**ret), ret_n, unread);
+        *ret = dialogue_read_lines(answer, arena, read_server, sizeof(**ret), ret_n, unread);
 }
 
 static bool read_namespace(struct arena *arena, const char *line, void *element)
@@ -193,7 +166,7 @@ static bool read_namespace(struct arena *arena, const char *line, void *element)
 void dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct dialogue_v3_namespace **ret,
         size_t *ret_n, struct dialogue_unread *unread)
 {
-        *ret = read_lines(answer, arena, read_namespace, sizeof(**ret), ret_n, unread);
+        *ret = dialogue_read_lines(answer, arena, read_namespace, sizeof(**ret), ret_n, unread);
 }
 
 const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *field, const char *server)
@@ -232,5 +205,5 @@ static bool read_client(struct arena *arena, const char *line, void *element)
 void dialogue_v3_read_clients(const char *answer, struct arena *arena, struct dialogue_v3_client **ret, size_t *ret_n,
         struct dialogue_unread *unread)
 {
-        *ret = read_lines(answer, arena, read_client, sizeof(**ret), ret_n, unread);
+        *ret = dialogue_read_lines(answer, arena, read_client, sizeof(**ret), ret_n, unread);
 }

@@ -79,8 +79,8 @@ void dialogue_v3_read_namespaces(const char *answer, struct arena *arena, struct
         size_t *ret_n, struct dialogue_unread *unread);
 
 /*
- * The namespace that a client's field names: "default" (manual), "srv/default (0)" (615.71.09), also without the number.
- * NULL: it names none, or one of another server than |server|.
+ * The namespace that a client's field names: "default" (manual), "srv/default (0)" (615.71.09), or that without the
+ * number. NULL: it names none, or one of another server than |server|.
  */
 const char *dialogue_v3_read_namespace_name(struct arena *arena, const char *field, const char *server);
 

@@ -14,7 +14,7 @@
  *
  * Example: container g1 has a namespace of 30 % in process 4711 of its daemon, and g2 ends while it still has a client.
  * g1 is wanted and exists: nothing to do. g2 exists and is not wanted: its removal fails, and is tried again after 1,
- * 2, 4 s. The daemon dies and is process 4712 after that. g1 does not exist there: it is created anew, under the same
+ * 2, 4 s. The daemon dies and is process 4712 after that. g1 does not exist there: it is created again, under the same
  * path, where the container finds it. g2 neither exists nor is wanted: it is forgotten.
  */
 #include "mps/supervisor/requests.h"

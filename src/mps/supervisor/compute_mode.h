@@ -10,7 +10,10 @@
 #include "gpu/nvml_pool.h"
 #include "mps/supervisor/record.h"
 
-/* These are NVML calls, which may block. 1: |*ret| is the mode; 0: it cannot be read here; -1: the unit does not exist, or is lost. */
+/*
+ * These two call NVML, which may block. compute_mode_read(): 1: |*ret| is the mode; 0: it cannot be read here; -1: the
+ * unit does not exist, or is lost.
+ */
 int compute_mode_read(const struct nvml *nvml, const char *uuid, nvmlComputeMode_t *ret, struct error *err) MUST_USE;
 int compute_mode_set(const struct nvml *nvml, const char *uuid, nvmlComputeMode_t mode, struct error *err) MUST_USE;
 

@@ -366,9 +366,9 @@ void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted 
                 daemon_report(daemon, wanted && is_same ? MPS_EVENT_ADOPTED : MPS_EVENT_LEFT, NULL);
 }
 
-void mps_daemon_hurry(struct mps_daemon *daemon)
+void mps_daemon_end_draining(struct mps_daemon *daemon)
 {
-        daemon_report(daemon, MPS_EVENT_HURRY, NULL);
+        daemon_report(daemon, MPS_EVENT_DRAIN_DEADLINE, NULL);
 }
 
 void mps_daemon_lose(struct mps_daemon *daemon, const char *reason)
@@ -394,8 +394,8 @@ int mps_daemon_check_name(const struct mps_daemon_context *context, const char *
         if (length <= MPS_PIPE_PATH_MAX)
                 return 0;
         return error_set(err, ERROR_INVALID,
-                "MPS daemon '%s': its pipe directory '%s/%s/pipe' has %zu bytes, at most %zu are possible: choose a shorter "
-                "MPS root",
+                "MPS daemon '%s': its pipe directory '%s/%s/pipe' has %zu bytes, at most %zu are possible: choose a "
+                "shorter MPS root",
                 name, context->root, name, length, MPS_PIPE_PATH_MAX);
 }
 

@@ -19,7 +19,7 @@
 struct mps_daemon;
 struct mps_daemons;
 
-/* What all daemons of a supervisor share. It outlives them. */
+/* All daemons of a supervisor share one context, which outlives them. */
 struct mps_daemon_context {
         uv_loop_t *loop;
         const char *root;
@@ -79,7 +79,7 @@ void mps_daemon_drop(struct mps_daemon *daemon);
  */
 void mps_daemon_adopt(struct mps_daemon *daemon, const struct mps_daemon_wanted *wanted);
 /* The time for its clients is over. */
-void mps_daemon_hurry(struct mps_daemon *daemon);
+void mps_daemon_end_draining(struct mps_daemon *daemon);
 /* One of its units is lost. */
 void mps_daemon_lose(struct mps_daemon *daemon, const char *reason);
 /* Another daemon's process ended, so the units may be free now. */
@@ -104,12 +104,14 @@ void mps_daemon_describe(const struct mps_daemon *daemon, struct arena *arena, s
  */
 bool mps_daemon_poll_shm(struct mps_daemon *daemon);
 
-/* For requests of others. It stays valid until mps_daemon_close(), even if the process ends. NULL: there is no process. */
+/*
+ * For requests of others. It stays valid until mps_daemon_close(), even if the process ends. NULL: there is no process.
+ */
 struct mps_control *mps_daemon_control(struct mps_daemon *daemon);
 /* MPS_CAN_*: the options that its process was started with. */
 unsigned int mps_daemon_options(const struct mps_daemon *daemon);
 enum mps_tier mps_daemon_tier(const struct mps_daemon *daemon);
-/* Also true if it is unknown, since lines of its lists could not be read. */
+/* True as well if that is unknown, since lines of its lists could not be read. */
 bool mps_daemon_has_clients(const struct mps_daemon *daemon);
 /* Clients whose processes have ended are clients no more. */
 void mps_daemon_look(struct mps_daemon *daemon);

@@ -127,7 +127,7 @@ static const struct mps_client *copy_clients(struct arena *arena, const struct m
         return clients;
 }
 
-/* Of a daemon whose settings are guessed nothing is known. */
+/* Finds the units without a limit of memory. If the settings are guessed, none is known. */
 static size_t find_unlimited(struct arena *arena, const struct mps_daemon_wanted *settings, const char *const **ret)
 {
         const char **unlimited = ARENA_ARRAY(arena, const char *, settings->n_units);

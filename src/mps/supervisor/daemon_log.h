@@ -1,8 +1,7 @@
 /*
  * The log of one control daemon, control.log: keeps it small while it is written, and reads the last words of a process
  * in it. Every process that reaches the daemon's socket can make it write to its log (more than 100 MiB a second were
- * seen), so the file is checked whenever it changes. This costs nothing while nobody writes, and at most twenty checks a
- * second.
+ * seen), so the file is checked whenever it changes, at most twenty times a second.
  *
  * The daemon writes into the file itself, not into a pipe to us: it survives the supervisor, and a pipe without a
  * reader would block it. While no supervisor runs, the size of the file is not bounded.

@@ -45,7 +45,7 @@ static bool is_changed(struct mps_daemon *daemon)
 
 bool daemon_is_silent(struct mps_daemon *daemon, const struct error *err)
 {
-        if (err->kind == ERROR_EXHAUSTED) { /* nobody was asked: what this process lacks says nothing of the daemon */
+        if (err->kind == ERROR_EXHAUSTED) { /* the daemon was not asked: this process lacked a resource */
                 log_warn("MPS daemon cannot be asked, will try again", LOG_STR("name", daemon->name), LOG_ERR(err));
                 return true;
         }
@@ -91,8 +91,8 @@ void daemon_note_unread(struct mps_daemon *daemon, const struct dialogue_unread 
         if (!unread->count || daemon->polls.has_noted_unread)
                 return;
         daemon->polls.has_noted_unread = true;
-        log_warn(
-                "lines of an MPS daemon's lists cannot be read: what they say counts as unknown, known clients as there",
+        log_warn("lines of an MPS daemon's lists cannot be read: what they say counts as unknown, known clients as "
+                 "there",
                 LOG_STR("name", daemon->name), LOG_INT("lines", (int64_t)unread->count),
                 LOG_STR("first", unread->first));
 }
@@ -114,7 +114,7 @@ static char *scarcity_of(const struct mps_unit *unit, unsigned int chunks)
         return NULL;
 }
 
-/* What the partitions lack of one of its units, as it is wanted now; or NULL. */
+/* Describes what a unit lacks for the partitions that are wanted now; NULL: nothing is lacking. */
 static char *find_scarcity(const struct mps_daemon *daemon)
 {
         char *found = NULL;
@@ -159,7 +159,7 @@ static bool note_observation(struct mps_daemon *daemon)
         return is_new;
 }
 
-/* The same. */
+/* Renews the reason of a daemon that waits for its clients. True: it has changed. */
 static bool note_draining(struct mps_daemon *daemon)
 {
         char *reason = xasprintf("it waits for its %zu clients to end, then it %s", daemon->polls.seen->n_clients,

@@ -115,7 +115,7 @@ static void settings_go_on(struct settings *settings)
                 daemon_report(daemon, MPS_EVENT_CONFIGURED, NULL);
 }
 
-/* Of a daemon that serves, the next poll finds out what is wrong. */
+/* If the daemon serves, its next poll finds out what is wrong. */
 static void settings_miss(struct settings *settings, const struct error *err, bool sets)
 {
         if (!settings->is_first)
@@ -185,7 +185,7 @@ static bool settings_end_refused(struct settings *settings, const struct mps_set
         return true;
 }
 
-/* What cannot be read is neither right nor wrong. */
+/* A setting that cannot be read is neither right nor wrong. */
 static void note_unchecked(struct mps_daemon *daemon, const struct error *err)
 {
         if (daemon->checks.has_noted_unchecked) {
@@ -340,7 +340,7 @@ static void add_servers(struct settings *settings)
 
 /* ---- partitions ---- */
 
-/* What cannot be read is not known. */
+/* The number of chunks that cannot be read stays unknown. */
 static void on_chunks(const struct error *err, const char *answer, void *data)
 {
         struct mps_daemon *daemon = data;

@@ -4,9 +4,10 @@
  * same mount. If the supervisor may not mount, or is configured not to, it changes an existing choice to the node's
  * shared memory and logs which containers lose theirs.
  *
- * What ended containers left in the tmpfs that was their /dev/shm is removed, since it takes space from later containers
- * and nobody else does it. Nothing is removed on a guess. While any container has the tmpfs, the owner of a file cannot be known, so nothing is
- * removed. And whether a container has it is known only if all processes of the node are visible.
+ * What ended containers left in the tmpfs that was their /dev/shm is removed, since it takes space from later
+ * containers and nobody else does it. Nothing is removed on a guess. While any container has the tmpfs, the owner of a
+ * file cannot be known, so nothing is removed. And whether a container has it is known only if all processes of the
+ * node are visible.
  *
  * What they left may be much, so it is removed in slices: base/sweep.h.
  */
@@ -59,8 +60,8 @@ int daemon_shm_prepare(struct daemon_shm *shm, uint64_t kib, bool is_new, struct
 /* For an adopted process. */
 void daemon_shm_find(struct daemon_shm *shm, pid_t daemon);
 /*
- * Polls its own shared memory, if it has that, and has removed what ended containers left there. |daemon| 0: there is no
- * process. True: something changed.
+ * Polls its own shared memory, if it has that, and has removed what ended containers left there. |daemon| 0: there is
+ * no process. True: something changed.
  */
 bool daemon_shm_poll(struct daemon_shm *shm, pid_t daemon, bool has_clients);
 /* Stops removing what ended containers left. */

@@ -87,7 +87,7 @@ static bool adopt(struct mps_daemon *daemon, const struct mps_record_daemon *pro
         return true;
 }
 
-/* If it was killed together with the supervisor, its servers may still daemon. */
+/* If it was killed together with the supervisor, its servers may still run. */
 static void end_orphans(const struct mps_daemon *daemon, const struct mps_record_daemon *recorded)
 {
         const unsigned int count = identity_end_orphans(recorded->pid, recorded->start_time, daemon->folder.pipe);
@@ -105,7 +105,7 @@ static void note_stranger(struct mps_daemon *daemon, const struct error *err)
 
 /*
  * The process that holds the lock, if it is a control daemon of this node. Its settings are guessed; their name is NULL
- * if that is not possible. PID 0: nobody holds it, or a process whose lock is ignored, since the file is created again
+ * if that is not possible. PID 0: no process holds it, or one whose lock is ignored, since the file is created again
  * before the start. |*ret_blocked|: it is a privileged process, perhaps NVIDIA's daemon; only the admin may end it.
  */
 static void find_by_lock(struct mps_daemon *daemon, struct arena *arena, struct mps_record_daemon *ret,
@@ -163,7 +163,7 @@ enum daemon_found daemon_take_over(struct mps_daemon *daemon, bool *ret_same, st
 
 /* ---- NVML ---- */
 
-/* What a process reads of a unit. */
+/* The facts that a process with NVML reads about a unit. */
 struct unit_facts {
         char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE]; /* "": unknown */
         int has_mode;                                        /* as compute_mode_read() returns it */
@@ -437,7 +437,7 @@ static void on_process_exit(int status, int signal, void *data)
 
 /* ---- before the start ---- */
 
-/* False: others are still to come, or nobody waits. */
+/* False: other answers are still to come, or the daemon does not wait for them any more. */
 static bool has_all_answers(struct prepare *prepare)
 {
         if (--prepare->n_asked)

@@ -59,7 +59,7 @@ struct mps_daemon *mps_daemons_remove(struct mps_daemons *daemons, size_t positi
         return daemon;
 }
 
-/* ---- daemons that daemon ---- */
+/* ---- daemons that run ---- */
 
 struct left {
         struct mps_daemons *daemons;
@@ -86,7 +86,7 @@ static void adopt_one_left(const struct identity_found *found, void *data)
 }
 
 /*
- * Adopts daemons that daemon and are not in the list, since the record was lost or could not be written. They keep their
+ * Adopts daemons that run and are not in the list, since the record was lost or could not be written. They keep their
  * units until they have ended, so this comes before anything starts. Those that are not wanted drain.
  */
 static void adopt_left(struct mps_daemons *daemons, const struct mps_wanted *wanted, bool is_restoring)

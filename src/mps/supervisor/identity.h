@@ -13,7 +13,7 @@ uint64_t identity_start_time(pid_t pid);
 /* The process is alive, and |start_time| is its start time. */
 bool identity_is_alive(pid_t pid, uint64_t start_time);
 
-/* That is certain: false as well while no descriptor is left to look at it. */
+/* The process has certainly ended: false as well while this process has no descriptor left to look at it. */
 bool identity_has_ended(pid_t pid, uint64_t start_time);
 
 /*

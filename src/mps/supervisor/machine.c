@@ -187,7 +187,7 @@ static struct mps_action step_draining(struct mps_machine *machine, enum mps_eve
                 return machine->wanted ? supervisor_daemon_start(machine) : be_gone(machine);
         case MPS_EVENT_EMPTY:
                 return machine->phase == MPS_PHASE_PLAIN ? quit(machine, MPS_DO_QUIT) : ignore();
-        case MPS_EVENT_HURRY:
+        case MPS_EVENT_DRAIN_DEADLINE:
                 return machine->phase == MPS_PHASE_KILLING ? ignore() : quit(machine, MPS_DO_END);
         case MPS_EVENT_SILENT:
         case MPS_EVENT_LOST:

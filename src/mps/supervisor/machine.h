@@ -1,6 +1,6 @@
 /*
  * The state machine of one control daemon: when to start it, ask it, give up, wait and end it. It is pure (events in,
- * actions out: no process, no clock); mps/supervisor/daemon_run.h executes the actions.
+ * actions out: no process, no clock); mps/supervisor/daemon.h executes the actions.
  *
  *   off ──WANTED──► starting ──ANSWERED──► configuring ──CONFIGURED──► ready ──SERVER_FAULT──► fault
  *    ▲                 │ EXITED, TIMEOUT      │ EXITED, REFUSED,         │ EXITED, SILENT,      │ SERVER_ACTIVE
@@ -41,10 +41,10 @@ enum mps_event {
         MPS_EVENT_EXITED,     /* the process ended, or could not be started */
         MPS_EVENT_SILENT,     /* no answer within the deadline */
         MPS_EVENT_SERVER_FAULT,
-        MPS_EVENT_SERVER_ACTIVE, /* no server is in FAULT (any more) */
-        MPS_EVENT_LOST,          /* its directory is gone or was replaced, or its GPU is lost */
-        MPS_EVENT_EMPTY,         /* it has no client; may be reported repeatedly */
-        MPS_EVENT_HURRY,         /* draining: the time for its clients is over */
+        MPS_EVENT_SERVER_ACTIVE,  /* no server is in FAULT (any more) */
+        MPS_EVENT_LOST,           /* its directory is gone or was replaced, or its GPU is lost */
+        MPS_EVENT_EMPTY,          /* it has no client; may be reported repeatedly */
+        MPS_EVENT_DRAIN_DEADLINE, /* draining: the time for its clients is over */
         MPS_EVENT_TIMEOUT,
 };
 #define MPS_N_EVENTS (MPS_EVENT_TIMEOUT + 1)
@@ -68,7 +68,7 @@ struct mps_action {
         uint64_t timeout_ms; /* until TIMEOUT is reported, replaces the timer; 0: never; or MPS_TIMER_KEEP */
 };
 
-/* What a state waits for. */
+/* The phase of a state: what it waits for. */
 enum mps_phase {
         MPS_PHASE_PLAIN,        /* fault: there is no process, the timer starts the next one */
         MPS_PHASE_QUITTING,     /* draining */

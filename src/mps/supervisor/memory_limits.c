@@ -24,7 +24,7 @@ static void memory_limits_copy(struct mps_memory_limits *ret, const struct mps_m
         struct mps_memory_limit *copy = &ret->items[ret->n_items++];
 
         *copy = *limit;
-        mps_container_limit_copy(&copy->told, &ret->arena, &limit->told);
+        mps_container_limit_copy(&copy->status, &ret->arena, &limit->status);
         copy->room = NULL;
 }
 
@@ -52,7 +52,7 @@ void mps_memory_limits_restore(
 {
         limits->items = ARENA_ARRAY(&limits->arena, struct mps_memory_limit, n_recorded);
         for (size_t i = 0; i < n_recorded; i++)
-                memory_limits_copy(limits, &(struct mps_memory_limit){.told = recorded[i]});
+                memory_limits_copy(limits, &(struct mps_memory_limit){.status = recorded[i]});
 }
 
 /* ---- who is to have one ---- */
@@ -71,7 +71,8 @@ static struct mps_memory_limit *limits_find(
         const struct mps_memory_limits *limits, const char *unit, const char *cgroup)
 {
         for (size_t i = 0; i < limits->n_items; i++)
-                if (strcmp(limits->items[i].told.unit, unit) == 0 && strcmp(limits->items[i].told.cgroup, cgroup) == 0)
+                if (strcmp(limits->items[i].status.unit, unit) == 0 &&
+                        strcmp(limits->items[i].status.cgroup, cgroup) == 0)
                         return &limits->items[i];
         return NULL;
 }
@@ -117,7 +118,7 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
                 if (!has_room)
                         copy_all(limits, NULL, daemon->n_clients);
                 has_room = true;
-                limit = (struct mps_memory_limit){.told = {.unit = daemon->units[0],
+                limit = (struct mps_memory_limit){.status = {.unit = daemon->units[0],
                                                           .cgroup = client->cgroup,
                                                           .allocation = allocation->request.id,
                                                           .limit_mib = allocation->request.limit_mib}};
@@ -129,7 +130,7 @@ bool mps_memory_limits_add(struct mps_memory_limits *limits, const struct mps_da
 bool mps_memory_limit_is_void(
         const struct mps_memory_limit *limit, const struct mps_record_allocation *allocations, size_t n_allocations)
 {
-        return !find_allocation(allocations, n_allocations, limit->told.allocation, limit->told.unit);
+        return !find_allocation(allocations, n_allocations, limit->status.allocation, limit->status.unit);
 }
 
 /* ---- outcomes ---- */
@@ -142,7 +143,7 @@ static void set_problem(struct mps_memory_limit *limit, struct arena *arena, con
         if (!limit->room)
                 limit->room = arena_alloc(arena, size, 1);
         snprintf(limit->room, size, "%s", problem);
-        limit->told.problem = limit->room;
+        limit->status.problem = limit->room;
 }
 
 bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, bool was_void,
@@ -150,10 +151,10 @@ bool mps_memory_limit_take(struct mps_memory_limit *limit, struct arena *arena, 
 {
         limit->was_tried = true;
         limit->was_void = was_void;
-        limit->told.is_in_force = outcome == MEMORY_LIMIT_DONE && !was_void;
+        limit->status.is_in_force = outcome == MEMORY_LIMIT_DONE && !was_void;
         if (outcome == MEMORY_LIMIT_DONE)
-                limit->told.problem = NULL;
-        else if (problem && (!limit->told.problem || strcmp(limit->told.problem, problem) != 0))
+                limit->status.problem = NULL;
+        else if (problem && (!limit->status.problem || strcmp(limit->status.problem, problem) != 0))
                 set_problem(limit, arena, problem);
         return outcome != MEMORY_LIMIT_GONE && !(was_void && outcome != MEMORY_LIMIT_FAILED);
 }
@@ -314,7 +315,7 @@ static void read_results(struct limits_job *job, const struct error *err, struct
 
 /* ---- on the loop ---- */
 
-/* What is new of it, once. */
+/* Logs an outcome that differs from the one before. */
 static void limits_report(const struct mps_container_limit *limit, const struct limit_work *work)
 {
         const struct mps_container_limit *before = &work->limit;
@@ -359,7 +360,7 @@ static void limits_take(struct limits_job *job)
                 keeps[limit - limits->items] = mps_memory_limit_take(
                         limit, &limits->arena, work->is_void, work->result.outcome, work->result.err.text);
                 is_shorter |= !keeps[limit - limits->items];
-                limits_report(&limit->told, work);
+                limits_report(&limit->status, work);
         }
         if (is_shorter)
                 mps_memory_limits_keep(limits, keeps);
@@ -425,11 +426,11 @@ static void limits_ask(struct mps_memory_limits *limits, const char *unit, const
         for (size_t i = 0; i < limits->n_items; i++) {
                 const struct mps_memory_limit *limit = &limits->items[i];
 
-                if (strcmp(limit->told.unit, unit) != 0)
+                if (strcmp(limit->status.unit, unit) != 0)
                         continue;
                 if (!job)
                         job = limits_job_new(limits, unit);
-                limits_job_add(job, &limit->told, is_void(limit, granted));
+                limits_job_add(job, &limit->status, is_void(limit, granted));
                 if (job->n_works == WORKS_MAX || job->request.question.size > QUESTION_MAX)
                         limits_job_ask(TAKE_PTR(job));
         }
@@ -450,8 +451,8 @@ void mps_memory_limits_start(struct mps_memory_limits *limits, const struct mps_
                 const struct mps_memory_limit *limit = &limits->items[i];
 
                 if ((checks_all || mps_memory_limit_is_due(limit, is_void(limit, granted))) &&
-                        !limits_are_asked(limits, limit->told.unit))
-                        limits_ask(limits, limit->told.unit, granted);
+                        !limits_are_asked(limits, limit->status.unit))
+                        limits_ask(limits, limit->status.unit, granted);
         }
 }
 
@@ -461,7 +462,7 @@ void mps_memory_limits_fill_record(const struct mps_memory_limits *limits, struc
 {
         record->limits = ARENA_ARRAY(&record->arena, struct mps_container_limit, limits->n_items);
         for (size_t i = 0; i < limits->n_items; i++)
-                record->limits[record->n_limits++] = limits->items[i].told;
+                record->limits[record->n_limits++] = limits->items[i].status;
 }
 
 void mps_memory_limits_describe(
@@ -471,7 +472,7 @@ void mps_memory_limits_describe(
 
         for (size_t i = 0; i < limits->n_items; i++)
                 for (size_t j = 0; j < daemon->n_units; j++)
-                        if (strcmp(limits->items[i].told.unit, daemon->units[j]) == 0)
-                                mps_container_limit_copy(&copies[daemon->n_limits++], arena, &limits->items[i].told);
+                        if (strcmp(limits->items[i].status.unit, daemon->units[j]) == 0)
+                                mps_container_limit_copy(&copies[daemon->n_limits++], arena, &limits->items[i].status);
         daemon->limits = copies;
 }

@@ -42,10 +42,10 @@ enum memory_limit_outcome memory_limit_clear(const struct nvml *nvml, const stru
         const char *folder, struct error *err) MUST_USE;
 
 struct mps_memory_limit {
-        struct mps_container_limit told; /* as everybody may know it: in force is what was read back so */
-        bool was_tried;                  /* since we started */
-        bool was_void;                   /* at that attempt */
-        char *room;                      /* for the next problem; NULL: none yet */
+        struct mps_container_limit status; /* its limit is in force if it was read back so */
+        bool was_tried;                    /* since we started */
+        bool was_void;                     /* at that attempt */
+        char *room;                        /* for the next problem; NULL: none yet */
 };
 
 #define MPS_MEMORY_LIMITS_MAX ((size_t)65536)

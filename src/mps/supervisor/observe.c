@@ -84,7 +84,7 @@ void mps_observation_kill_server(const struct mps_observation *observation, size
 
 /* ---- one poll ---- */
 
-/* What is asked about the environment of a client. */
+/* A question about the environment of a client. */
 struct about_client {
         struct environment_question question;
         struct mps_poll *poll;
@@ -340,7 +340,7 @@ static void observe_ask_for_units(struct mps_poll *poll)
                 mps_control_ask(poll->options.control, "get_device_client_list", on_devices, poll);
 }
 
-/* Of one server: its state, if the daemon can say that, and its clients. */
+/* The number of questions about one server: its state, if the daemon can say that, and its clients. */
 static size_t questions_of(const struct mps_poll *poll)
 {
         return poll->options.can & MPS_CAN_SERVER_STATUS ? 2 : 1;

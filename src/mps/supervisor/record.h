@@ -63,7 +63,7 @@ char *mps_record_print(const struct mps_record *record);
 int mps_record_write(const struct mps_record *record, const char *path, struct error *err) MUST_USE;
 void mps_record_done(struct mps_record *record);
 
-/* What an object that stands in the record, or in the status, asks of their owner. */
+/* The owner of record and status, as the objects that stand in these see it. */
 struct mps_record_owner {
         int (*write)(struct error *err, void *data); /* writes the record at once */
         void (*changed)(bool is_record, void *data); /* the status has changed; with |is_record| the record, too */
@@ -71,11 +71,11 @@ struct mps_record_owner {
 };
 
 /*
- * The settings of a daemon that nobody has on record: its units, which its process sees. Nothing else is known, so it
+ * The settings of a daemon that is not on record: its units, which its process sees. Nothing else is known, so it
  * counts as having the wanted settings if it has their units: it is configured when it is adopted.
  */
 /* False, and no guess: |name| or |units|, a list with commas, is nothing that a supervisor starts a daemon with. */
 bool mps_guess(struct mps_daemon_wanted *ret, struct arena *arena, const char *name, const char *units) MUST_USE;
-/* Also of one that has been on record since. */
+/* True as well if the guess has been on record since. */
 bool mps_guess_is(const struct mps_daemon_wanted *settings);
 bool mps_guess_fits(const struct mps_daemon_wanted *guess, const struct mps_daemon_wanted *wanted);

@@ -114,32 +114,36 @@ static bool matches(const char *pattern, const char *text, uint64_t values[MAX_F
         return true;
 }
 
+#define ROW(member, max)                                                                                               \
+        {                                                                                                              \
+                offsetof(struct server_log_event, member), sizeof(((struct server_log_event *)0)->member), (max)       \
+        }
+
+static const struct {
+        size_t offset;
+        size_t size; /* 4 or 8; 0: the number is in no field */
+        uint64_t max;
+} fields[] = {
+        [FIELD_NONE] = {0, 0, UINT_MAX},
+        [FIELD_PID] = ROW(pid, INT_MAX),
+        [FIELD_UID] = ROW(uid, UINT32_MAX),
+        [FIELD_STATUS] = ROW(status, INT_MAX),
+        [FIELD_DEVICE] = ROW(device, SERVER_LOG_DEVICES - 1),
+        [FIELD_BYTES] = ROW(bytes, UINT64_MAX),
+        [FIELD_PERMILLE] = ROW(permille, 1000),
+};
+
 /* False if the number is out of its range. */
 static bool set_field(struct server_log_event *event, enum field field, uint64_t value)
 {
-        switch (field) {
-        case FIELD_NONE:
-                return value <= UINT_MAX;
-        case FIELD_PID:
-                event->pid = (pid_t)value;
-                return value <= INT_MAX;
-        case FIELD_UID:
-                event->uid = (uid_t)value;
-                return value <= UINT32_MAX;
-        case FIELD_STATUS:
-                event->status = (int)value;
-                return value <= INT_MAX;
-        case FIELD_DEVICE:
-                event->device = (unsigned int)value;
-                return value < SERVER_LOG_DEVICES;
-        case FIELD_BYTES:
-                event->bytes = value;
-                break;
-        case FIELD_PERMILLE:
-                event->permille = (unsigned int)value;
-                return value <= 1000;
-        }
-        return true;
+        char *at = (char *)event + fields[field].offset;
+        const uint32_t small = (uint32_t)value;
+
+        if (fields[field].size == sizeof(value))
+                memcpy(at, &value, sizeof(value));
+        else
+                memcpy(at, &small, fields[field].size);
+        return value <= fields[field].max;
 }
 
 static bool read_pattern(struct server_log_event *event, const struct pattern *pattern)
@@ -301,7 +305,7 @@ int server_log_poll(struct server_log_file *file, const char *path, struct serve
         offset = find_place(file, &status);
         if (offset != file->offset || file->inode != status.st_ino) {
                 strbuf_clear(&log->line); /* what was begun belongs to something else */
-                if (offset)               /* and limits may have been told in what is passed over */
+                if (offset)               /* and limits may have been logged in what is passed over */
                         log->limits = (struct server_log_limits){0};
         }
         *file = (struct server_log_file){.device = status.st_dev, .inode = status.st_ino, .offset = offset};

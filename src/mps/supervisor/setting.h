@@ -48,7 +48,7 @@ void mps_setting_v3_default(struct mps_setting ret[2], struct arena *arena, cons
 /* The limits of a namespace that is being made, as many as are returned. One command sets both. */
 size_t mps_setting_v3_new_namespace(struct mps_setting ret[2], struct arena *arena, const char *server,
         const struct mps_allocation_request *wanted);
-/* Of one that exists. |list| is the command that shows all of them. */
+/* The limits of a namespace that exists. |list| is the command that shows all of them. */
 struct mps_setting mps_setting_v3_namespace(
         struct arena *arena, const char *server, const struct mps_allocation_request *wanted, const char *list);
 

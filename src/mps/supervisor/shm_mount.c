@@ -46,7 +46,7 @@ static bool is_tmpfs(int folder)
         return fd >= 0 && fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
-/* What stands in |folder|. A link is something else, wherever it leads. -1 with errno. */
+/* Finds out what |folder| has at that name. A link is something else, wherever it leads. -1 with errno. */
 static int shm_mount_poll(int folder, enum there *ret, dev_t *ret_device)
 {
         struct stat above;

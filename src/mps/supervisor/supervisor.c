@@ -173,7 +173,7 @@ void mps_supervisor_look(struct mps_supervisor *supervisor)
         renew_status(supervisor);
 }
 
-/* About other units nobody asks any more, so that nobody would find out that they answer again. */
+/* NVML is not asked about other units any more, so it would never be found out that these answer again. */
 bool mps_supervisor_hang(const struct mps_supervisor *supervisor, struct call_info *ret)
 {
         struct call_info hangs[NVML_POOL_MAX];
@@ -328,7 +328,7 @@ static void on_grace(uv_timer_t *timer)
         for (size_t i = 0; i < daemons->n_items; i++)
                 if (supervisor->phase != SUPERVISOR_OPEN ||
                         !mps_wanted_find(&supervisor->wanted, mps_daemon_get_name(daemons->items[i])))
-                        mps_daemon_hurry(daemons->items[i]);
+                        mps_daemon_end_draining(daemons->items[i]);
 }
 
 static void limit_grace(struct mps_supervisor *supervisor, bool ends_clients)

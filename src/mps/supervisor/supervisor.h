@@ -97,7 +97,7 @@ void mps_supervisor_release(struct mps_supervisor *supervisor, const char *id, m
 void mps_supervisor_hold(
         struct mps_supervisor *supervisor, const struct mps_allocation_request *wanted, size_t n_wanted);
 
-/* Who holds what, by the agent's names: copied, and a part of the status. */
+/* Names the holders of units, as the agent calls them: copied, and a part of the status. */
 void mps_supervisor_name_holders(struct mps_supervisor *supervisor, const struct mps_holder *holders, size_t n_holders);
 
 /*

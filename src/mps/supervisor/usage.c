@@ -251,7 +251,7 @@ static struct usage_unit *find_usage(struct mps_usages *usages, const char *uuid
         return unit;
 }
 
-/* Those of daemons that run. */
+/* Marks the units of daemons that run. */
 static void find_held_units(struct mps_usages *usages)
 {
         const struct mps_daemons *daemons = usages->daemons;

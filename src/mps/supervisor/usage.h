@@ -20,7 +20,7 @@ struct mps_usage_process {
 };
 /* If NVML does not answer, the last figures stay; older than this they are dropped. */
 #define MPS_USAGE_FRESH_MS INT64_C(10000)
-/* Of one unit. */
+/* The figures of one unit. */
 struct mps_usage {
         struct arena arena;
         int64_t asked_at; /* when NVML was asked, in milliseconds of the monotonic clock */
@@ -30,14 +30,14 @@ struct mps_usage {
 };
 /* Asks NVML: fills |lost| and |processes|. A unit is "lost" only if that is certain. */
 void mps_usage_read(struct mps_usage *usage, const struct nvml *nvml, const char *uuid);
-/* What was read. */
+/* Writes or reads what mps_usage_read() has filled. */
 void mps_usage_pack(struct pack *pack, struct mps_usage *usage);
 struct mps_usage *mps_usage_free(struct mps_usage *usage); /* accepts NULL, returns NULL */
 static inline bool mps_usage_is_fresh(const struct mps_usage *usage, int64_t now)
 {
         return usage && now - usage->asked_at <= MPS_USAGE_FRESH_MS;
 }
-/* The same figures, whenever they were read. */
+/* True if both have the same figures, whenever these were read. */
 bool mps_usage_is_same(const struct mps_usage *a, const struct mps_usage *b);
 /* UINT64_MAX: unknown, or too old. */
 uint64_t mps_usage_of(const struct mps_usage *usage, int64_t now, pid_t pid);

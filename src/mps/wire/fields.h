@@ -1,6 +1,6 @@
 /*
- * Tables (base/data/json_fields.h) of the structs that stand in messages (mps/wire/message.c), in the supervisor's record
- * and in what is printed: which member is which field, and which texts a field may have.
+ * Tables (base/data/json_fields.h) of the structs that stand in messages (mps/wire/message.c), in the supervisor's
+ * record and in what is printed: which member is which field, and which texts a field may have.
  */
 #pragma once
 

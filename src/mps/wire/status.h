@@ -1,5 +1,5 @@
 /*
- * The status of the MPS daemons of this node: facts that `warpshare mps` collects and the agent judges. Values only.
+ * The status of the MPS daemons of this node: facts that `warpshare mps` collects and the agent acts on. Values only.
  *
  * A status lives in one arena. Its numbers come from the kernel and the control daemon. Only |allocation| and the
  * thread percentage of a client come from its container, and are marked as claims.
@@ -73,14 +73,13 @@ enum mps_state {
 };
 const char *mps_state_name(enum mps_state state); /* "off", "starting", … */
 
-/* What a control program supports: mps/control/control.h finds out. */
+/* The capabilities of a control program: mps/control/dialogue.h finds them out. */
 enum {
         MPS_CAN_SERVER_STATUS = 1U << 0, /* get_server_status: r550 and newer */
         MPS_CAN_TERMINATE = 1U << 1,     /* terminate_client */
-        /* 1U << 2 had another meaning: records of older versions may have it. */
-        MPS_CAN_MULTI_USER = 1U << 3, /* -multiuser-server */
-        MPS_CAN_PARTITION = 1U << 4,  /* -S and sm_partition: r590 */
-        MPS_CAN_NAMESPACE = 1U << 5,  /* the v3 interface: r615 */
+        MPS_CAN_MULTI_USER = 1U << 3,    /* -multiuser-server */
+        MPS_CAN_PARTITION = 1U << 4,     /* -S and sm_partition: r590 */
+        MPS_CAN_NAMESPACE = 1U << 5,     /* the v3 interface: r615 */
 };
 
 struct mps_client {
@@ -134,7 +133,7 @@ struct mps_daemon_status {
         unsigned int restarts; /* after faults, since `warpshare mps` started */
         unsigned int repairs; /* settings that somebody changed and that were restored, since `warpshare mps` started */
         uint64_t settings; /* mps_daemon_digest() of its present settings; 0: it does not run, or is not Warpshare's */
-        /* UUIDs of those whose clients have no limit of memory, since nobody knows how much there is. */
+        /* UUIDs of those whose clients have no limit of memory, since it is not known how much there is. */
         const char *const *unlimited;
         size_t n_unlimited;
         unsigned int can;              /* MPS_CAN_* */
@@ -152,7 +151,7 @@ struct mps_daemon_status {
         size_t n_limits;
 };
 
-/* Who has a share of a unit, as the agent names it: one of |pod| and |claim|, "namespace/name". */
+/* A holder of a share of a unit, as the agent names it: one of |pod| and |claim|, "namespace/name". */
 struct mps_holder {
         const char *unit;
         const char *pod;
@@ -193,7 +192,7 @@ struct mps_allocation_request {
         unsigned int sms;   /* partition tier */
 };
 
-/* What the container gets for it. */
+/* The part that the container gets for the request. */
 struct mps_allocation {
         enum mps_tier tier;
         const char *pipe;      /* directory below the MPS root to mount at the usual place; NULL: the daemon's */
