@@ -204,7 +204,7 @@ static void free_question(struct question *question)
 
 static void on_control_turn(uv_timer_t *turn);
 
-static void go_on(struct mps_control *control)
+static void control_go_on(struct mps_control *control)
 {
         if (!control->child && !list_is_empty(&control->questions))
                 uv_timer_start(&control->turn, on_control_turn, 0, 0);
@@ -241,7 +241,7 @@ static bool take_proof(char *answer)
 }
 
 /* Ends each answer where its proof begins; returns how many there are. */
-static size_t split(char *answer, const char **answers, size_t n_answers)
+static size_t split_answers(char *answer, const char **answers, size_t n_answers)
 {
         char *start = answer;
         size_t count = 0;
@@ -275,12 +275,12 @@ static void control_finish(struct mps_control *control, const struct error *err,
         size_t count;
 
         list_remove(&question->link);
-        go_on(control);
+        control_go_on(control);
         if (!question->all_done) {
                 question->done(err, answer, question->data);
         } else if (err) {
                 question->all_done(err, NULL, question->data);
-        } else if ((count = split(answer, answers, question->n_commands)) < question->n_commands) {
+        } else if ((count = split_answers(answer, answers, question->n_commands)) < question->n_commands) {
                 error_raise(&problem, ERROR_UNAVAILABLE,
                         "'%s': the MPS control daemon in '%s' answered %zu of %zu commands, then broke off",
                         question->command, control->pipe_directory, count, question->n_commands);
@@ -441,7 +441,7 @@ void mps_control_ask(struct mps_control *control, const char *command, mps_answe
         question->command = arena_strdup(&question->arena, command);
         question->is_proven = strcmp(command, PROOF) != 0 && !text_starts_with(command, "quit");
         question->input = arena_printf(&question->arena, "%s\n%s", command, question->is_proven ? PROOF "\n" : "");
-        go_on(control);
+        control_go_on(control);
 }
 
 void mps_control_ask_all(
@@ -459,7 +459,7 @@ void mps_control_ask_all(
         question->input = arena_strdup(&question->arena, input.data);
         question->n_commands = n_commands;
         question->all_done = done;
-        go_on(control);
+        control_go_on(control);
 }
 
 void mps_control_run(struct mps_control *control, const char *words, mps_answer_fn *done, void *data)
@@ -467,7 +467,7 @@ void mps_control_run(struct mps_control *control, const char *words, mps_answer_
         struct question *question = add_question(control, done, data);
 
         question->words = arena_strdup(&question->arena, words);
-        go_on(control);
+        control_go_on(control);
 }
 
 /* ---- start and end ---- */

@@ -95,7 +95,7 @@ const char *dialogue_v3_own_server(struct arena *arena, uid_t uid)
  * Splits a line into |count| fields. The last field is the rest of the line with its commas: a command, or a list of
  * devices. False if there are fewer fields.
  */
-static bool split(struct arena *arena, const char *line, size_t count, const char *fields[MAX_FIELDS])
+static bool split_fields(struct arena *arena, const char *line, size_t count, const char *fields[MAX_FIELDS])
 {
         for (size_t i = 0; i + 1 < count; i++) {
                 size_t length = strcspn(line, ",");
@@ -129,7 +129,7 @@ static bool read_server(struct arena *arena, const char *line, void *element)
         uint64_t uid;
         uint64_t pid;
 
-        if (!split(arena, line, 6, fields) || !dialogue_v3_is_name(fields[0]) ||
+        if (!split_fields(arena, line, 6, fields) || !dialogue_v3_is_name(fields[0]) ||
                 !text_to_uint(fields[1], UINT32_MAX, &uid) || !read_id(fields[2], INT_MAX, &pid))
                 return false;
         *server = (struct dialogue_v3_server){
@@ -153,7 +153,7 @@ static bool read_namespace(struct arena *arena, const char *line, void *element)
         const char *fields[MAX_FIELDS];
         struct error err;
 
-        if (!split(arena, line, 7, fields) || !dialogue_v3_is_name(fields[0]) || !dialogue_v3_is_name(fields[1]))
+        if (!split_fields(arena, line, 7, fields) || !dialogue_v3_is_name(fields[0]) || !dialogue_v3_is_name(fields[1]))
                 return false;
         *name_space = (struct dialogue_v3_namespace){
                 .name = fields[0],
@@ -191,7 +191,7 @@ static bool read_client(struct arena *arena, const char *line, void *element)
         const char *fields[MAX_FIELDS];
         uint64_t pid;
 
-        if (!split(arena, line, 5, fields) || !text_to_uint(fields[0], INT_MAX, &pid) ||
+        if (!split_fields(arena, line, 5, fields) || !text_to_uint(fields[0], INT_MAX, &pid) ||
                 !dialogue_v3_is_name(fields[1]))
                 return false;
         *client = (struct dialogue_v3_client){

@@ -77,11 +77,11 @@ static struct allocation_entry *put_entry(
         return entry;
 }
 
-static bool is_current(const struct mps_daemon *run, const struct mps_record_allocation *allocation)
+static bool is_current(const struct mps_daemon *daemon, const struct mps_record_allocation *allocation)
 {
         struct mps_record_daemon process;
 
-        return mps_daemon_record(run, &process) && process.pid == allocation->pid &&
+        return mps_daemon_record(daemon, &process) && process.pid == allocation->pid &&
                process.start_time == allocation->start_time;
 }
 
@@ -135,9 +135,9 @@ static struct request *find_request(const struct mps_allocations *allocations, c
         return NULL;
 }
 
-static bool makes_parts(const struct mps_daemon *run)
+static bool makes_parts(const struct mps_daemon *daemon)
 {
-        return mps_daemon_options(run) & (MPS_CAN_PARTITION | MPS_CAN_NAMESPACE);
+        return mps_daemon_options(daemon) & (MPS_CAN_PARTITION | MPS_CAN_NAMESPACE);
 }
 
 static void start_allocation(struct request *request)
@@ -152,10 +152,10 @@ static void start_allocation(struct request *request)
                 return;
         if (entry)
                 entry->value.is_over = request->is_unwanted;
-        if (!makes_parts(request->run)) {
-                request->allocation.tier = mps_daemon_tier(request->run); /* nothing needs to be created */
+        if (!makes_parts(request->daemon)) {
+                request->allocation.tier = mps_daemon_tier(request->daemon); /* nothing needs to be created */
                 request_end(request, NULL);
-        } else if (entry && is_current(request->run, &entry->value)) {
+        } else if (entry && is_current(request->daemon, &entry->value)) {
                 mps_allocation_copy(&request->allocation, &request->arena, &entry->value.allocation);
                 request_end(request, NULL);
         } else {
@@ -191,15 +191,15 @@ static void start_waiting(struct mps_allocations *allocations)
 static void release_entry(
         struct mps_allocations *allocations, struct allocation_entry *entry, mps_done_fn *done, void *data)
 {
-        struct mps_daemon *run = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
-        struct mps_control *control = run && is_current(run, &entry->value) ? mps_daemon_control(run) : NULL;
+        struct mps_daemon *daemon = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
+        struct mps_control *control = daemon && is_current(daemon, &entry->value) ? mps_daemon_control(daemon) : NULL;
         struct request *request = request_new(allocations, REQUEST_RELEASE, data);
 
         entry->value.is_over = true;
         request->done = done;
         mps_allocation_request_copy(&request->wanted, &request->arena, &entry->value.request);
         if (control) {
-                request->run = run;
+                request->daemon = daemon;
                 request_remove(request, &entry->value, control);
                 return;
         }
@@ -267,27 +267,27 @@ void mps_allocations_hold(
         mps_allocations_reconcile(allocations);
 }
 
-static uint64_t now_ms(const struct mps_allocations *allocations)
+static uint64_t allocations_now_ms(const struct mps_allocations *allocations)
 {
         return uv_now(allocations->timer.loop);
 }
 
 /* The entry's daemon, if its current process is ready for such commands. */
-static struct mps_daemon *find_ready_run(
+static struct mps_daemon *find_ready_daemon(
         const struct mps_allocations *allocations, const struct allocation_entry *entry)
 {
-        struct mps_daemon *run = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
+        struct mps_daemon *daemon = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
 
-        return run && mps_daemon_is_ready(run) && makes_parts(run) ? run : NULL;
+        return daemon && mps_daemon_is_ready(daemon) && makes_parts(daemon) ? daemon : NULL;
 }
 
 /*
  * A container finds its namespace by path, whoever created it. It finds a partition by an id, so a partition that was
  * never created before belongs to no container.
  */
-static bool is_of_use(const struct mps_daemon *run, const struct allocation_entry *entry)
+static bool is_of_use(const struct mps_daemon *daemon, const struct allocation_entry *entry)
 {
-        return mps_daemon_options(run) & MPS_CAN_NAMESPACE || entry->value.pid;
+        return mps_daemon_options(daemon) & MPS_CAN_NAMESPACE || entry->value.pid;
 }
 
 static void make_missing(struct mps_allocations *allocations, const struct allocation_entry *entry)
@@ -304,8 +304,8 @@ static void make_missing(struct mps_allocations *allocations, const struct alloc
 /* May free the entry. */
 static void reconcile_entry(struct mps_allocations *allocations, struct allocation_entry *entry)
 {
-        struct mps_daemon *run = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
-        const bool is_there = run && is_current(run, &entry->value);
+        struct mps_daemon *daemon = mps_daemons_find(allocations->daemons, entry->value.request.daemon);
+        const bool is_there = daemon && is_current(daemon, &entry->value);
         struct mps_record_daemon process;
 
         if (find_request(allocations, entry->value.request.id))
@@ -314,19 +314,19 @@ static void reconcile_entry(struct mps_allocations *allocations, struct allocati
                 release_entry(allocations, entry, NULL, NULL);
                 return;
         }
-        run = find_ready_run(allocations, entry);
-        if (!run || entry->value.is_over != is_there || !mps_daemon_record(run, &process))
+        daemon = find_ready_daemon(allocations, entry);
+        if (!daemon || entry->value.is_over != is_there || !mps_daemon_record(daemon, &process))
                 return;
         if (entry->asked_start != process.start_time) {
                 entry->asked_start = process.start_time;
                 entry->failures = 0;
                 entry->due_ms = 0;
         }
-        if (entry->due_ms > now_ms(allocations))
+        if (entry->due_ms > allocations_now_ms(allocations))
                 return;
         if (entry->value.is_over)
                 release_entry(allocations, entry, NULL, NULL);
-        else if (is_of_use(run, entry))
+        else if (is_of_use(daemon, entry))
                 make_missing(allocations, entry);
 }
 
@@ -342,13 +342,13 @@ static void allocations_arm(struct mps_allocations *allocations)
         LIST_FOR_EACH(link, &allocations->entries) {
                 const struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
-                if (entry->due_ms > now_ms(allocations))
+                if (entry->due_ms > allocations_now_ms(allocations))
                         due = MIN(due, entry->due_ms);
         }
         if (due == UINT64_MAX)
                 uv_timer_stop(&allocations->timer);
         else
-                uv_timer_start(&allocations->timer, on_reconcile, due - now_ms(allocations), 0);
+                uv_timer_start(&allocations->timer, on_reconcile, due - allocations_now_ms(allocations), 0);
 }
 
 void mps_allocations_reconcile(struct mps_allocations *allocations)
@@ -382,7 +382,7 @@ void allocations_note_outcome(const struct request *request)
                 return;
         }
         ms = MIN(RETRY_MS << MIN(entry->failures, 6U), RETRY_MAX_MS);
-        entry->due_ms = now_ms(allocations) + ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
+        entry->due_ms = allocations_now_ms(allocations) + ms + (uv_hrtime() / 1000) % (ms / 10 + 1);
         if (entry->failures++ == 0) {
                 log_warn(request->kind == REQUEST_ALLOCATION
                                  ? "a container's partition or namespace is missing, and is "
@@ -427,25 +427,26 @@ void mps_allocations_describe(
                         n_missing, first->problem);
 }
 
-static bool has_namespace(const struct allocation_entry *entry, const struct mps_daemon *run)
+static bool has_namespace(const struct allocation_entry *entry, const struct mps_daemon *daemon)
 {
         return entry->value.allocation.tier == MPS_TIER_NAMESPACE &&
-               strcmp(entry->value.request.daemon, mps_daemon_get_name(run)) == 0 && is_current(run, &entry->value);
+               strcmp(entry->value.request.daemon, mps_daemon_get_name(daemon)) == 0 &&
+               is_current(daemon, &entry->value);
 }
 
-size_t mps_allocations_list_namespaces(const struct mps_allocations *allocations, const struct mps_daemon *run,
+size_t mps_allocations_list_namespaces(const struct mps_allocations *allocations, const struct mps_daemon *daemon,
         struct arena *arena, struct mps_allocation_request **ret)
 {
         size_t count = 0;
 
         LIST_FOR_EACH(link, &allocations->entries)
-                count += has_namespace(container_of(link, struct allocation_entry, link), run);
+                count += has_namespace(container_of(link, struct allocation_entry, link), daemon);
         *ret = ARENA_ARRAY(arena, struct mps_allocation_request, count);
         count = 0;
         LIST_FOR_EACH(link, &allocations->entries) {
                 const struct allocation_entry *entry = container_of(link, struct allocation_entry, link);
 
-                if (has_namespace(entry, run))
+                if (has_namespace(entry, daemon))
                         mps_allocation_request_copy(&(*ret)[count++], arena, &entry->value.request);
         }
         return count;

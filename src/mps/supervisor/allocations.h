@@ -46,12 +46,12 @@ void mps_allocations_terminate(struct mps_allocations *allocations, const char *
 void mps_allocations_reconcile(struct mps_allocations *allocations);
 /* Calls the callbacks of requests that have an answer. */
 void mps_allocations_deliver(struct mps_allocations *allocations);
-/* |run| will be closed: its requests end with an error. */
-void mps_allocations_fail_daemon(struct mps_allocations *allocations, const struct mps_daemon *run);
+/* |daemon| will be closed: its requests end with an error. */
+void mps_allocations_fail_daemon(struct mps_allocations *allocations, const struct mps_daemon *daemon);
 
 /* Adds a notice to the status of a daemon that lacks what its containers are to have. */
 void mps_allocations_describe(
         const struct mps_allocations *allocations, struct arena *arena, struct mps_daemon_status *daemon);
-/* The namespaces that the process of |run| has for containers: copies, in |arena|. */
-size_t mps_allocations_list_namespaces(const struct mps_allocations *allocations, const struct mps_daemon *run,
+/* The namespaces that the process of |daemon| has for containers: copies, in |arena|. */
+size_t mps_allocations_list_namespaces(const struct mps_allocations *allocations, const struct mps_daemon *daemon,
         struct arena *arena, struct mps_allocation_request **ret);

@@ -181,7 +181,7 @@ static void kill_process(struct mps_daemon *daemon)
                 daemon_report(daemon, MPS_EVENT_EXITED, NULL);
 }
 
-static void quit(struct mps_daemon *daemon, const char *command)
+static void daemon_quit(struct mps_daemon *daemon, const char *command)
 {
         struct error err;
 
@@ -195,7 +195,7 @@ static void quit(struct mps_daemon *daemon, const char *command)
                 mps_control_ask(daemon->fronts.control, command, ignore_answer, NULL);
 }
 
-static void drain(struct mps_daemon *daemon)
+static void daemon_drain(struct mps_daemon *daemon)
 {
         struct error err;
 
@@ -216,7 +216,7 @@ static void forget_process(struct mps_daemon *daemon)
         daemon->checks.n_chunks = 0;
 }
 
-static void carry_out(struct mps_daemon *daemon, enum mps_command command)
+static void daemon_carry_out(struct mps_daemon *daemon, enum mps_command command)
 {
         switch (command) {
         case MPS_DO_NOTHING:
@@ -228,13 +228,13 @@ static void carry_out(struct mps_daemon *daemon, enum mps_command command)
                 daemon_configure(daemon);
                 break;
         case MPS_DO_DRAIN:
-                drain(daemon);
+                daemon_drain(daemon);
                 break;
         case MPS_DO_QUIT:
-                quit(daemon, "quit");
+                daemon_quit(daemon, "quit");
                 break;
         case MPS_DO_END:
-                quit(daemon, "quit -t 1");
+                daemon_quit(daemon, "quit -t 1");
                 break;
         case MPS_DO_KILL:
                 kill_process(daemon);
@@ -325,7 +325,7 @@ void daemon_report(struct mps_daemon *daemon, enum mps_event event, const char *
         if (daemon_is_looking(daemon) && action.command == MPS_DO_NOTHING)
                 daemon_poll_again(daemon, before == MPS_CONFIGURING ? 0 : mps_daemon_pause(daemon->context));
         daemon_notify(daemon, was_alive != mps_machine_is_alive(&daemon->machine));
-        carry_out(daemon, action.command);
+        daemon_carry_out(daemon, action.command);
 }
 
 /* ---- requests from outside ---- */

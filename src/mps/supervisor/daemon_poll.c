@@ -295,11 +295,6 @@ void daemon_ask_until_it_answers(struct mps_daemon *daemon)
         daemon_poll_again(daemon, FIRST_ASK_MS);
 }
 
-void daemon_wait(struct mps_daemon *daemon, uint64_t ms)
-{
-        daemon_poll_again(daemon, ms);
-}
-
 void daemon_wait_for_units(struct mps_daemon *daemon, const char *blocker)
 {
         uv_timer_stop(&daemon->deadline);

@@ -60,7 +60,7 @@ static unsigned int options_of(pid_t pid)
         return identity_has_variable(pid, PROTOCOL, "3") ? MPS_CAN_NAMESPACE : 0;
 }
 
-static bool adopt(struct mps_daemon *daemon, const struct mps_record_daemon *process, bool *ret_same)
+static bool adopt_process(struct mps_daemon *daemon, const struct mps_record_daemon *process, bool *ret_same)
 {
         const pid_t pid = process->pid;
         const bool is_known = process->settings.name != NULL;
@@ -153,7 +153,7 @@ enum daemon_found daemon_take_over(struct mps_daemon *daemon, bool *ret_same, st
         if (is_blocked)
                 return DAEMON_BLOCKED;
         if (!process.pid || mps_folder_make(&daemon->folder, daemon->context->root, err) < 0 ||
-                daemon_renew_control(daemon, err) < 0 || !adopt(daemon, &process, ret_same))
+                daemon_renew_control(daemon, err) < 0 || !adopt_process(daemon, &process, ret_same))
                 return DAEMON_NONE;
         if (process.inode)
                 daemon->folder.inode = process.inode; /* the next poll compares it */
@@ -323,7 +323,7 @@ static unsigned int choose_options(const struct mps_daemon *daemon, const struct
         return chosen & can & ~daemon->context->unknown_options;
 }
 
-static int launch(struct mps_daemon *daemon, const char *program, struct error *err)
+static int launch_process(struct mps_daemon *daemon, const char *program, struct error *err)
 {
         const struct mps_daemon_context *context = daemon->context;
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -362,14 +362,14 @@ static int launch(struct mps_daemon *daemon, const char *program, struct error *
                 err);
 }
 
-static void spawn(struct mps_daemon *daemon)
+static void spawn_process(struct mps_daemon *daemon)
 {
         const struct mps_daemon_context *context = daemon->context;
         _free_ char *program = NULL;
         struct error err;
 
         if (mps_control_find(&program, context->program, context->path, context->driver_root, &err) < 0 ||
-                mps_folder_clear(&daemon->folder, &err) < 0 || launch(daemon, program, &err) < 0 ||
+                mps_folder_clear(&daemon->folder, &err) < 0 || launch_process(daemon, program, &err) < 0 ||
                 daemon_renew_control(daemon, &err) < 0) {
                 daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
                 return;
@@ -422,7 +422,7 @@ static void on_process_exit(int status, int signal, void *data)
                         LOG_STR("name", daemon->name), LOG_UINT("option", unknown));
                 daemon->context->unknown_options |= unknown;
                 daemon->process.options &= ~unknown;
-                spawn(daemon);
+                spawn_process(daemon);
         } else if (daemon->machine.phase == MPS_PHASE_KILLING) {
                 daemon_report(daemon, MPS_EVENT_EXITED, NULL);
         } else if (signal) {
@@ -466,7 +466,7 @@ static void on_daemon_start_set(struct nvml_request *request, const struct error
         if (!has_all_answers(prepare))
                 return;
         end_prepare(prepare);
-        spawn(daemon);
+        spawn_process(daemon);
 }
 
 /* Only a mode whose previous one is recorded. */
@@ -509,7 +509,7 @@ static const struct prepare_unit *find_gone(const struct prepare *prepare)
         return NULL;
 }
 
-static void go_on(struct prepare *prepare)
+static void prepare_go_on(struct prepare *prepare)
 {
         const struct prepare_unit *gone = find_gone(prepare);
         struct mps_daemon *daemon = prepare->daemon;
@@ -529,7 +529,7 @@ static void go_on(struct prepare *prepare)
         if (gone)
                 daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
         else
-                spawn(daemon);
+                spawn_process(daemon);
 }
 
 static void on_daemon_start_read(struct nvml_request *request, const struct error *err, struct pack *answer)
@@ -544,7 +544,7 @@ static void on_daemon_start_read(struct nvml_request *request, const struct erro
                 PACK(answer, unit->facts);
         }
         if (has_all_answers(prepare))
-                go_on(prepare);
+                prepare_go_on(prepare);
 }
 
 void daemon_prepare_is_late(struct mps_daemon *daemon)
@@ -552,7 +552,7 @@ void daemon_prepare_is_late(struct mps_daemon *daemon)
         log_warn("NVML does not answer: an MPS daemon is started without it", LOG_STR("name", daemon->name));
         daemon_stop_preparing(daemon);
         daemon->process.options = 0;
-        spawn(daemon);
+        spawn_process(daemon);
 }
 
 static void ask_unit(struct prepare *prepare, struct prepare_unit *unit, const char *uuid)
@@ -568,7 +568,7 @@ static void ask_unit(struct prepare *prepare, struct prepare_unit *unit, const c
         nvml_pool_ask(prepare->daemon->context->nvml, &unit->request);
 }
 
-static void prepare(struct mps_daemon *daemon)
+static void prepare_begin(struct mps_daemon *daemon)
 {
         struct arena arena = ARENA_INIT;
         struct prepare *prepare = ARENA_NEW(&arena, struct prepare);
@@ -580,7 +580,7 @@ static void prepare(struct mps_daemon *daemon)
         for (size_t i = 0; i < prepare->n_units; i++)
                 ask_unit(prepare, &prepare->units[i], daemon->wanted.value.units[i].uuid);
         daemon->prepare = prepare;
-        daemon_wait(daemon, PREPARE_MS);
+        daemon_poll_again(daemon, PREPARE_MS); /* then it is too late for NVML */
 }
 
 static void begin_with_other(struct mps_daemon *daemon, bool is_same)
@@ -627,5 +627,5 @@ void daemon_start(struct mps_daemon *daemon)
                 daemon_shm_prepare(&daemon->shm, context->shm_kib(daemon, context->data), is_new, &err) < 0)
                 daemon_report(daemon, MPS_EVENT_EXITED, "%s", err.text);
         else
-                prepare(daemon);
+                prepare_begin(daemon);
 }

@@ -132,8 +132,6 @@ void daemon_note_unread(struct mps_daemon *daemon, const struct dialogue_unread 
 void daemon_poll_again(struct mps_daemon *daemon, uint64_t ms);
 /* Asks at intervals until the first answer. */
 void daemon_ask_until_it_answers(struct mps_daemon *daemon);
-/* Calls daemon_prepare_is_late() after |ms|. */
-void daemon_wait(struct mps_daemon *daemon, uint64_t ms);
 /* Waits until mps_daemon_poke(). */
 void daemon_wait_for_units(struct mps_daemon *daemon, const char *blocker);
 

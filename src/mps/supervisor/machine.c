@@ -13,7 +13,7 @@ static struct mps_action ignore(void)
         return act(MPS_DO_NOTHING, MPS_TIMER_KEEP);
 }
 
-static void enter(struct mps_machine *machine, enum mps_state state, enum mps_phase phase)
+static void machine_enter(struct mps_machine *machine, enum mps_state state, enum mps_phase phase)
 {
         machine->state = state;
         machine->phase = phase;
@@ -28,34 +28,34 @@ static uint64_t retry_ms(const struct mps_machine *machine)
         return ms < MPS_LAST_RETRY_MS ? ms : MPS_LAST_RETRY_MS;
 }
 
-static struct mps_action supervisor_daemon_start(struct mps_machine *machine)
+static struct mps_action machine_start(struct mps_machine *machine)
 {
-        enter(machine, MPS_STARTING, MPS_PHASE_PLAIN);
+        machine_enter(machine, MPS_STARTING, MPS_PHASE_PLAIN);
         return act(MPS_DO_START, MPS_START_TIMEOUT_MS);
 }
 
-static struct mps_action configure(struct mps_machine *machine)
+static struct mps_action machine_configure(struct mps_machine *machine)
 {
-        enter(machine, MPS_CONFIGURING, MPS_PHASE_PLAIN);
+        machine_enter(machine, MPS_CONFIGURING, MPS_PHASE_PLAIN);
         return act(MPS_DO_CONFIGURE, MPS_CONFIGURE_TIMEOUT_MS);
 }
 
 static struct mps_action become_ready(struct mps_machine *machine, int64_t now_ms)
 {
-        enter(machine, MPS_READY, MPS_PHASE_PLAIN);
+        machine_enter(machine, MPS_READY, MPS_PHASE_PLAIN);
         machine->ready_since = now_ms;
         return act(MPS_DO_NOTHING, 0);
 }
 
 static struct mps_action wait_to_retry(struct mps_machine *machine)
 {
-        enter(machine, MPS_FAULT, MPS_PHASE_PLAIN);
+        machine_enter(machine, MPS_FAULT, MPS_PHASE_PLAIN);
         return act(MPS_DO_NOTHING, retry_ms(machine));
 }
 
 static struct mps_action be_gone(struct mps_machine *machine)
 {
-        enter(machine, MPS_OFF, MPS_PHASE_PLAIN);
+        machine_enter(machine, MPS_OFF, MPS_PHASE_PLAIN);
         machine->failures = 0;
         return act(MPS_DO_GONE, 0);
 }
@@ -68,33 +68,33 @@ static void count_failure(struct mps_machine *machine, int64_t now_ms)
 }
 
 /* The process ended by itself. */
-static struct mps_action daemon_fail(struct mps_machine *machine, int64_t now_ms)
+static struct mps_action machine_fail(struct mps_machine *machine, int64_t now_ms)
 {
         count_failure(machine, now_ms);
         return wait_to_retry(machine);
 }
 
-static struct mps_action kill_it(struct mps_machine *machine, enum mps_state state)
+static struct mps_action machine_kill(struct mps_machine *machine, enum mps_state state)
 {
-        enter(machine, state, MPS_PHASE_KILLING);
+        machine_enter(machine, state, MPS_PHASE_KILLING);
         return act(MPS_DO_KILL, MPS_KILL_TIMEOUT_MS);
 }
 
 static struct mps_action fail_and_kill(struct mps_machine *machine, int64_t now_ms)
 {
         count_failure(machine, now_ms);
-        return kill_it(machine, MPS_FAULT);
+        return machine_kill(machine, MPS_FAULT);
 }
 
-static struct mps_action drain(struct mps_machine *machine)
+static struct mps_action machine_drain(struct mps_machine *machine)
 {
-        enter(machine, MPS_DRAINING, MPS_PHASE_PLAIN);
+        machine_enter(machine, MPS_DRAINING, MPS_PHASE_PLAIN);
         return act(MPS_DO_DRAIN, 0);
 }
 
-static struct mps_action quit(struct mps_machine *machine, enum mps_command command)
+static struct mps_action machine_quit(struct mps_machine *machine, enum mps_command command)
 {
-        enter(machine, MPS_DRAINING, MPS_PHASE_QUITTING);
+        machine_enter(machine, MPS_DRAINING, MPS_PHASE_QUITTING);
         return act(command, MPS_QUIT_TIMEOUT_MS);
 }
 
@@ -105,12 +105,12 @@ static struct mps_action step_off(struct mps_machine *machine, enum mps_event ev
         switch (event) {
         case MPS_EVENT_WANTED:
         case MPS_EVENT_CHANGED:
-                return supervisor_daemon_start(machine);
+                return machine_start(machine);
         case MPS_EVENT_ADOPTED:
                 machine->wanted = true;
-                return configure(machine);
+                return machine_configure(machine);
         case MPS_EVENT_LEFT:
-                return drain(machine);
+                return machine_drain(machine);
         default:
                 return ignore();
         }
@@ -121,11 +121,11 @@ static struct mps_action step_starting(struct mps_machine *machine, enum mps_eve
         switch (event) {
         case MPS_EVENT_ANSWERED:
         case MPS_EVENT_ADOPTED: /* instead of a start: a process existed already */
-                return configure(machine);
+                return machine_configure(machine);
         case MPS_EVENT_LEFT: /* the same */
-                return drain(machine);
+                return machine_drain(machine);
         case MPS_EVENT_EXITED:
-                return daemon_fail(machine, now_ms);
+                return machine_fail(machine, now_ms);
         case MPS_EVENT_LOST:
         case MPS_EVENT_SILENT:
         case MPS_EVENT_REFUSED:
@@ -133,7 +133,7 @@ static struct mps_action step_starting(struct mps_machine *machine, enum mps_eve
                 return fail_and_kill(machine, now_ms);
         case MPS_EVENT_UNWANTED:
         case MPS_EVENT_CHANGED:
-                return kill_it(machine, MPS_DRAINING); /* not reported to others yet */
+                return machine_kill(machine, MPS_DRAINING); /* not reported to others yet */
         default:
                 return ignore();
         }
@@ -145,7 +145,7 @@ static struct mps_action step_configuring(struct mps_machine *machine, enum mps_
         case MPS_EVENT_CONFIGURED:
                 return become_ready(machine, now_ms);
         case MPS_EVENT_EXITED:
-                return daemon_fail(machine, now_ms);
+                return machine_fail(machine, now_ms);
         case MPS_EVENT_REFUSED:
         case MPS_EVENT_SILENT:
         case MPS_EVENT_LOST:
@@ -153,7 +153,7 @@ static struct mps_action step_configuring(struct mps_machine *machine, enum mps_
                 return fail_and_kill(machine, now_ms);
         case MPS_EVENT_UNWANTED:
         case MPS_EVENT_CHANGED:
-                return drain(machine); /* an adopted one may have clients */
+                return machine_drain(machine); /* an adopted one may have clients */
         default:
                 return ignore();
         }
@@ -163,18 +163,18 @@ static struct mps_action step_ready(struct mps_machine *machine, enum mps_event 
 {
         switch (event) {
         case MPS_EVENT_EXITED:
-                return daemon_fail(machine, now_ms);
+                return machine_fail(machine, now_ms);
         case MPS_EVENT_SILENT:
         case MPS_EVENT_LOST:
                 return fail_and_kill(machine, now_ms);
         case MPS_EVENT_REFUSED:
-                return configure(machine);
+                return machine_configure(machine);
         case MPS_EVENT_SERVER_FAULT:
-                enter(machine, MPS_FAULT, MPS_PHASE_SERVER_FAULT);
+                machine_enter(machine, MPS_FAULT, MPS_PHASE_SERVER_FAULT);
                 return act(MPS_DO_NOTHING, MPS_FAULT_PATIENCE_MS);
         case MPS_EVENT_UNWANTED:
         case MPS_EVENT_CHANGED:
-                return drain(machine);
+                return machine_drain(machine);
         default:
                 return ignore();
         }
@@ -184,18 +184,18 @@ static struct mps_action step_draining(struct mps_machine *machine, enum mps_eve
 {
         switch (event) {
         case MPS_EVENT_EXITED:
-                return machine->wanted ? supervisor_daemon_start(machine) : be_gone(machine);
+                return machine->wanted ? machine_start(machine) : be_gone(machine);
         case MPS_EVENT_EMPTY:
-                return machine->phase == MPS_PHASE_PLAIN ? quit(machine, MPS_DO_QUIT) : ignore();
+                return machine->phase == MPS_PHASE_PLAIN ? machine_quit(machine, MPS_DO_QUIT) : ignore();
         case MPS_EVENT_DRAIN_DEADLINE:
-                return machine->phase == MPS_PHASE_KILLING ? ignore() : quit(machine, MPS_DO_END);
+                return machine->phase == MPS_PHASE_KILLING ? ignore() : machine_quit(machine, MPS_DO_END);
         case MPS_EVENT_SILENT:
         case MPS_EVENT_LOST:
-                return machine->phase == MPS_PHASE_KILLING ? ignore() : kill_it(machine, MPS_DRAINING);
+                return machine->phase == MPS_PHASE_KILLING ? ignore() : machine_kill(machine, MPS_DRAINING);
         case MPS_EVENT_TIMEOUT:
-                return kill_it(machine, MPS_DRAINING);
+                return machine_kill(machine, MPS_DRAINING);
         case MPS_EVENT_WANTED:
-                return machine->phase == MPS_PHASE_PLAIN ? configure(machine) : ignore();
+                return machine->phase == MPS_PHASE_PLAIN ? machine_configure(machine) : ignore();
         default:
                 return ignore();
         }
@@ -207,7 +207,7 @@ static struct mps_action step_waiting(struct mps_machine *machine, enum mps_even
         switch (event) {
         case MPS_EVENT_TIMEOUT:
         case MPS_EVENT_CHANGED:
-                return supervisor_daemon_start(machine);
+                return machine_start(machine);
         case MPS_EVENT_UNWANTED:
                 return be_gone(machine);
         default:
@@ -221,9 +221,9 @@ static struct mps_action step_killing(struct mps_machine *machine, enum mps_even
         case MPS_EVENT_EXITED:
                 return wait_to_retry(machine);
         case MPS_EVENT_TIMEOUT:
-                return kill_it(machine, MPS_FAULT);
+                return machine_kill(machine, MPS_FAULT);
         case MPS_EVENT_UNWANTED:
-                enter(machine, MPS_DRAINING, MPS_PHASE_KILLING);
+                machine_enter(machine, MPS_DRAINING, MPS_PHASE_KILLING);
                 return ignore();
         default:
                 return ignore();
@@ -246,13 +246,13 @@ static struct mps_action step_server_fault(struct mps_machine *machine, enum mps
                 machine->phase = MPS_PHASE_SERVER_SHUT;
                 return act(MPS_DO_SHUT_SERVER, MPS_QUIT_TIMEOUT_MS);
         case MPS_EVENT_EXITED:
-                return daemon_fail(machine, now_ms);
+                return machine_fail(machine, now_ms);
         case MPS_EVENT_SILENT:
         case MPS_EVENT_LOST:
                 return fail_and_kill(machine, now_ms);
         case MPS_EVENT_UNWANTED:
         case MPS_EVENT_CHANGED:
-                return drain(machine);
+                return machine_drain(machine);
         default:
                 return ignore();
         }

@@ -15,9 +15,9 @@
 
 /* ---- partitions ---- */
 
-static const struct mps_unit *find_unit(const struct mps_daemon *run, const char *uuid)
+static const struct mps_unit *find_unit(const struct mps_daemon *daemon, const char *uuid)
 {
-        return mps_daemon_unit(mps_daemon_settings(run), uuid);
+        return mps_daemon_unit(mps_daemon_settings(daemon), uuid);
 }
 
 static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
@@ -28,8 +28,8 @@ static unsigned int chunks_of(const struct mps_unit *unit, unsigned int sms)
 static void on_partition(const struct error *err, const char *answer, void *data)
 {
         struct request *request = data;
-        struct mps_daemon *run = request->run;
-        const struct mps_unit *unit = run ? find_unit(run, request->wanted.unit) : NULL;
+        struct mps_daemon *daemon = request->daemon;
+        const struct mps_unit *unit = daemon ? find_unit(daemon, request->wanted.unit) : NULL;
         struct mps_record_daemon process;
         struct error problem;
 
@@ -41,7 +41,7 @@ static void on_partition(const struct error *err, const char *answer, void *data
                 request_end(request, &problem);
                 return;
         }
-        if (!unit || !mps_daemon_record(run, &process)) {
+        if (!unit || !mps_daemon_record(daemon, &process)) {
                 request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
                 return;
         }
@@ -52,7 +52,7 @@ static void on_partition(const struct error *err, const char *answer, void *data
 
 static void make_partition(struct request *request, struct mps_control *control)
 {
-        const struct mps_unit *unit = find_unit(request->run, request->wanted.unit);
+        const struct mps_unit *unit = find_unit(request->daemon, request->wanted.unit);
 
         if (!unit) {
                 request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", request->wanted.daemon);
@@ -97,7 +97,7 @@ static void namespace_made(struct request *request)
         struct mps_record_daemon process;
 
         request->err.kind = ERROR_NONE;
-        if (!request->run || !mps_daemon_record(request->run, &process)) {
+        if (!request->daemon || !mps_daemon_record(request->daemon, &process)) {
                 request_fail(request, ERROR_UNAVAILABLE, "has ended", request->wanted.daemon);
                 return;
         }
@@ -171,7 +171,7 @@ static void make_namespace(struct request *request, struct mps_control *control)
 
         request->allocation.pipe =
                 arena_printf(arena, "%s/pipe/%s/%s", wanted->daemon, own_server(request), wanted->id);
-        if (!find_unit(request->run, wanted->unit)) {
+        if (!find_unit(request->daemon, wanted->unit)) {
                 request_fail(request, ERROR_NOT_FOUND, "does not serve that unit", wanted->daemon);
         } else if (!dialogue_v3_is_name(wanted->id) || !fits_address(request->allocations, request->allocation.pipe)) {
                 request_fail(request, ERROR_INVALID, "cannot have a namespace of that name", wanted->daemon);
@@ -185,7 +185,7 @@ static void make_namespace(struct request *request, struct mps_control *control)
 
 void request_make(struct request *request, struct mps_control *control)
 {
-        if (mps_daemon_options(request->run) & MPS_CAN_NAMESPACE)
+        if (mps_daemon_options(request->daemon) & MPS_CAN_NAMESPACE)
                 make_namespace(request, control);
         else
                 make_partition(request, control);
@@ -236,7 +236,7 @@ static void on_partitions(const struct error *err, const char *answer, void *dat
 static void on_partition_removed(const struct error *err, const char *answer, void *data)
 {
         struct request *request = data;
-        struct mps_control *control = request->run ? mps_daemon_control(request->run) : NULL;
+        struct mps_control *control = request->daemon ? mps_daemon_control(request->daemon) : NULL;
 
         if (err || !control) {
                 removal_ends(request, err);
@@ -265,7 +265,7 @@ static void on_still_there(const struct error *err, const char *answer UNUSED, v
 static void on_namespace_deleted(const struct error *err, const char *answer UNUSED, void *data)
 {
         struct request *request = data;
-        struct mps_control *control = request->run ? mps_daemon_control(request->run) : NULL;
+        struct mps_control *control = request->daemon ? mps_daemon_control(request->daemon) : NULL;
 
         if (err && err->kind == ERROR_UNAVAILABLE && control)
                 mps_control_run(control,

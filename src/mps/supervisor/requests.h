@@ -14,7 +14,7 @@ struct request {
         struct arena arena;
         enum request_kind kind;
         struct mps_allocations *allocations;
-        struct mps_daemon *run; /* NULL: no command is running */
+        struct mps_daemon *daemon; /* NULL: no command is running */
         bool is_over;
         bool is_waiting;  /* for another request for the same allocation */
         bool is_unwanted; /* an allocation that was released while it was being created */
@@ -36,10 +36,10 @@ struct request {
 struct request *request_new(struct mps_allocations *allocations, enum request_kind kind, void *data);
 /* Ends the request; the answer is delivered in the loop's next turn. |err| NULL: success. */
 void request_end(struct request *request, const struct error *err);
-/* "MPS daemon '<daemon>' <what>" */
-void request_fail(struct request *request, enum error_kind kind, const char *what, const char *daemon);
-/* The control of the daemon; NULL if it has no process that can be asked, and then the request has ended. */
-struct mps_control *request_control(struct request *request, const char *daemon);
+/* The error is "MPS daemon '<name>' <what>". */
+void request_fail(struct request *request, enum error_kind kind, const char *what, const char *name);
+/* The control of the daemon of that name; NULL if it has no process that can be asked, and then the request has ended. */
+struct mps_control *request_control(struct request *request, const char *name);
 
 /* request_make.c */
 /* Creates what the request asks for. It ends with an error, or by allocations_made(). */

@@ -109,19 +109,19 @@ static void note_change(bool is_record, void *data)
 
 /* ---- the status ---- */
 
-static size_t position_of(const struct mps_supervisor *supervisor, const struct mps_daemon *run)
+static size_t position_of(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon)
 {
-        const struct mps_daemon_wanted *wanted = mps_wanted_find(&supervisor->wanted, mps_daemon_get_name(run));
+        const struct mps_daemon_wanted *wanted = mps_wanted_find(&supervisor->wanted, mps_daemon_get_name(daemon));
 
         return wanted ? (size_t)(wanted - supervisor->wanted.daemons) : supervisor->wanted.n_daemons;
 }
 
-static void describe_daemon(const struct mps_supervisor *supervisor, const struct mps_daemon *run, struct arena *arena,
-        struct mps_daemon_status *ret)
+static void describe_daemon(const struct mps_supervisor *supervisor, const struct mps_daemon *daemon,
+        struct arena *arena, struct mps_daemon_status *ret)
 {
         struct mps_client *clients;
 
-        mps_daemon_describe(run, arena, ret);
+        mps_daemon_describe(daemon, arena, ret);
         mps_allocations_describe(&supervisor->allocations, arena, ret);
         mps_memory_limits_describe(&supervisor->limits, arena, ret);
         clients = ARENA_ARRAY(arena, struct mps_client, ret->n_clients);
@@ -224,11 +224,11 @@ static void on_daemon_closed(void *data)
 
 static void close_daemon(struct mps_supervisor *supervisor, size_t position)
 {
-        struct mps_daemon *run = mps_daemons_remove(&supervisor->daemons, position);
+        struct mps_daemon *daemon = mps_daemons_remove(&supervisor->daemons, position);
 
         supervisor->closing_daemons++;
-        mps_allocations_fail_daemon(&supervisor->allocations, run);
-        mps_daemon_close(run, on_daemon_closed, supervisor);
+        mps_allocations_fail_daemon(&supervisor->allocations, daemon);
+        mps_daemon_close(daemon, on_daemon_closed, supervisor);
 }
 
 static void on_turn(void *data)
@@ -256,12 +256,12 @@ static void on_turn(void *data)
         check_end(supervisor);
 }
 
-static void on_daemon_changed(struct mps_daemon *run, bool is_process, void *data)
+static void on_daemon_changed(struct mps_daemon *daemon, bool is_process, void *data)
 {
         struct mps_supervisor *supervisor = data;
 
         mps_allocations_reconcile(&supervisor->allocations);
-        note_change(is_process || mps_daemon_is_gone(run), supervisor);
+        note_change(is_process || mps_daemon_is_gone(daemon), supervisor);
 }
 
 static void poll_shm(struct mps_supervisor *supervisor)
@@ -397,7 +397,7 @@ static bool is_unit_needed(const char *uuid, void *data)
 }
 
 /* Together they may have as much as the node's shared memory would: each daemon gets a share by its units. */
-static uint64_t shm_kib_of(const struct mps_daemon *run, void *data)
+static uint64_t shm_kib_of(const struct mps_daemon *daemon, void *data)
 {
         const struct mps_supervisor *supervisor = data;
         size_t n_units = 0;
@@ -408,15 +408,15 @@ static uint64_t shm_kib_of(const struct mps_daemon *run, void *data)
                 return supervisor->options.shm_kib;
         for (size_t i = 0; i < supervisor->wanted.n_daemons; i++)
                 n_units += supervisor->wanted.daemons[i].n_units;
-        return mps_shm_machine_kib() * mps_daemon_settings(run)->n_units / MAX(n_units, (size_t)1);
+        return mps_shm_machine_kib() * mps_daemon_settings(daemon)->n_units / MAX(n_units, (size_t)1);
 }
 
 static size_t list_namespaces(
-        const struct mps_daemon *run, struct arena *arena, struct mps_allocation_request **ret, void *data)
+        const struct mps_daemon *daemon, struct arena *arena, struct mps_allocation_request **ret, void *data)
 {
         const struct mps_supervisor *supervisor = data;
 
-        return mps_allocations_list_namespaces(&supervisor->allocations, run, arena, ret);
+        return mps_allocations_list_namespaces(&supervisor->allocations, daemon, arena, ret);
 }
 
 /* ---- start ---- */
@@ -508,7 +508,7 @@ static void init_objects(struct mps_supervisor *supervisor)
 }
 
 /* Goes on with what is on record. */
-static void restore(struct mps_supervisor *supervisor)
+static void supervisor_restore(struct mps_supervisor *supervisor)
 {
         struct mps_record record;
         struct error err;
@@ -546,7 +546,7 @@ struct mps_supervisor *mps_supervisor_new(const struct mps_supervisor_options *o
         uv_timer_start(&supervisor->poll, on_poll, 0, 0);
         init_objects(supervisor);
         raise_file_limit();
-        restore(supervisor);
+        supervisor_restore(supervisor);
         mps_allocations_pause(&supervisor->allocations, false);
         renew_status(supervisor);
         return supervisor;
@@ -575,7 +575,7 @@ static void free_supervisor(void *data)
                 closed(leaves_modes, closed_data);
 }
 
-static void end(struct mps_supervisor *supervisor)
+static void supervisor_end(struct mps_supervisor *supervisor)
 {
         supervisor->phase = SUPERVISOR_ENDED;
         supervisor->modes.nvml = supervisor->usages.nvml = supervisor->limits.nvml = NULL;
@@ -591,7 +591,7 @@ static void end(struct mps_supervisor *supervisor)
 
 static void on_modes_late(uv_timer_t *timer)
 {
-        end(container_of(timer, struct mps_supervisor, grace));
+        supervisor_end(container_of(timer, struct mps_supervisor, grace));
 }
 
 /* The supervisor has ended when all daemons are closed and every mode is restored, or NVML was given its time. */
@@ -604,7 +604,7 @@ static void check_end(struct mps_supervisor *supervisor)
         if (supervisor->modes.n_jobs && supervisor->phase == SUPERVISOR_CLOSING)
                 uv_timer_start(&supervisor->grace, on_modes_late, MODES_PATIENCE_MS, 0);
         else
-                end(supervisor);
+                supervisor_end(supervisor);
 }
 
 static void begin_end(

@@ -125,14 +125,14 @@ static int serve_usage(struct nvml_serving *serving, struct pack *question, stru
         return 0;
 }
 
-static int64_t now_ms(void)
+static int64_t usage_now_ms(void)
 {
         return (int64_t)gpu_call_now_ms();
 }
 
 uint64_t mps_usages_memory(const struct mps_usages *usages, const char *uuid, pid_t pid)
 {
-        const int64_t now = now_ms();
+        const int64_t now = usage_now_ms();
         uint64_t memory = UINT64_MAX;
 
         LIST_FOR_EACH(link, &usages->units) {
@@ -165,7 +165,7 @@ static void take_usage(struct usage_unit *unit, struct pack *answer)
         mps_usage_pack(answer, usage);
         usage->asked_at = unit->asked_at;
         /* Figures that were too old were reported as unknown. */
-        is_new = !mps_usage_is_fresh(unit->usage, now_ms()) || !mps_usage_is_same(unit->usage, usage);
+        is_new = !mps_usage_is_fresh(unit->usage, usage_now_ms()) || !mps_usage_is_same(unit->usage, usage);
         mps_usage_free(unit->usage);
         unit->usage = usage;
         report_if_lost(unit);
@@ -176,7 +176,7 @@ static void take_usage(struct usage_unit *unit, struct pack *answer)
 /* NVML does not answer: do not report old figures. */
 static void forget_if_old(struct usage_unit *unit)
 {
-        if (!unit->usage || mps_usage_is_fresh(unit->usage, now_ms()))
+        if (!unit->usage || mps_usage_is_fresh(unit->usage, usage_now_ms()))
                 return;
         unit->usage = mps_usage_free(unit->usage);
         unit->usages->owner.changed(false, unit->usages->owner.data);
@@ -216,7 +216,7 @@ static void ask_usage(struct usage_unit *unit)
         nvml_request_init(&unit->request, serve_usage, uuid, on_usage);
         question = pack_writer(&unit->request.question);
         pack_text(&question, &uuid);
-        unit->asked_at = now_ms();
+        unit->asked_at = usage_now_ms();
         unit->is_asked = true;
         nvml_pool_ask(unit->usages->nvml, &unit->request);
 }
