@@ -311,7 +311,7 @@ static bool is_refused(const struct question *question, const struct child_resul
 }
 
 /* Interprets the end of the front end; 0: |answer| is the answer. */
-static int control_judge(const struct mps_control *control, const char *words, const struct child_result *result,
+static int control_check_end(const struct mps_control *control, const char *words, const struct child_result *result,
         const char *answer, bool refused, struct error *err)
 {
         if (result->timed_out)
@@ -357,7 +357,7 @@ static void on_child_end(const struct child_result *result, void *data)
                 uv_timer_start(&control->turn, on_control_turn, REFUSED_PAUSE_MS, 0);
                 if (control->refused)
                         control->refused(control->data);
-        } else if (control_judge(control, words, result, answer, refused, &err) < 0) {
+        } else if (control_check_end(control, words, result, answer, refused, &err) < 0) {
                 control_finish(control, &err, NULL);
         } else {
                 control_finish(control, NULL, answer);

@@ -170,7 +170,7 @@ static bool note_draining(struct mps_daemon *daemon)
         return is_new;
 }
 
-static void judge_observation(struct mps_daemon *daemon)
+static void act_on_observation(struct mps_daemon *daemon)
 {
         const struct mps_observation *seen = daemon->polls.seen;
         const bool is_empty = !mps_daemon_has_clients(daemon);
@@ -218,7 +218,7 @@ static void on_polled(struct mps_observation *observation, const struct error *e
         if (daemon->machine.state == MPS_DRAINING)
                 is_new |= note_draining(daemon);
         daemon->polls.count++;
-        judge_observation(daemon);
+        act_on_observation(daemon);
         if (daemon->polls.count % POLLS_BETWEEN_VERIFICATIONS == 0)
                 daemon_verify(daemon);
         if (is_new)

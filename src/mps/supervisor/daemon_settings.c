@@ -155,13 +155,13 @@ static void note_read_back(struct mps_daemon *daemon, const struct mps_setting *
 /* These return false if another answer is awaited, or if all of it has ended. */
 
 static bool settings_end_first(
-        struct settings *settings, const struct mps_setting *item, enum mps_setting_verdict verdict, struct error *err)
+        struct settings *settings, const struct mps_setting *item, enum mps_setting_outcome outcome, struct error *err)
 {
-        if (verdict == MPS_SETTING_SAME) {
+        if (outcome == MPS_SETTING_SAME) {
                 note_read_back(settings->daemon, item);
                 return true;
         }
-        if (verdict == MPS_SETTING_UNCLEAR)
+        if (outcome == MPS_SETTING_UNCLEAR)
                 error_raise_prefix(err, "%s", item->what);
         settings_refuse(settings, err);
         return false;
@@ -199,19 +199,19 @@ static void note_unchecked(struct mps_daemon *daemon, const struct error *err)
 
 /* A limit that its answer hides is set again without a report. */
 static bool settings_end_check(struct settings *settings, const struct mps_setting *item,
-        enum mps_setting_verdict verdict, const struct error *err)
+        enum mps_setting_outcome outcome, const struct error *err)
 {
         const bool was_set = settings->difference[0] != '\0';
 
-        if (verdict == MPS_SETTING_OTHER && was_set)
+        if (outcome == MPS_SETTING_OTHER && was_set)
                 return settings_end_refused(settings, item, err);
-        if (verdict == MPS_SETTING_OTHER)
+        if (outcome == MPS_SETTING_OTHER)
                 snprintf(settings->difference, sizeof(settings->difference), "%.250s", err->text);
-        else if (verdict == MPS_SETTING_SAME && was_set)
+        else if (outcome == MPS_SETTING_SAME && was_set)
                 note_drift(settings->daemon, settings->difference, true);
-        else if (verdict == MPS_SETTING_UNCLEAR && err->kind != ERROR_NONE)
+        else if (outcome == MPS_SETTING_UNCLEAR && err->kind != ERROR_NONE)
                 note_unchecked(settings->daemon, err);
-        if (verdict == MPS_SETTING_OTHER || (verdict == MPS_SETTING_SAME && !was_set && mps_setting_is_blurred(item))) {
+        if (outcome == MPS_SETTING_OTHER || (outcome == MPS_SETTING_SAME && !was_set && mps_setting_is_blurred(item))) {
                 settings_send(settings, true);
                 return false;
         }
@@ -265,12 +265,12 @@ static void on_settings_get(const struct error *err, const char *answer, void *d
         daemon->polls.misses = 0;
         do {
                 struct error problem;
-                enum mps_setting_verdict verdict;
+                enum mps_setting_outcome outcome;
 
                 item = &settings->items[settings->at];
-                verdict = mps_setting_judge(item, answer, settings->is_first, &problem);
-                if (settings->is_first ? !settings_end_first(settings, item, verdict, &problem)
-                                       : !settings_end_check(settings, item, verdict, &problem))
+                outcome = mps_setting_check(item, answer, settings->is_first, &problem);
+                if (settings->is_first ? !settings_end_first(settings, item, outcome, &problem)
+                                       : !settings_end_check(settings, item, outcome, &problem))
                         return;
                 settings->difference[0] = '\0';
                 settings->at++;

@@ -119,7 +119,7 @@ static void find_by_lock(struct mps_daemon *daemon, struct arena *arena, struct 
         *ret = (struct mps_record_daemon){0};
         if (!pid || mps_control_find(&program, context->program, context->path, context->driver_root, err) < 0)
                 return;
-        switch (identity_judge_daemon(pid, program, &ret->start_time, err)) {
+        switch (identity_check_daemon(pid, program, &ret->start_time, err)) {
         case IDENTITY_DAEMON:
                 ret->pid = pid;
                 units = identity_variable(pid, "CUDA_VISIBLE_DEVICES");

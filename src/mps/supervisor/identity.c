@@ -210,7 +210,7 @@ static bool may_do_everything(pid_t pid)
                stat(path, &its) == 0 && ours.st_ino == its.st_ino;
 }
 
-enum identity_daemon identity_judge_daemon(pid_t pid, const char *program, uint64_t *ret_start_time, struct error *err)
+enum identity_daemon identity_check_daemon(pid_t pid, const char *program, uint64_t *ret_start_time, struct error *err)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct process its;
@@ -285,7 +285,7 @@ void identity_find_daemons(const char *root, const char *program,
 
                 /* Only a daemon's environment is read, since a tenant could let the reader wait. */
                 if (daemon.pid <= 0 || !is_called(daemon.pid, program) ||
-                        identity_judge_daemon(daemon.pid, program, &daemon.start_time, &err) != IDENTITY_DAEMON ||
+                        identity_check_daemon(daemon.pid, program, &daemon.start_time, &err) != IDENTITY_DAEMON ||
                         !is_started_as_daemon(daemon.pid))
                         continue;
                 pipe = identity_variable(daemon.pid, "CUDA_MPS_PIPE_DIRECTORY");

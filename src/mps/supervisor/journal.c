@@ -63,7 +63,7 @@ static struct known *journal_remember(struct mps_journal *journal, pid_t pid)
         return known;
 }
 
-/* A client that the daemon lists stays, whatever the kernel says. */
+/* A client that the daemon lists stays, even if the kernel has no such process. */
 static void forget_the_dead(struct mps_journal *journal)
 {
         for (size_t i = journal->n_known; i > 0; i--) {

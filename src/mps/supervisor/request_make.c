@@ -131,7 +131,7 @@ static bool is_limit_set(struct request *request, const char *answer, struct err
         struct mps_setting limits[2];
 
         mps_setting_v3_new_namespace(limits, &request->arena, own_server(request), &request->wanted);
-        if (mps_setting_judge(&limits[request->step - STEP_READ_BACK], answer, true, err) == MPS_SETTING_SAME)
+        if (mps_setting_check(&limits[request->step - STEP_READ_BACK], answer, true, err) == MPS_SETTING_SAME)
                 return true;
         error_raise_prefix(err, "MPS namespace '%s'", request->wanted.id);
         return false;

@@ -121,7 +121,7 @@ static const char *place_of(const struct mps_setting *setting)
         return setting->server ? "" : "default ";
 }
 
-static enum mps_setting_verdict judge_threads(
+static enum mps_setting_outcome check_threads(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
 {
         const unsigned int slack = setting->server ? ROUNDING_PERMILLE : 0;
@@ -142,7 +142,7 @@ static enum mps_setting_verdict judge_threads(
 }
 
 /* It is not known whether v3 shows limits exactly, or rounded as older daemons do. */
-static enum mps_setting_verdict judge_limit(
+static enum mps_setting_outcome check_limit(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
 {
         const uint64_t expected = setting->limit_mib;
@@ -174,7 +174,7 @@ static const struct dialogue_v3_namespace *namespace_find(
 /*
  * A namespace that is missing was released meanwhile, if all lines of the list could be read.
  */
-static enum mps_setting_verdict judge_namespace(
+static enum mps_setting_outcome check_namespace(
         const struct mps_setting *setting, const char *answer, struct error *err)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
@@ -207,16 +207,16 @@ static enum mps_setting_verdict judge_namespace(
         return MPS_SETTING_OTHER;
 }
 
-enum mps_setting_verdict mps_setting_judge(
+enum mps_setting_outcome mps_setting_check(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err)
 {
         err->kind = ERROR_NONE;
         if (setting->kind == MPS_SETTING_NAMESPACE)
-                return judge_namespace(setting, answer, err);
+                return check_namespace(setting, answer, err);
         if (setting->server && dialogue_is_not_found(answer))
                 return MPS_SETTING_UNCLEAR;
-        return setting->kind == MPS_SETTING_THREADS ? judge_threads(setting, answer, is_first, err)
-                                                    : judge_limit(setting, answer, is_first, err);
+        return setting->kind == MPS_SETTING_THREADS ? check_threads(setting, answer, is_first, err)
+                                                    : check_limit(setting, answer, is_first, err);
 }
 
 bool mps_setting_is_blurred(const struct mps_setting *setting)

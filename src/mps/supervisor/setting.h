@@ -54,12 +54,12 @@ struct mps_setting mps_setting_v3_namespace(
 
 /* ---- answers ---- */
 
-enum mps_setting_verdict {
+enum mps_setting_outcome {
         MPS_SETTING_SAME,
         MPS_SETTING_OTHER,   /* |err| says what differs: after the first setting what was set, later what changed */
         MPS_SETTING_UNCLEAR, /* the answer cannot be read: |err| says why, unless the server or the namespace is gone */
 };
-enum mps_setting_verdict mps_setting_judge(
+enum mps_setting_outcome mps_setting_check(
         const struct mps_setting *setting, const char *answer, bool is_first, struct error *err);
 
 /* The answer hides a small change. */

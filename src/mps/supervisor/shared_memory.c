@@ -183,7 +183,7 @@ bool mps_shm_watch_poll(struct mps_shm_watch *watch, const char *path, const cha
         if (mps_shm_poll(&shm, path, &err) < 0)
                 return false; /* doctor reports why */
         watch->polls++;
-        mps_shm_judge(&shm, &before);
+        mps_shm_mark_full(&shm, &before);
         if (shm.is_full && (!before.is_full || watch->polls - watch->counted >= POLLS_BETWEEN_COUNTS)) {
                 watch->counted = watch->polls;
                 if (mps_shm_count(&shm, path, &err) < 0)

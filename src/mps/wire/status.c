@@ -109,7 +109,7 @@ unsigned int mps_shm_permille(const struct mps_shm *shm)
         return MAX(permille(shm->used, shm->size), permille(shm->files, shm->files_max));
 }
 
-void mps_shm_judge(struct mps_shm *shm, const struct mps_shm *before)
+void mps_shm_mark_full(struct mps_shm *shm, const struct mps_shm *before)
 {
         const unsigned int now = mps_shm_permille(shm);
 

@@ -48,7 +48,7 @@ struct mps_shm {
 unsigned int mps_shm_permille(const struct mps_shm *shm);
 
 /* |before| is the previous poll: between the two bounds it decides whether the tmpfs is full. Its owners are kept. */
-void mps_shm_judge(struct mps_shm *shm, const struct mps_shm *before);
+void mps_shm_mark_full(struct mps_shm *shm, const struct mps_shm *before);
 
 /* The difference is too small to report: equally full, to one percent. */
 bool mps_shm_is_same(const struct mps_shm *a, const struct mps_shm *b);

@@ -32,7 +32,7 @@ static void test_an_answer_shows_whether_a_setting_is_as_it_was_set(void **state
         const struct {
                 const struct mps_setting *setting;
                 const char *answer;
-                enum mps_setting_verdict verdict;
+                enum mps_setting_outcome outcome;
                 const char *first; /* after the first setting */
                 const char *later;
         } cases[] = {
@@ -62,8 +62,8 @@ static void test_an_answer_shows_whether_a_setting_is_as_it_was_set(void **state
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
                 struct error first, later;
 
-                assert_int_equal(mps_setting_judge(cases[i].setting, cases[i].answer, true, &first), cases[i].verdict);
-                assert_int_equal(mps_setting_judge(cases[i].setting, cases[i].answer, false, &later), cases[i].verdict);
+                assert_int_equal(mps_setting_check(cases[i].setting, cases[i].answer, true, &first), cases[i].outcome);
+                assert_int_equal(mps_setting_check(cases[i].setting, cases[i].answer, false, &later), cases[i].outcome);
                 if (cases[i].first)
                         assert_string_equal(first.text, cases[i].first);
                 if (cases[i].later)
@@ -96,7 +96,7 @@ static void test_the_limits_of_a_server_of_interface_3_are_set_together_and_read
         const struct {
                 const struct mps_setting *setting;
                 const char *answer;
-                enum mps_setting_verdict verdict;
+                enum mps_setting_outcome outcome;
         } cases[] = {
                 {&settings[0], "70", MPS_SETTING_SAME},
                 {&settings[0], "70.00", MPS_SETTING_SAME},
@@ -115,7 +115,7 @@ static void test_the_limits_of_a_server_of_interface_3_are_set_together_and_read
         assert_string_not_equal(settings[0].get, settings[1].get);
         assert_false(mps_setting_is_blurred(&settings[1]));
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-                assert_int_equal(mps_setting_judge(cases[i].setting, cases[i].answer, false, &err), cases[i].verdict);
+                assert_int_equal(mps_setting_check(cases[i].setting, cases[i].answer, false, &err), cases[i].outcome);
 }
 
 static void test_a_new_namespace_has_the_limits_that_it_is_to_have(void **state UNUSED)
@@ -124,7 +124,7 @@ static void test_a_new_namespace_has_the_limits_that_it_is_to_have(void **state 
                 unsigned int permille;
                 uint64_t limit_mib;
                 const char *answer;
-                enum mps_setting_verdict verdict;
+                enum mps_setting_outcome outcome;
                 const char *text;
         } cases[] = {
                 {0, 4096, "4G", MPS_SETTING_SAME, NULL},
@@ -150,7 +150,7 @@ static void test_a_new_namespace_has_the_limits_that_it_is_to_have(void **state 
                         .id = "g1", .threads_permille = cases[i].permille, .limit_mib = cases[i].limit_mib};
 
                 assert_int_equal(mps_setting_v3_new_namespace(limits, &arena, "uid_0", &wanted), 1);
-                assert_int_equal(mps_setting_judge(limits, cases[i].answer, true, &err), cases[i].verdict);
+                assert_int_equal(mps_setting_check(limits, cases[i].answer, true, &err), cases[i].outcome);
                 if (cases[i].text)
                         assert_string_equal(err.text, cases[i].text);
         }
@@ -171,7 +171,7 @@ static void test_one_list_shows_all_namespaces(void **state UNUSED)
                 const char *id;
                 unsigned int permille;
                 uint64_t limit_mib;
-                enum mps_setting_verdict verdict;
+                enum mps_setting_outcome outcome;
                 const char *text;
         } cases[] = {
                 {"g1", 500, 2048, MPS_SETTING_SAME, ""},
@@ -193,12 +193,12 @@ static void test_one_list_shows_all_namespaces(void **state UNUSED)
                 const struct mps_setting setting = mps_setting_v3_namespace(&arena, "uid_0", &wanted, command);
 
                 assert_string_equal(setting.get, command);
-                assert_int_equal(mps_setting_judge(&setting, list, false, &err), cases[i].verdict);
+                assert_int_equal(mps_setting_check(&setting, list, false, &err), cases[i].outcome);
                 if (*cases[i].text)
                         assert_string_equal(err.text, cases[i].text);
                 else
                         assert_int_equal(err.kind, ERROR_NONE);
-                assert_int_equal(mps_setting_judge(&setting, "what?", false, &err), MPS_SETTING_UNCLEAR);
+                assert_int_equal(mps_setting_check(&setting, "what?", false, &err), MPS_SETTING_UNCLEAR);
                 assert_int_not_equal(err.kind, ERROR_NONE);
         }
 }
@@ -213,12 +213,12 @@ static void test_a_namespace_whose_line_cannot_be_read_is_neither_right_nor_gone
         struct mps_setting setting = mps_setting_v3_namespace(&arena, "uid_0", &first, command);
         struct error err;
 
-        assert_int_equal(mps_setting_judge(&setting, list, false, &err), MPS_SETTING_UNCLEAR);
+        assert_int_equal(mps_setting_check(&setting, list, false, &err), MPS_SETTING_UNCLEAR);
         assert_string_equal(err.text,
                 "limits of its namespace g1: not in the list of namespaces, of which 1 lines cannot be read, the first: "
                 "'g1,uid_0,Ready,2 GiB,50.00,-,/x'");
         setting = mps_setting_v3_namespace(&arena, "uid_0", &second, command);
-        assert_int_equal(mps_setting_judge(&setting, list, false, &err), MPS_SETTING_OTHER);
+        assert_int_equal(mps_setting_check(&setting, list, false, &err), MPS_SETTING_OTHER);
         assert_string_equal(err.text, "memory limit of its namespace g2: 0 instead of 2048 MiB");
 }
 
