@@ -18,7 +18,7 @@
 #include "base/io/lock.h"
 #include "mps/control/control.h"
 #include "mps/supervisor/identity.h"
-#include "mps/supervisor/memory_limit.h"
+#include "mps/supervisor/memory_limits.h"
 #include "mps/supervisor/record.h"
 #include "mps/supervisor/shm_mount.h"
 #include "mps/supervisor/supervisor.h"

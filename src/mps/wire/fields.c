@@ -1,5 +1,99 @@
+#include "mps/wire/fields.h"
+
+#include <string.h>
+
 #include "mps/wire/message.h"
-#include "mps/wire/message_parts.h"
+#include "plan/allocations.h"
+
+/* ---- texts ---- */
+
+static bool is_letter_or_digit(char c)
+{
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static bool is_any(const char *text)
+{
+        for (; *text; text++)
+                if ((unsigned char)*text < ' ' || *text == 0x7f)
+                        return false;
+        return true;
+}
+
+static bool is_uuid(const char *text)
+{
+        if (!is_letter_or_digit(*text))
+                return false;
+        for (; *text; text++)
+                if (!is_letter_or_digit(*text) && *text != '-' && *text != '/')
+                        return false;
+        return true;
+}
+
+static bool is_path(const char *text)
+{
+        for (;;) {
+                size_t length = strcspn(text, "/");
+
+                if (length == 0 || (length <= 2 && strspn(text, ".") == length))
+                        return false;
+                for (size_t i = 0; i < length; i++)
+                        if (!is_letter_or_digit(text[i]) && !strchr(".-_", text[i]))
+                                return false;
+                if (!text[length])
+                        return true;
+                text += length + 1;
+        }
+}
+
+const struct json_text message_any = {is_any, 1024, "text without control characters, of at most ", true};
+const struct json_text message_path = {
+        is_path, 255, "a relative path of letters, digits, '.', '-' and '_', of at most ", false};
+const struct json_text message_uuid = {is_uuid, 127, "a UUID: letters, digits, '-' and '/', of at most ", false};
+const struct json_text message_allocation = {allocations_is_id, 64, "1 to 64 of a-z, 0-9 and '_', of at most ", false};
+
+/* ---- wanted daemons ---- */
+
+const char *message_tier(unsigned int position)
+{
+        return mps_tier_name((enum mps_tier)position);
+}
+
+static const char *provisioning_word(unsigned int position)
+{
+        return provisioning_name((enum provisioning)position);
+}
+
+static const struct json_field unit_fields[] = {
+        JSON_TEXT("uuid", struct mps_unit, uuid, message_uuid, .is_needed = true),
+        JSON_TEXT("gpuUuid", struct mps_unit, gpu_uuid, message_uuid, .is_needed = true),
+        JSON_TEXT("index", struct mps_unit, index, message_any, .is_needed = true),
+        JSON_TEXT("name", struct mps_unit, name, message_any, .is_needed = true),
+        JSON_BOOL("isMig", struct mps_unit, is_mig),
+        JSON_UINT("memoryBytes", struct mps_unit, memory, 0, INT64_MAX),
+        JSON_UINT("replicas", struct mps_unit, replicas, 0, CONFIG_MAX_REPLICAS),
+        JSON_UINT("sms", struct mps_unit, sms, 0, UINT16_MAX),
+        JSON_UINT("chunkSms", struct mps_unit, chunk_sms, 0, UINT16_MAX),
+        JSON_KNOWN("chunksNeeded", struct mps_unit, chunks_needed, 0, UINT16_MAX),
+        JSON_UINT("limitMib", struct mps_unit, limit_mib, 0, UINT32_MAX),
+        JSON_UINT("replicaMib", struct mps_unit, replica_mib, 0, UINT32_MAX),
+        JSON_UINT("clients", struct mps_unit, clients, 0, UINT16_MAX),
+};
+static const struct json_shape unit_shape = JSON_SHAPE(struct mps_unit, unit_fields);
+
+static const struct json_field wanted_fields[] = {
+        JSON_TEXT("name", struct mps_daemon_wanted, name, message_path, .is_needed = true),
+        JSON_TEXT("resource", struct mps_daemon_wanted, resource, message_any, .is_needed = true),
+        JSON_WORD("provisioning", struct mps_daemon_wanted, provisioning, provisioning_word, PROVISIONING_LAST + 1),
+        JSON_WORD("tierLimit", struct mps_daemon_wanted, tier_limit, message_tier, MESSAGE_TIERS),
+        JSON_UINT("threadsPermille", struct mps_daemon_wanted, threads_permille, 1, 1000),
+        JSON_ITEMS("units", struct mps_daemon_wanted, units, n_units, unit_shape, 1, MESSAGE_UNITS_MAX),
+        JSON_TEXTS(
+                "away", struct mps_daemon_wanted, away, n_away, message_uuid, 0, MESSAGE_UNITS_MAX, .leaves_out = true),
+};
+const struct json_shape message_daemon = JSON_SHAPE(struct mps_daemon_wanted, wanted_fields);
+
+/* ---- the status ---- */
 
 static const char *state_word(unsigned int position)
 {
@@ -99,26 +193,18 @@ static const struct json_shape daemon_shape = JSON_SHAPE(struct mps_daemon_statu
 static const struct json_field status_fields[] = {
         JSON_UINT("generation", struct mps_status, generation, 0, INT64_MAX),
         JSON_ITEMS("daemons", struct mps_status, daemons, n_daemons, daemon_shape, 0, MESSAGE_DAEMONS_MAX),
+        JSON_ITEMS(
+                "holders", struct mps_status, holders, n_holders, message_holder, 0, MPS_HOLD_MAX, .leaves_out = true),
+        JSON_MEMBER("sharedMemory", struct mps_status, shm, shm_shape),
 };
-static const struct json_shape status_shape = JSON_SHAPE(struct mps_status, status_fields);
+const struct json_shape message_status = JSON_SHAPE(struct mps_status, status_fields);
 
-/* A `warpshare mps` of before does not tell it. */
-static const struct json_field memory_fields[] = {JSON_MEMBER("sharedMemory", struct mps_status, shm, shm_shape)};
-static const struct json_shape memory_shape = JSON_SHAPE(struct mps_status, memory_fields);
-
-/* Nor does it this, and no agent of before does. */
-static const struct json_field holders_fields[] = {
-        JSON_ITEMS("holders", struct mps_status, holders, n_holders, message_holder, 0, MPS_HOLD_MAX),
-};
-static const struct json_shape holders_shape = JSON_SHAPE(struct mps_status, holders_fields);
-
+/* A node whose daemons have no common tmpfs has no field sharedMemory. */
 void message_put_status(json_t *object, const struct mps_status *status)
 {
-        json_fields_put(object, &status_shape, status);
-        if (status->shm.size)
-                json_fields_put(object, &memory_shape, status);
-        if (status->n_holders)
-                json_fields_put(object, &holders_shape, status);
+        json_fields_put(object, &message_status, status);
+        if (!status->shm.size)
+                json_object_del(object, "sharedMemory");
 }
 
 /* For people, the tier is what it promises. Between processes it is a name that older ones know. */
@@ -132,11 +218,4 @@ char *mps_status_print(const struct mps_status *status)
         json_array_foreach(json_object_get(object, "daemons"), i, daemon)
                 json_object_set_new(daemon, "tier", json_string(mps_daemon_promise(&status->daemons[i], NULL)));
         return json_fields_print(object, JSON_INDENT(2));
-}
-
-void message_take_status(struct json_in *in, const json_t *object, struct mps_status *status)
-{
-        json_fields_take(in, object, &status_shape, status);
-        json_fields_take(in, object, &memory_shape, status);
-        json_fields_take(in, object, &holders_shape, status);
 }

@@ -1,5 +1,6 @@
 /*
- * Private to mps/wire/message*.c and the supervisor's record: the parts of messages.
+ * Tables (base/data/json_fields.h) of the structs that stand in messages (mps/wire/message.c), in the supervisor's
+ * record and in what is printed: which member is which field, and which texts a field may have.
  */
 #pragma once
 
@@ -22,9 +23,8 @@ extern const struct json_text message_any, message_path, message_uuid, message_a
 
 extern const struct json_shape message_daemon; /* struct mps_daemon_wanted */
 extern const struct json_shape message_holder; /* struct mps_holder */
+extern const struct json_shape message_status; /* struct mps_status; message_put_status() writes it */
 void message_put_status(json_t *object, const struct mps_status *status);
-/* Into |status->arena|, which is |in->arena|. */
-void message_take_status(struct json_in *in, const json_t *object, struct mps_status *status);
 
 const char *message_tier(unsigned int position);
 #define MESSAGE_TIERS 4U
