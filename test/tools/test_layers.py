@@ -88,7 +88,7 @@ def test_what_another_layer_defines_is_not_declared_past_its_header(path, declar
 
 def test_what_the_same_layer_or_nobody_of_us_defines_may_be_declared(faults):
     assert not faults({
-        'src/plan/parts.h': '#pragma once\nint several_read(const char *text);\n',
+        'src/plan/pattern.h': '#pragma once\nint several_read(const char *text);\n',
         'src/plan/several.c': 'extern char **environ;\n\nint several_read(const char *text)\n{\n        return *text;\n}\n',
     })
 
@@ -112,3 +112,19 @@ def test_more_arrows_between_rooms_than_a_reader_can_keep_in_mind_are_a_fault(fa
     files = {f'src/{room}/room.h': '#pragma once\n' for room in rooms}
     files |= {f'src/{room}/all.c': ''.join(f'#include "{other}/room.h"\n' for other in rooms) for room in rooms}
     assert 'the rooms of src have 110 arrows, must be at most 45' in faults(files)
+
+
+def test_a_header_called_parts_is_a_fault(faults):
+    assert faults({'src/gpu/monitor_parts.h': '#pragma once\n'}) == [
+        'src/gpu/monitor_parts.h: is called parts; give each concept a header of its own']
+
+
+@pytest.mark.parametrize('members, said', [
+    (20, []),
+    (21, ['src/gpu/monitor.h: struct monitor has 21 members, must have at most 20']),
+])
+def test_a_struct_that_several_files_share_has_members_that_a_reader_can_keep_in_mind(members, said, faults):
+    """A function pointer is one, and so is a struct in it; names after one type are as many as they are."""
+    lines = ['int (*done)(int status, void *data); /* a; b; c; */', 'struct { int x; int y; } place;', 'unsigned int first, second;']
+    lines += [f'int member_{i};' for i in range(members - 4)]
+    assert faults({'src/gpu/monitor.h': '#pragma once\nstruct monitor {\n' + ''.join(f'        {line}\n' for line in lines) + '};\n'}) == said
