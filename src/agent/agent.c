@@ -11,9 +11,9 @@
 
 #include <warpshare_commit.h>
 
-#include "agent/node_read.h"
+#include "node/status/read.h"
 #include "agent/parts.h"
-#include "agent/report.h"
+#include "node/status/log.h"
 #include "base/exit_status.h"
 #include "base/io/loop.h"
 
@@ -50,7 +50,7 @@ void agent_stop(struct agent *agent, int status)
         agent->labels = agent_labels_close(agent->labels);
         agent->clients = node_clients_close(agent->clients);
         agent->node = node_watch_close(agent->node);
-        agent->pod_labels = agent_pod_labels_close(agent->pod_labels);
+        agent->pod_labels = node_pod_labels_close(agent->pod_labels);
         agent->api = agent_api_close(agent->api); /* after everything that has a watch of its client */
 }
 
@@ -85,7 +85,7 @@ static void agent_reload(struct agent *agent)
         settings_unref(agent->settings);
         agent->settings = settings;
         agent->retry_ms = 0;
-        report_config(settings->config);
+        node_log_config(settings->config);
         gpu_monitor_set_policy(agent->monitor, &settings->policy);
         gpu_monitor_rescan(agent->monitor); /* its inventory makes the next generation */
 }
@@ -198,7 +198,7 @@ static void watch_pod_labels(struct agent *agent, const struct config *config)
         if (!*config->metrics_address || !config->metrics_pod_labels[0])
                 return;
         if (client && *config->node_name)
-                agent->pod_labels = agent_pod_labels_new(
+                agent->pod_labels = node_pod_labels_new(
                         client, config->node_name, config->metrics_pod_labels, config->metrics_pod_label_names);
         else
                 log_warn(
@@ -249,7 +249,7 @@ static int agent_start(struct agent *agent, struct error *err)
         };
         struct agent_config_cluster cluster;
 
-        agent->usage = monitor.sample_ms ? agent_usage_new() : NULL;
+        agent->usage = monitor.sample_ms ? node_usage_new() : NULL;
         /* First what reads the GPUs, since that takes longest. */
         agent->monitor = gpu_monitor_new(&agent->loop, &monitor);
         agent->api = agent_api_new(&api);
@@ -329,7 +329,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
                 log_error("the agent was ended by a signal, and is started again", LOG_STR("event", "AgentRestarted"),
                         LOG_STR("signal", strsignal(crashes->signal)), LOG_UINT("times", crashes->total),
                         LOG_INT("lived_ms", crashes->lived_ms));
-        report_config(agent.settings->config);
+        node_log_config(agent.settings->config);
         if (agent_start(&agent, &err) < 0) {
                 /* Nothing is served yet. */
                 log_error("cannot start", LOG_ERR(&err));
@@ -340,7 +340,7 @@ int agent_run(const struct option_set *options, const struct keeper_crashes *cra
         generation_free(agent.previous);
         generation_free(agent.current);
         inventory_free(agent.refused);
-        agent_usage_free(agent.usage);
+        node_usage_free(agent.usage);
         cdi_files_free(agent.cdi_files);
         settings_unref(agent.settings);
         uv_loop_close(&agent.loop);

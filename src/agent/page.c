@@ -3,9 +3,9 @@
 
 #include <warpshare_commit.h>
 
-#include "agent/hangs.h"
+#include "node/status/hangs.h"
 #include "agent/metrics.h"
-#include "agent/node_page.h"
+#include "node/pages/page.h"
 #include "agent/parts.h"
 #include "base/log.h"
 
@@ -14,7 +14,7 @@ void agent_on_samples(struct gpu_samples *samples, void *data)
         struct agent *agent = data;
         const struct generation *current = agent->current;
 
-        if (agent_usage_add(agent->usage, samples, agent->ledger, current ? current->rollout->plan : NULL,
+        if (node_usage_add(agent->usage, samples, agent->ledger, current ? current->rollout->plan : NULL,
                     !agent->stopping && plugins_is_serving(agent->plugins)))
                 agent_on_wants_pods(agent);
 }
@@ -43,7 +43,7 @@ static char *write_metrics(void *data)
         struct agent_metrics_resource *resources;
         struct dra_measures dra;
         struct agent_mig_measures mig;
-        struct agent_usage_view usage;
+        struct node_usage_view usage;
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
         char *text;
 
@@ -63,7 +63,7 @@ static char *write_metrics(void *data)
         if (agent->mig)
                 agent_mig_measure(agent->mig, &mig);
         metrics.mig = agent->mig ? &mig : NULL;
-        agent_usage_look(agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);
+        node_usage_look(agent->usage, agent->ledger, current ? current->rollout->plan : NULL, &scratch, &usage);
         usage.inventory = agent_newest_inventory(agent);
         usage.labels = agent->pod_labels;
         metrics.usage = &usage;
@@ -89,7 +89,7 @@ static char *write_node(bool has_history, bool has_processes, void *data)
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
         const struct device_list **lists =
                 ARENA_ARRAY(&scratch, const struct device_list *, plan ? plan->n_resources : 0);
-        struct agent_node_facts facts = {.agent = WARPSHARE_VERSION,
+        struct node_facts facts = {.agent = WARPSHARE_VERSION,
                 .node = *config->node_name ? config->node_name : NULL,
                 .inventory = agent_newest_inventory(agent),
                 .plan = plan,
@@ -100,18 +100,18 @@ static char *write_node(bool has_history, bool has_processes, void *data)
                 .has_history = has_history,
                 .has_processes = has_processes,
                 .system_root = config->system_root};
-        struct agent_usage_view usage;
+        struct node_usage_view usage;
         struct config_status status;
         struct node_page page;
 
         for (size_t i = 0; plan && i < plan->n_resources; i++)
                 lists[i] = plugins_list(agent->plugins, plan->resources[i].name);
-        agent_usage_look(agent->usage, agent->ledger, plan, &scratch, &usage);
+        node_usage_look(agent->usage, agent->ledger, plan, &scratch, &usage);
         facts.usage = &usage;
         facts.configuration = agent_config_status(agent->configs, &status) ? status.name : NULL;
         facts.n_claims = ledger_claims(agent->ledger, &scratch, &facts.claims);
         facts.n_events = node_events_recent(agent->events, &scratch, &facts.events);
-        agent_node_page_make(&page, &scratch, &facts);
+        node_page_make(&page, &scratch, &facts);
         return node_page_write(&page, false);
 }
 
@@ -130,7 +130,7 @@ static char *find_ailment(void *data)
         if (agent->bad_config.text[0])
                 return xasprintf("the newest configuration is refused: %s", agent->bad_config.text);
         if (n_hangs > 0)
-                return agent_hangs_ailment(hangs, n_hangs, gpu_call_now_ms());
+                return node_hangs_ailment(hangs, n_hangs, gpu_call_now_ms());
         if (agent->bad_events.text[0])
                 return xstrdup(agent->bad_events.text);
         /* In a rolling update the old agent is ended when this one is ready. */

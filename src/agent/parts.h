@@ -14,7 +14,7 @@
 #include "agent/mig.h"
 #include "agent/rollout.h"
 #include "agent/access.h"
-#include "agent/usage.h"
+#include "node/pages/usage.h"
 #include "base/complaint.h"
 #include "node/cdi/files.h"
 #include "base/io/keeper.h"
@@ -57,11 +57,11 @@ struct agent {
         struct plugins *plugins;
         struct ledger *ledger;
         struct agent_rollout *rollout;
-        struct metrics_http *metrics;        /* NULL: nobody asks for them */
-        struct agent_usage *usage;           /* NULL: nothing is sampled */
-        struct agent_access *access;         /* NULL: everybody may read metrics */
-        struct agent_pod_labels *pod_labels; /* NULL: metrics have none */
-        struct agent_api *api;               /* NULL, as the next four: the API server is not spoken to */
+        struct metrics_http *metrics;       /* NULL: nobody asks for them */
+        struct node_usage *usage;           /* NULL: nothing is sampled */
+        struct agent_access *access;        /* NULL: everybody may read metrics */
+        struct node_pod_labels *pod_labels; /* NULL: metrics have none */
+        struct agent_api *api;              /* NULL, as the next four: the API server is not spoken to */
         struct node_watch *node;
         struct node_clients *clients;
         struct node_events *events;

@@ -5,9 +5,9 @@
 #include <malloc.h>
 #include <string.h>
 
-#include "agent/hangs.h"
+#include "node/status/hangs.h"
 #include "agent/parts.h"
-#include "agent/report.h"
+#include "node/status/log.h"
 #include "base/log.h"
 #include "base/exit_status.h"
 #include "node/ledger/claims.h"
@@ -234,7 +234,7 @@ static void tell_plan(struct agent *agent, const struct generation *next)
 
 static void put_in_force(struct agent *agent, struct generation *next)
 {
-        report_plan(next->plan);
+        node_log_plan(next->plan);
         generation_serve(next, agent_rollout_judge(agent->rollout, next->plan));
         agent_begin_dra(agent);
         agent_follow(agent, next->rollout);
@@ -356,7 +356,7 @@ void agent_on_inventory(struct inventory *inventory, void *data)
         plugins_settle(agent->plugins);
         unit_health_clear(&agent->health);
         if (!before || !inventory_is_same(before, inventory))
-                report_inventory(inventory);
+                node_log_inventory(inventory);
         node_report_inventory(agent->report, inventory);
         if (agent_config_is_waiting(agent->configs)) { /* the GPUs are read again when it comes */
                 inventory_free(agent->refused);
@@ -399,7 +399,7 @@ void agent_after_health(const char *uuid, bool healthy, const char *reason, uint
         if (agent->stopping)
                 return;
         plugins_flush(agent->plugins);
-        report_health(uuid, healthy, reason, xid);
+        node_log_health(uuid, healthy, reason, xid);
 }
 
 void agent_on_unheard(const char *reason, void *data)
@@ -423,7 +423,7 @@ void agent_on_hang(const struct gpu_hang *hang, bool has_returned, void *data)
         if (agent->stopping)
                 return;
         agent->hangs_total += !has_returned;
-        agent_hangs_report(hang, has_returned, agent->events);
+        node_hangs_report(hang, has_returned, agent->events);
 }
 
 void agent_on_holdings_changed(void *data)

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "agent/hangs.h"
+#include "node/status/hangs.h"
 #include "agent/parts.h"
 #include "base/log.h"
 #include "base/exit_status.h"
@@ -55,7 +55,7 @@ void agent_take_over(struct agent *agent)
         publish_current(agent);
         node_events_serve(agent->events, true);
         report_crash(agent);
-        agent_hangs_report_all(agent->monitor, agent->events);
+        node_hangs_report_all(agent->monitor, agent->events);
         agent_rollout_serve(agent->rollout, true);
         agent_begin_dra(agent);
         agent_begin_mig(agent);

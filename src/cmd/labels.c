@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/node_read.h"
+#include "node/status/read.h"
 #include "cmd/cli/columns.h"
 #include "cmd/commands.h"
 #include "gpu/apart.h"

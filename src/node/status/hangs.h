@@ -8,10 +8,10 @@
 #include "node/events/node_events.h"
 
 /* Reports that a call has begun to hang, or has returned. */
-void agent_hangs_report(const struct gpu_hang *hang, bool has_returned, struct node_events *events);
+void node_hangs_report(const struct gpu_hang *hang, bool has_returned, struct node_events *events);
 
 /* Sends the events of the calls that hang now, when the agent begins to serve. */
-void agent_hangs_report_all(const struct gpu_monitor *monitor, struct node_events *events);
+void node_hangs_report_all(const struct gpu_monitor *monitor, struct node_events *events);
 
 /* Says which call hangs, for /healthz; the caller frees. NULL: none hangs. */
-char *agent_hangs_ailment(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms);
+char *node_hangs_ailment(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms);

@@ -1,4 +1,4 @@
-#include "agent/pod_labels.h"
+#include "node/pages/pod_labels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct labelled_pod {
 };
 
 /* Pods without these labels are not kept. */
-struct agent_pod_labels {
+struct node_pod_labels {
         struct arena arena; /* of the next two */
         const char *const *keys;
         const char *const *names;
@@ -34,7 +34,7 @@ static int compare_pods(const void *a, const void *b)
         return result ? result : strcmp(first->pod, second->pod);
 }
 
-static struct labelled_pod *find(const struct agent_pod_labels *labels, const char *pod_namespace, const char *pod)
+static struct labelled_pod *find(const struct node_pod_labels *labels, const char *pod_namespace, const char *pod)
 {
         const struct labelled_pod key = {
                 .pod_namespace = (char *)(uintptr_t)pod_namespace, .pod = (char *)(uintptr_t)pod};
@@ -42,7 +42,7 @@ static struct labelled_pod *find(const struct agent_pod_labels *labels, const ch
         return labels->n_pods ? bsearch(&key, labels->pods, labels->n_pods, sizeof(key), compare_pods) : NULL;
 }
 
-static void forget(struct agent_pod_labels *labels, struct labelled_pod *pod)
+static void forget(struct node_pod_labels *labels, struct labelled_pod *pod)
 {
         free(pod->pod_namespace);
         free(pod->pod);
@@ -52,7 +52,7 @@ static void forget(struct agent_pod_labels *labels, struct labelled_pod *pod)
         labels->n_pods--;
 }
 
-static void remember(struct agent_pod_labels *labels, const char *pod_namespace, const char *name, json_t *object)
+static void remember(struct node_pod_labels *labels, const char *pod_namespace, const char *name, json_t *object)
 {
         struct labelled_pod pod = {.pod_namespace = NULL};
         bool has_some = false;
@@ -74,7 +74,7 @@ static void remember(struct agent_pod_labels *labels, const char *pod_namespace,
 
 static void on_pod(enum kube_change change, json_t *object, void *data)
 {
-        struct agent_pod_labels *labels = data;
+        struct node_pod_labels *labels = data;
         const char *pod_namespace = object_text(object, "metadata", "namespace", NULL);
         const char *name = object_text(object, "metadata", "name", NULL);
         struct labelled_pod *known;
@@ -102,17 +102,17 @@ static const char *const *copy_words(struct arena *arena, const char *const *wor
         return copies;
 }
 
-struct agent_pod_labels *agent_pod_labels_new(
+struct node_pod_labels *node_pod_labels_new(
         struct kube_client *client, const char *node, const char *const *keys, const char *const *names)
 {
-        struct agent_pod_labels *labels = xcalloc(1, sizeof(*labels));
+        struct node_pod_labels *labels = xcalloc(1, sizeof(*labels));
         _free_ char *selector = xasprintf("spec.nodeName=%s", node);
         const struct kube_watch_options options = {.path = "/api/v1/pods",
                 .field_selector = selector,
                 .is_metadata = true,
                 .on_object = on_pod,
                 .on_trouble = on_pods_trouble,
-                .objects = AGENT_POD_LABELS_PODS,
+                .objects = NODE_POD_LABELS_MAX,
                 .data = labels};
 
         labels->keys = copy_words(&labels->arena, keys);
@@ -121,22 +121,22 @@ struct agent_pod_labels *agent_pod_labels_new(
         return labels;
 }
 
-const char *const *agent_pod_labels_names(const struct agent_pod_labels *labels)
+const char *const *node_pod_labels_names(const struct node_pod_labels *labels)
 {
         static const char *const none[] = {NULL};
 
         return labels ? labels->names : none;
 }
 
-const char *const *agent_pod_labels_find(
-        const struct agent_pod_labels *labels, const char *pod_namespace, const char *pod)
+const char *const *node_pod_labels_find(
+        const struct node_pod_labels *labels, const char *pod_namespace, const char *pod)
 {
         const struct labelled_pod *found = labels && pod_namespace && pod ? find(labels, pod_namespace, pod) : NULL;
 
         return found ? (const char *const *)found->values : NULL;
 }
 
-struct agent_pod_labels *agent_pod_labels_close(struct agent_pod_labels *labels)
+struct node_pod_labels *node_pod_labels_close(struct node_pod_labels *labels)
 {
         if (!labels)
                 return NULL;

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/node_page.h"
+#include "node/pages/page.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -108,7 +108,7 @@ static const struct node_event_record events[] = {
         {1000500, NODE_EVENT_GPU_UNHEALTHY, true, "MIG device 1:2 (MIG-1) is unhealthy"},
         {1001000, NODE_EVENT_CONFIG_APPLIED, false, "another"}};
 
-static struct agent_usage_view usage = {.samples = &samples,
+static struct node_usage_view usage = {.samples = &samples,
         .servers = servers,
         .n_servers = 1,
         .is_listed = true,
@@ -117,11 +117,11 @@ static struct agent_usage_view usage = {.samples = &samples,
         .shares = shares,
         .n_shares = ARRAY_SIZE(shares)};
 
-static struct agent_node_facts facts;
+static struct node_facts facts;
 
 static void make(struct node_page *ret, struct arena *arena)
 {
-        agent_node_page_make(ret, arena, &facts);
+        node_page_make(ret, arena, &facts);
 }
 
 static int set_up(void **state UNUSED)
@@ -138,7 +138,7 @@ static int set_up(void **state UNUSED)
         usage.usage = NULL;
         usage.samples = &samples;
         usage.is_listed = true;
-        facts = (struct agent_node_facts){.node = "node-a",
+        facts = (struct node_facts){.node = "node-a",
                 .agent = "0.1.0",
                 .configuration = "default",
                 .inventory = &inventory,
@@ -198,7 +198,7 @@ static void test_without_an_agent_there_is_neither_plan_nor_health(void **state 
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct node_page page;
 
-        facts = (struct agent_node_facts){.inventory = &inventory, .usage = &usage, .system_root = "/"};
+        facts = (struct node_facts){.inventory = &inventory, .usage = &usage, .system_root = "/"};
         make(&page, &arena);
         assert_null(page.agent);
         assert_null(page.gpus[0].units[0].resource);
@@ -232,7 +232,7 @@ static void test_what_nobody_said_is_unknown(void **state UNUSED)
 static void test_beside_hidden_processes_nobody_counts_as_idle(void **state UNUSED)
 {
         static const struct usage_share hidden[] = {{.unit = "MIG-1", .kind = USAGE_HIDDEN, .n_processes = 1}};
-        const struct agent_usage_view view = {
+        const struct node_usage_view view = {
                 .samples = &samples, .rows = rows, .n_rows = ARRAY_SIZE(rows), .shares = hidden, .n_shares = 1};
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
         struct node_page page;

@@ -1,4 +1,4 @@
-#include "agent/node_page.h"
+#include "node/pages/page.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #define COMM_MAX ((size_t)64) /* the kernel's limit is 16 bytes */
 
 struct maker {
-        const struct agent_node_facts *facts;
+        const struct node_facts *facts;
         struct arena *arena;
 };
 
@@ -73,7 +73,7 @@ static const char *name_of(const struct maker *maker, pid_t pid)
 }
 
 static bool is_of(
-        const struct agent_usage_view *usage, const struct gpu_process *process, const struct usage_share *share)
+        const struct node_usage_view *usage, const struct gpu_process *process, const struct usage_share *share)
 {
         return usage_kind_of(process, usage->servers, usage->n_servers) == share->kind &&
                (share->kind != USAGE_POD || text_is_same(process->pod_uid, share->pod_uid));
@@ -113,7 +113,7 @@ static const struct gpu_sample *find_sample(const struct maker *maker, const cha
         return NULL;
 }
 
-static bool has_hidden(const struct agent_usage_view *usage, const char *uuid)
+static bool has_hidden(const struct node_usage_view *usage, const char *uuid)
 {
         for (size_t i = 0; i < usage->n_shares; i++)
                 if (usage->shares[i].kind == USAGE_HIDDEN && usage->shares[i].n_processes &&
@@ -151,7 +151,7 @@ static void add_used(const struct maker *maker, const struct usage_row *row, con
 
 static void add_shares(const struct maker *maker, struct report_unit *unit, const struct gpu_sample *sample)
 {
-        const struct agent_usage_view *usage = maker->facts->usage;
+        const struct node_usage_view *usage = maker->facts->usage;
         const bool some_are_hidden = has_hidden(usage, unit->uuid);
         struct report_share *shares;
         size_t count = 0;
@@ -183,7 +183,7 @@ static void add_shares(const struct maker *maker, struct report_unit *unit, cons
 
 static void add_others(const struct maker *maker, struct report_unit *unit, const struct gpu_sample *sample)
 {
-        const struct agent_usage_view *usage = maker->facts->usage;
+        const struct node_usage_view *usage = maker->facts->usage;
         struct report_other *others = ARENA_ARRAY(maker->arena, struct report_other, REPORT_OTHERS_MAX);
 
         unit->others = others;
@@ -206,7 +206,7 @@ static void add_others(const struct maker *maker, struct report_unit *unit, cons
 
 /* ---- how it is shared ---- */
 
-static double count_granted(const struct agent_usage_view *usage, const char *uuid)
+static double count_granted(const struct node_usage_view *usage, const char *uuid)
 {
         size_t granted = 0;
 
@@ -230,7 +230,7 @@ static double count_reserved(const struct device_list *list, const struct resour
 
 static void add_plugin(const struct maker *maker, struct report_unit *ret, size_t position, size_t unit_position)
 {
-        const struct agent_node_facts *facts = maker->facts;
+        const struct node_facts *facts = maker->facts;
         const struct resource *resource = &facts->plan->resources[position];
         const struct unit *unit = &resource->units[unit_position];
         const enum sharing_strategy strategy = unit->shared ? resource->strategy : SHARING_NONE;
@@ -292,7 +292,7 @@ static void add_health(const struct maker *maker, struct report_unit *unit, cons
 static void make_unit(
         const struct maker *maker, struct report_unit *ret, const struct gpu *gpu, const struct mig_device *mig)
 {
-        const struct agent_usage_view *usage = maker->facts->usage;
+        const struct node_usage_view *usage = maker->facts->usage;
         const char *uuid = mig ? mig->uuid : gpu->uuid;
         const struct gpu_sample *sample = find_sample(maker, uuid);
 
@@ -358,7 +358,7 @@ static const char *find_unit(const struct inventory *inventory, const char *text
 
 static void add_events(const struct maker *maker, struct node_page *page)
 {
-        const struct agent_node_facts *facts = maker->facts;
+        const struct node_facts *facts = maker->facts;
         const size_t count = MIN(facts->n_events, (size_t)REPORT_EVENTS_MAX);
         struct report_event *events = ARENA_ARRAY(maker->arena, struct report_event, count);
 
@@ -377,7 +377,7 @@ static void add_events(const struct maker *maker, struct node_page *page)
 
 /* ---- the page ---- */
 
-static double time_of_samples(const struct agent_node_facts *facts)
+static double time_of_samples(const struct node_facts *facts)
 {
         const struct gpu_samples *samples = facts->usage->samples;
         uint64_t newest_ms = 0;
@@ -387,7 +387,7 @@ static double time_of_samples(const struct agent_node_facts *facts)
         return newest_ms ? (double)(facts->now_ms - (int64_t)(facts->monotonic_ms - newest_ms)) / 1000 : NAN;
 }
 
-void agent_node_page_make(struct node_page *ret, struct arena *arena, const struct agent_node_facts *facts)
+void node_page_make(struct node_page *ret, struct arena *arena, const struct node_facts *facts)
 {
         const struct maker maker = {.facts = facts, .arena = arena};
         const struct inventory *inventory = facts->inventory;

@@ -5,31 +5,31 @@
  */
 #pragma once
 
-#include "agent/pod_labels.h"
+#include "node/pages/pod_labels.h"
 #include "gpu/inventory.h"
 #include "node/ledger/ledger.h"
 #include "plan/plan.h"
 #include "node/usage/rows.h"
 
-struct agent_usage;
+struct node_usage;
 
-struct agent_usage *agent_usage_new(void);
-struct agent_usage *agent_usage_free(struct agent_usage *usage); /* accepts NULL, returns NULL */
+struct node_usage *node_usage_new(void);
+struct node_usage *node_usage_free(struct node_usage *usage); /* accepts NULL, returns NULL */
 
 /*
  * Takes |samples|. |plan| NULL: there is none yet. |may_ask|: kubelet may be asked. True: other pods with processes
  * have no name than before, and the pods of claims should be read again (dra_driver_read_pods()): one may have joined,
  * or the agent has just started.
  */
-bool agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
+bool node_usage_add(struct node_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
         const struct plan *plan, bool may_ask);
 
 /* All of it, in |arena|, valid until the loop goes on. */
-struct agent_usage_view {
-        const struct usage *usage;             /* for the past; NULL: nothing is sampled */
-        const struct gpu_samples *samples;     /* NULL: none yet */
-        const struct inventory *inventory;     /* for indices; NULL: unknown */
-        const struct agent_pod_labels *labels; /* NULL: none are wanted */
+struct node_usage_view {
+        const struct usage *usage;            /* for the past; NULL: nothing is sampled */
+        const struct gpu_samples *samples;    /* NULL: none yet */
+        const struct inventory *inventory;    /* for indices; NULL: unknown */
+        const struct node_pod_labels *labels; /* NULL: none are wanted */
         const struct usage_row *rows;
         size_t n_rows;
         const struct usage_share *shares;
@@ -39,5 +39,5 @@ struct agent_usage_view {
         bool is_listed; /* kubelet has said who holds what; else of what is not under MPS nobody is known */
 };
 /* |usage| NULL: nothing is sampled; there is what was given. */
-void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledger, const struct plan *plan,
-        struct arena *arena, struct agent_usage_view *ret);
+void node_usage_look(const struct node_usage *usage, const struct ledger *ledger, const struct plan *plan,
+        struct arena *arena, struct node_usage_view *ret);

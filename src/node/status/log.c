@@ -1,18 +1,18 @@
-#include "agent/report.h"
+#include "node/status/log.h"
 
 #include <inttypes.h>
 
 #include "base/log.h"
 #include "plan/allocations.h"
 
-void report_config(const struct config *config)
+void node_log_config(const struct config *config)
 {
         _free_ char *text = config_print(config);
 
         log_block(LOG_INFO, "Running with config:", text); /* NVIDIA's words: people search for them */
 }
 
-void report_inventory(const struct inventory *inventory)
+void node_log_inventory(const struct inventory *inventory)
 {
         log_info("GPUs found", LOG_UINT("gpus", inventory->n_gpus), LOG_STR("driver", inventory->driver_version));
         for (size_t i = 0; i < inventory->n_gpus; i++) {
@@ -40,7 +40,7 @@ static void report_reserve(const struct resource *resource)
                         LOG_STR("way_out", ALLOCATIONS_LEVER));
 }
 
-void report_plan(const struct plan *plan)
+void node_log_plan(const struct plan *plan)
 {
         if (plan->n_resources == 0 && !plan->claimable)
                 log_info("No devices found. Waiting indefinitely."); /* NVIDIA's words */
@@ -58,7 +58,7 @@ void report_plan(const struct plan *plan)
  * An Xid is logged with NVIDIA's text. node/kubelet/plugin.c logs that the device is unhealthy, because it knows for
  * which resource.
  */
-void report_health(const char *uuid, bool healthy, const char *reason, uint64_t xid)
+void node_log_health(const char *uuid, bool healthy, const char *reason, uint64_t xid)
 {
         _free_ char *text = NULL;
 

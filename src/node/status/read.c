@@ -1,4 +1,4 @@
-#include "agent/node_read.h"
+#include "node/status/read.h"
 
 #include "gpu/nvml_read.h"
 #include "gpu/platform.h"

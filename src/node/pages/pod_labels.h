@@ -7,22 +7,22 @@
 
 #include "net/kube/client.h"
 
-#define AGENT_POD_LABELS_PODS ((size_t)2048) /* on one node; more are an error */
+#define NODE_POD_LABELS_MAX ((size_t)2048) /* on one node; more are an error */
 
-struct agent_pod_labels;
+struct node_pod_labels;
 
 /* |keys|, NULL-terminated, and |names| are copied; |client| is borrowed. */
-struct agent_pod_labels *agent_pod_labels_new(
+struct node_pod_labels *node_pod_labels_new(
         struct kube_client *client, const char *node, const char *const *keys, const char *const *names);
 
 /* Names in metrics, NULL-terminated. |labels| may be NULL, here and below: no names. */
-const char *const *agent_pod_labels_names(const struct agent_pod_labels *labels);
+const char *const *node_pod_labels_names(const struct node_pod_labels *labels);
 
 /*
  * The values, in the order of the names, NULL where the pod has none; NULL: it has none of them. Valid until the loop
  * goes on.
  */
-const char *const *agent_pod_labels_find(
-        const struct agent_pod_labels *labels, const char *pod_namespace, const char *pod);
+const char *const *node_pod_labels_find(
+        const struct node_pod_labels *labels, const char *pod_namespace, const char *pod);
 
-struct agent_pod_labels *agent_pod_labels_close(struct agent_pod_labels *labels); /* accepts NULL, returns NULL */
+struct node_pod_labels *node_pod_labels_close(struct node_pod_labels *labels); /* accepts NULL, returns NULL */

@@ -1,4 +1,4 @@
-#include "agent/hangs.h"
+#include "node/status/hangs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void hangs_report(const struct gpu_hang *hang, struct node_events *events
                 hang_seconds(&hang->call, now_ms), effect(hang));
 }
 
-void agent_hangs_report(const struct gpu_hang *hang, bool has_returned, struct node_events *events)
+void node_hangs_report(const struct gpu_hang *hang, bool has_returned, struct node_events *events)
 {
         uint64_t now_ms = gpu_call_now_ms();
         enum node_event event = has_returned ? NODE_EVENT_NVML_CALL_RETURNED : NODE_EVENT_NVML_CALL_HANGS;
@@ -49,7 +49,7 @@ void agent_hangs_report(const struct gpu_hang *hang, bool has_returned, struct n
                 events, event, "%s has returned after %" PRIu64 " s", text, hang_seconds(&hang->call, now_ms));
 }
 
-void agent_hangs_report_all(const struct gpu_monitor *monitor, struct node_events *events)
+void node_hangs_report_all(const struct gpu_monitor *monitor, struct node_events *events)
 {
         struct gpu_hang hangs[GPU_MONITOR_MAX_HANGS];
         size_t n_hangs = gpu_monitor_hangs(monitor, hangs);
@@ -58,7 +58,7 @@ void agent_hangs_report_all(const struct gpu_monitor *monitor, struct node_event
                 hangs_report(&hangs[i], events, gpu_call_now_ms());
 }
 
-char *agent_hangs_ailment(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms)
+char *node_hangs_ailment(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms)
 {
         const struct gpu_hang *worst = hangs;
         char text[TEXT_SIZE];

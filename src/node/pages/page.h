@@ -5,14 +5,14 @@
  */
 #pragma once
 
-#include "agent/usage.h"
+#include "node/pages/usage.h"
 #include "gpu/unit_health.h"
 #include "node/events/node_events.h"
 #include "node/kubelet/device_list.h"
 #include "node/ledger/claims.h"
 #include "node/report/node_page.h"
 
-struct agent_node_facts {
+struct node_facts {
         const char *node;                       /* its name; NULL: unknown, as the next two */
         const char *agent;                      /* its version */
         const char *configuration;              /* its name */
@@ -20,7 +20,7 @@ struct agent_node_facts {
         const struct plan *plan;                /* the same */
         const struct device_list *const *lists; /* of each resource of the plan, NULL where kubelet is told nothing */
         const struct unit_health *health;       /* NULL: not known */
-        const struct agent_usage_view *usage;   /* never NULL */
+        const struct node_usage_view *usage;    /* never NULL */
         const struct ledger_claim_state *claims;
         size_t n_claims;
         const struct node_event_record *events; /* the newest last */
@@ -33,4 +33,4 @@ struct agent_node_facts {
 };
 
 /* All in |arena|, and valid as long as what it was made of. */
-void agent_node_page_make(struct node_page *ret, struct arena *arena, const struct agent_node_facts *facts);
+void node_page_make(struct node_page *ret, struct arena *arena, const struct node_facts *facts);

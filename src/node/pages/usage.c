@@ -1,4 +1,4 @@
-#include "agent/usage.h"
+#include "node/pages/usage.h"
 
 #include <string.h>
 
@@ -7,21 +7,21 @@
 #define MIB (UINT64_C(1) << 20)
 #define ASK_MS UINT64_C(30000) /* between questions to kubelet because of pods without names */
 
-struct agent_usage {
+struct node_usage {
         struct usage *usage;
         uint64_t asked_at_ms; /* 0: never */
         size_t n_nameless;    /* pods with processes and without a name, when that was last looked at */
 };
 
-struct agent_usage *agent_usage_new(void)
+struct node_usage *node_usage_new(void)
 {
-        struct agent_usage *usage = xcalloc(1, sizeof(*usage));
+        struct node_usage *usage = xcalloc(1, sizeof(*usage));
 
         usage->usage = usage_new();
         return usage;
 }
 
-struct agent_usage *agent_usage_free(struct agent_usage *usage)
+struct node_usage *node_usage_free(struct node_usage *usage)
 {
         if (usage) {
                 usage_free(usage->usage);
@@ -187,15 +187,15 @@ static size_t list_servers(const struct ledger *ledger, struct arena *arena, pid
         return count;
 }
 
-void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledger, const struct plan *plan,
-        struct arena *arena, struct agent_usage_view *ret)
+void node_usage_look(const struct node_usage *usage, const struct ledger *ledger, const struct plan *plan,
+        struct arena *arena, struct node_usage_view *ret)
 {
         const struct holder_devices *containers = NULL;
         struct owners owners = {0};
         size_t n_containers = 0;
         pid_t *servers;
 
-        *ret = (struct agent_usage_view){0};
+        *ret = (struct node_usage_view){0};
         for (size_t i = 0; plan && i < plan->n_resources; i++)
                 add_allocations(&owners, ledger, &plan->resources[i], arena);
         add_claims(&owners, ledger, arena);
@@ -214,7 +214,7 @@ void agent_usage_look(const struct agent_usage *usage, const struct ledger *ledg
 
 /* ---- samples ---- */
 
-static size_t count_nameless(const struct agent_usage_view *view)
+static size_t count_nameless(const struct node_usage_view *view)
 {
         size_t count = 0;
 
@@ -223,11 +223,11 @@ static size_t count_nameless(const struct agent_usage_view *view)
         return count;
 }
 
-bool agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
+bool node_usage_add(struct node_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
         const struct plan *plan, bool may_ask)
 {
         _cleanup_(arena_done) struct arena scratch = ARENA_INIT;
-        struct agent_usage_view view;
+        struct node_usage_view view;
         uint64_t now_ms;
         size_t n_before;
         pid_t *servers;
@@ -237,7 +237,7 @@ bool agent_usage_add(struct agent_usage *usage, struct gpu_samples *samples, str
         now_ms = samples->n_units ? samples->units[0].at_ms : 0;
         if (!may_ask || (usage->asked_at_ms && now_ms < usage->asked_at_ms + ASK_MS))
                 return false;
-        agent_usage_look(usage, ledger, plan, &scratch, &view);
+        node_usage_look(usage, ledger, plan, &scratch, &view);
         n_before = usage->n_nameless;
         usage->n_nameless = count_nameless(&view);
         if (usage->n_nameless == 0)
