@@ -8,7 +8,7 @@
 #include "node/dra/reconcile.h"
 #include "node/dra/repair_pace.h"
 #include "node/dra/there.h"
-#include "net/kube/backoff.h"
+#include "base/backoff.h"
 #include "net/kube/object.h"
 #include "net/kube/watch.h"
 

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/kube/backoff.h"
+#include "base/backoff.h"
 
 #define DRA_REPAIR_QUIET_MS UINT64_C(60000) /* after the last pause */
 
