@@ -531,7 +531,7 @@ void agent_mig_held(struct agent_mig *mig)
                 look_for_holders(mig);
 }
 
-void agent_mig_read(struct agent_mig *mig)
+void agent_mig_read(struct agent_mig *mig, bool is_fresh)
 {
         if (!mig)
                 return;
@@ -541,7 +541,7 @@ void agent_mig_read(struct agent_mig *mig)
         }
         if (settle(mig)) /* the plan has seen the GPU before the agent did */
                 mig->options.on_withdrawn(mig->options.data);
-        if (mig_run_manager(mig->run)->phase != MIG_RETAKING)
+        if (!is_fresh || mig_run_manager(mig->run)->phase != MIG_RETAKING)
                 return;
         if (++mig->readings < READINGS)
                 mig->options.rescan(mig->options.data);

@@ -58,7 +58,7 @@ void node_hangs_report_all(const struct gpu_monitor *monitor, struct node_events
                 hangs_report(&hangs[i], events, gpu_call_now_ms());
 }
 
-char *node_hangs_ailment(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms)
+char *node_hangs_explain(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms)
 {
         const struct gpu_hang *worst = hangs;
         char text[TEXT_SIZE];

@@ -14,4 +14,4 @@ void node_hangs_report(const struct gpu_hang *hang, bool has_returned, struct no
 void node_hangs_report_all(const struct gpu_monitor *monitor, struct node_events *events);
 
 /* Says which call hangs, for /healthz; the caller frees. NULL: none hangs. */
-char *node_hangs_ailment(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms);
+char *node_hangs_explain(const struct gpu_hang *hangs, size_t n_hangs, uint64_t now_ms);
