@@ -101,7 +101,7 @@ static void fail_unregistered(struct hearing *hearing)
         for (size_t i = 0; i < hearing->n_gpus; i++) {
                 struct unit_group *group = gpu_known_find_group(hearing->known, hearing->gpus[i].uuid, NULL);
 
-                if (group && hearing->gpus[i].state == EAR_FAILED)
+                if (group && hearing->gpus[i].state == EVENTS_FAIL)
                         fail_group(hearing, group, hearing->gpus[i].reason);
         }
 }
@@ -165,14 +165,14 @@ bool hearing_find_problem(struct hearing *hearing, const char *uuid, bool is_for
         const struct listener_gpu *gpu = find_registered(hearing, uuid);
 
         *ret = NULL;
-        if (gpu && hearing->events_lost && gpu->state == EAR_HEARS) {
+        if (gpu && hearing->events_lost && gpu->state == EVENTS_ARRIVE) {
                 *ret = hearing->problem;
         } else if (!is_forced) {
-                if ((!gpu || gpu->state == EAR_FAILED) && !hearing->is_registering)
+                if ((!gpu || gpu->state == EVENTS_FAIL) && !hearing->is_registering)
                         hearing->must_register = true;
                 if (!gpu)
                         return false;
-                if (gpu->state == EAR_FAILED)
+                if (gpu->state == EVENTS_FAIL)
                         *ret = gpu->reason;
         }
         return true;
@@ -230,7 +230,7 @@ static void note_failing(struct hearing *hearing, const char *reason, uint64_t l
                 struct unit_group *group = &known->units.groups[i];
                 const struct listener_gpu *gpu = find_registered(hearing, group->units[0].uuid);
 
-                if (gpu && gpu->state == EAR_HEARS)
+                if (gpu && gpu->state == EVENTS_ARRIVE)
                         fail_group(hearing, group, hearing->problem);
         }
 }
