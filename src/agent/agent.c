@@ -147,7 +147,7 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
 
 /*
  * The driver is about to be unloaded, or this is over. Here, since the supervisor of MPS does not know the API server,
- * and holds no policy; what it is told it carries out alone, should this agent be the first that leaves the node.
+ * and holds no policy; it carries out its orders alone, should this agent be the first that leaves the node.
  */
 static void on_clients_changed(const char *reason, void *data)
 {

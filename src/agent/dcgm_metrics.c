@@ -6,7 +6,7 @@
 
 #define MIB (1024 * 1024)
 
-/* What stands before the value of a unit. */
+/* The labels before the value of a unit. */
 struct dcgm_labels {
         const struct gpu *gpu;
         const struct mig_device *mig;

@@ -1,4 +1,4 @@
-/* What the monitor reports besides inventories: the log line of each change of health, calls that hang, samples. */
+/* Handles the reports of the monitor besides inventories: changes of health in the log, calls that hang, samples. */
 #pragma once
 
 #include "agent/modules.h"
@@ -12,7 +12,7 @@ struct agent_gpus {
 };
 
 uint64_t agent_gpus_hangs_total(const struct agent_gpus *gpus);
-/* What is wrong, a sentence for /healthz that the caller frees; NULL: nothing. */
+/* Returns a sentence for /healthz that the caller frees; NULL: no problem. */
 char *agent_gpus_find_problem(const struct agent *agent);
 
 /* Callbacks of the monitor, and of the ledger. */

@@ -57,12 +57,12 @@ struct agent_mig_options {
 
 /* Withdraws, from the beginning on, what an unfinished change had withdrawn, and what is not decided. */
 struct agent_mig *agent_mig_new(const struct agent_mig_options *options);
-/* What was begun is resumed, and the label counts from now on. */
+/* An unfinished change is resumed, and the label counts from now on. */
 void agent_mig_begin(struct agent_mig *mig);
 
 /* All accept NULL. Marks what is withdrawn in each new inventory, before a plan is made of it. */
 void agent_mig_mark(struct agent_mig *mig, struct inventory *inventory);
-/* What of the node's GPUs is to be offered is not known yet, so labels and condition stay as they are. */
+/* It is not known yet which GPUs are to be offered, so labels and condition stay as they are. */
 bool agent_mig_is_undecided(const struct agent_mig *mig);
 /* |plan|, borrowed until the next call, is in force. */
 void agent_mig_planned(struct agent_mig *mig, const struct plan *plan);

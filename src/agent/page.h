@@ -1,4 +1,4 @@
-/* What /metrics, /node and /healthz say, and the port that serves them, which is opened again until that succeeds. */
+/* The pages /metrics, /node and /healthz, and the port that serves them, which is opened again until that succeeds. */
 #pragma once
 
 #include "agent/modules.h"

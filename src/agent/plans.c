@@ -217,7 +217,7 @@ void agent_plans_publish(struct agent *agent)
                 agent_cdi_follow(agent->cdi, plans->current, agent->dra);
                 return;
         }
-        /* Those of the agent before stay. */
+        /* The specifications of the previous agent stay. */
         complain(&plans->bad_plan, "the CDI specifications of the plan cannot be written, will try again", &err);
         agent_retry_reset(&plans->retry);
         agent_retry_later(&plans->retry, on_plan_retry);
@@ -225,7 +225,7 @@ void agent_plans_publish(struct agent *agent)
 
 /* ---- a generation is built ---- */
 
-/* What the change took for a moment goes back to the kernel; free() keeps pages that lie between others. */
+/* Memory that the change took for a moment goes back to the kernel; free() keeps pages that lie between others. */
 static void on_tidy(uv_timer_t *timer UNUSED)
 {
         malloc_trim(0);

@@ -1,7 +1,7 @@
 /*
- * The plan in force. The monitor's inventory and the configuration make a generation, whose plan goes to the ledger, the
- * plugins, DRA, the MIG manager, the node's reports and its labels. If a generation cannot be built, the one in force
- * stays, and building it is tried again. A new configuration makes its plan at once, from the newest inventory.
+ * The plan in force. The monitor's inventory and the configuration make a generation, whose plan goes to the ledger,
+ * the plugins, DRA, the MIG manager, the node's reports and its labels. If a generation cannot be built, the one in
+ * force stays, and building it is tried again. A new configuration makes its plan at once, from the newest inventory.
  *
  * An agent that does not serve keeps its plan up to date as well, because it may have to serve at once.
  */
@@ -37,11 +37,11 @@ void agent_plans_done(struct agent_plans *plans);
 const struct config *agent_plans_config(const struct agent_plans *plans);
 const struct health_policy *agent_plans_policy(const struct agent_plans *plans);
 const struct generation *agent_plans_current(const struct agent_plans *plans); /* NULL: none yet */
-/* What is served of it now; NULL: nothing yet. */
+/* The part of it that is served now; NULL: none yet. */
 const struct plan *agent_plans_served(const struct agent_plans *plans);
 /* Also one of which no plan could be made; NULL: none yet. */
 const struct inventory *agent_plans_inventory(const struct agent_plans *plans);
-/* What is wrong, a sentence for /healthz that the caller frees; NULL: nothing. */
+/* Returns a sentence for /healthz that the caller frees; NULL: no problem. */
 char *agent_plans_find_problem(const struct agent_plans *plans);
 /* The monitor has reported an inventory, or why there is none. */
 bool agent_plans_has_heard(const struct agent_plans *plans);

@@ -1,6 +1,6 @@
 /*
- * What only the one of several agents on a node does that serves: the one that holds kubelet's folder
- * (node/kubelet/plugins.h). The others read and plan as it does, so that each can serve at once.
+ * Of several agents on a node one serves: the one that holds kubelet's folder (node/kubelet/plugins.h). Here stands
+ * what only that one does. The others read and plan as it does, so that each can serve at once.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct agent_serving {
 
 void agent_serving_begin(struct agent_serving *serving);
 uint64_t agent_serving_crashes(const struct agent_serving *serving);
-/* What is wrong, a sentence for /healthz that the caller frees; NULL: nothing. */
+/* Returns a sentence for /healthz that the caller frees; NULL: no problem. */
 char *agent_serving_find_problem(const struct agent_serving *serving);
 
 /* Callbacks of the plugins; |data| is the object. */

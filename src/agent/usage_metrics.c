@@ -364,7 +364,7 @@ static void put_names(struct exposition *to, const struct node_usage_view *view)
         }
 }
 
-/* What is known of a unit that rows are about. */
+/* A unit that rows are about. */
 struct row_unit {
         bool is_listed; /* its processes are */
         bool has_hidden;

@@ -66,8 +66,8 @@ static void register_gpus(struct hearing *hearing)
 }
 
 /*
- * After another inventory all are registered again, since a GPU that was reset is not any more; but one that hangs could
- * not be: while it is heard, that stays so.
+ * After another inventory all are registered again, since a GPU that was reset is not any more; but one that hangs
+ * could not be: while it is heard, that stays so.
  */
 static bool needs_registering(struct hearing *hearing, bool is_news)
 {
@@ -132,7 +132,7 @@ static void on_registered(const struct listener_gpu *gpus, size_t n_gpus, void *
         known->turn(known);
 }
 
-static void on_lost(const char *reason UNUSED, const struct call_info *call, bool has_crashed, void *data)
+static void on_hearing_lost(const char *reason UNUSED, const struct call_info *call, bool has_crashed, void *data)
 {
         struct hearing *hearing = data;
         struct gpu_known *known = hearing->known;
@@ -153,7 +153,7 @@ static void on_lost(const char *reason UNUSED, const struct call_info *call, boo
         known->turn(known);
 }
 
-static void on_event(const struct listener_event *event, void *data)
+static void on_hearing_event(const struct listener_event *event, void *data)
 {
         const struct hearing *hearing = data;
 
@@ -235,7 +235,7 @@ static void note_failing(struct hearing *hearing, const char *reason, uint64_t l
         }
 }
 
-static void on_failed(const char *reason, bool is_fatal, void *data)
+static void on_hearing_failed(const char *reason, bool is_fatal, void *data)
 {
         struct hearing *hearing = data;
         struct gpu_known *known = hearing->known;
@@ -297,10 +297,10 @@ void hearing_init(struct hearing *hearing, struct gpu_known *known, const struct
                 .wait_ms = known->options->wait_ms,
                 .hang_ms = known->options->hang_ms,
                 .on_registered = on_registered,
-                .on_event = on_event,
-                .on_failed = on_failed,
+                .on_event = on_hearing_event,
+                .on_failed = on_hearing_failed,
                 .on_heard = on_heard,
-                .on_lost = on_lost,
+                .on_lost = on_hearing_lost,
                 .data = hearing,
         };
 

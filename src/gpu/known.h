@@ -1,5 +1,5 @@
 /*
- * What is known of the GPUs of this node: the inventory, the health of its units, the calls that hang. The monitor
+ * The knowledge about the GPUs of this node: the inventory, the health of its units, the calls that hang. The monitor
  * (gpu/monitor.h) owns it; the objects that ask about GPUs work on it, each for its purpose:
  *
  *   trials    whether a GPU that hung answers again

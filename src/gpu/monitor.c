@@ -99,7 +99,7 @@ static void report_unit(
                 report(unit->uuid, !unit->health.unhealthy, unit->health.reason, unit->health.xid, to->data);
 }
 
-/* Of units that are told together, those who may wait are told after the last. */
+/* |after_health| is called for all units after the last call of |on_health|. */
 static void report_units(struct gpu_monitor *monitor, bool all, const char *out)
 {
         for (unsigned int is_after = 0; is_after < 2; is_after++) {
@@ -120,7 +120,7 @@ static void report_news(struct gpu_known *known, bool all)
 {
         struct gpu_monitor *monitor = container_of(known, struct gpu_monitor, known);
 
-        if (!monitor->is_out && !monitor->holds_report) /* else all are told anew when that is over */
+        if (!monitor->is_out && !monitor->holds_report) /* else all are reported when that is over */
                 report_units(monitor, all, NULL);
 }
 
@@ -351,7 +351,7 @@ static void use_reading(struct gpu_monitor *monitor, struct look_reading *readin
                 use_inventory(monitor, reading);
 }
 
-/* Events that come from now on are heard, so that whoever is told of a GPU is told all. */
+/* GPUs are reported when their events arrive, so that no event after the report is missed. */
 static void report_held(struct gpu_monitor *monitor, uint64_t now_ms)
 {
         if (monitor->holds_report &&
@@ -713,7 +713,7 @@ static void init_options(struct gpu_monitor *monitor, const struct gpu_monitor_o
                 health_policy_parse(&monitor->known.policy, NULL, NULL, NULL);
 }
 
-/* The monitor itself tells of hangs. */
+/* The monitor reports hangs by itself. */
 static void on_pool_hang(const struct call_info *call UNUSED, bool is_over UNUSED, void *data UNUSED)
 {
 }

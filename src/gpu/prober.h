@@ -17,6 +17,6 @@ struct prober {
 void prober_init(struct prober *prober, struct gpu_known *known, struct hearing *hearing);
 void prober_begin_due(struct prober *prober, uint64_t now_ms);
 uint64_t prober_due_ms(const struct prober *prober); /* HEALTH_NEVER: nothing is */
-/* What a reading of the inventory found: failures count, and good probes count at their own times. */
+/* Applies the findings of a reading of the inventory: failures count, and good probes count at their own times. */
 void prober_apply(struct prober *prober, const struct look_finding *findings, size_t n_findings);
 void prober_cancel(struct prober *prober);

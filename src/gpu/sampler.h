@@ -1,6 +1,6 @@
 /*
- * What the units do, every |sample_ms|: one GPU after the other is asked, and then all of it goes to the monitor's
- * owner, with the Xids that came so far.
+ * Reads every |sample_ms| how busy the units are: one GPU after the other is asked, and then all samples go to the
+ * monitor's owner, with the Xids that came so far.
  */
 #pragma once
 

@@ -18,7 +18,7 @@ struct node_facts {
         const char *configuration;              /* its name */
         const struct inventory *inventory;      /* NULL: there is none yet */
         const struct plan *plan;                /* the same */
-        const struct device_list *const *lists; /* of each resource of the plan, NULL where kubelet is told nothing */
+        const struct device_list *const *lists; /* of each resource of the plan, NULL where none is sent to kubelet */
         const struct unit_health *health;       /* NULL: not known */
         const struct node_usage_view *usage;    /* never NULL */
         const struct ledger_claim_state *claims;

@@ -47,14 +47,14 @@ static void add_owner(struct owners *owners, const struct usage_owner *owner)
         owners->list[owners->count++] = *owner;
 }
 
-/* Of an allocation of which kubelet has not said whose it is, and of a pod whose UID is not known. */
+/* The key of an allocation whose pod kubelet has not named, and of a pod whose UID is not known. */
 static const char *make_key(struct arena *arena, const struct holder *holder, const char *allocation)
 {
         return holder && holder->pod ? arena_printf(arena, "pod %s/%s", holder->pod_namespace, holder->pod)
                                      : arena_printf(arena, "allocation %s", allocation);
 }
 
-/* What is bound to no unit counts for the units of its ids, if the plan still has them. */
+/* An allocation that is not bound to a unit counts for the units of its ids, if the plan still has them. */
 static void add_allocation(struct owners *owners, const struct resource *resource,
         const struct ledger_allocation *allocation, struct arena *arena)
 {
@@ -97,7 +97,7 @@ static void add_allocations(
                 add_allocation(owners, resource, &allocations[i], arena);
 }
 
-/* Of one device. Several pods have it together, so it is given to none of them. */
+/* Adds one device. Several pods have it together, so it is not attributed to one of them. */
 static void add_claim_device(struct owners *owners, const struct ledger_claim *claim, struct usage_owner owner,
         const struct ledger_claim_device *device)
 {
