@@ -163,7 +163,7 @@ static void open_port(struct agent_page *page)
                 .address = config->metrics_address,
                 .metrics = write_metrics,
                 .node = write_node,
-                .ailment = find_problem,
+                .unhealthy_reason = find_problem,
                 .ask = config->metrics_authorization ? ask_access : NULL,
                 .cancel = cancel_access,
                 .tls = config->metrics_tls ? &tls : NULL,

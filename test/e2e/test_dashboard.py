@@ -398,9 +398,9 @@ def test_a_real_agent_shows_its_shares_and_a_gpu_that_is_lost(api, start, node):
         assert {(row['node'], row['unit']['sharing'], row['unit']['replicas']) for row in shares} == {('n1', 'time-slicing', 4)}
         gpus[3]['lost'] = True
         node.scenario(gpus, events=[{'gpu': 3, 'xid': 79}])
-        ill = dashboard.until('/api/v1/overview', lambda answer: [
-            unit['ill'] for gpu_ in answer['nodes'][0]['gpus'] for unit in gpu_['units'] if 'ill' in unit])
-        reasons = [unit['ill'] for gpu_ in ill['nodes'][0]['gpus'] for unit in gpu_['units'] if 'ill' in unit]
+        unhealthy = dashboard.until('/api/v1/overview', lambda answer: [
+            unit['unhealthy'] for gpu_ in answer['nodes'][0]['gpus'] for unit in gpu_['units'] if 'unhealthy' in unit])
+        reasons = [unit['unhealthy'] for gpu_ in unhealthy['nodes'][0]['gpus'] for unit in gpu_['units'] if 'unhealthy' in unit]
         assert len(reasons) == 1 and '79' in reasons[0]
 
 

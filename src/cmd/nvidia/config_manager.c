@@ -400,7 +400,7 @@ static void warn_of_fallbacks(const char *list)
                 struct error err;
                 size_t position;
 
-                if (length > 0 && word_check(list, length, config_fallback_words, NULL, &position, &err) < 0)
+                if (length > 0 && word_check(list, length, config_fallback_words, &position, &err) < 0)
                         log_warn("fallback strategy ignored", LOG_ERR(&err));
                 list += length;
                 list += *list == ',';

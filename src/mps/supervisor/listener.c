@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/io/lines.h"
+#include "base/io/unix_socket.h"
 #include "mps/wire/message.h"
 
 #define BACKLOG 16
@@ -341,7 +342,7 @@ static int listen_on(struct mps_listener *listener, struct error *err)
         _close_ int fd = -1;
         int rc;
 
-        if (lines_bind(&fd, listener->path, 0600, err) < 0)
+        if (unix_socket_bind(&fd, listener->path, 0600, err) < 0)
                 return -1;
         if (lstat(listener->path, &status) < 0)
                 return error_errno(err, errno, "inspect '%s'", listener->path);

@@ -209,7 +209,7 @@ static void mount_or_skip(void)
 {
         struct stat status;
         struct error err;
-        bool mounted;
+        bool mounted = false;
 
         if (geteuid() != 0 || mps_shm_mount(folder, 4096, &mounted, &err) < 0 ||
                 stat("/proc/self/ns/pid", &status) < 0 || status.st_ino != 0xEFFFFFFC)
