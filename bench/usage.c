@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/metrics.h"
-#include "agent/node_page.h"
+#include "node/pages/page.h"
 #include "bench/figure.h"
 
 #define GPUS 8U
@@ -153,7 +153,7 @@ static void measure_rounds(const struct names *names, unsigned int n_processes, 
 static char *write_page(const struct usage *usage, const struct names *names)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct agent_usage_view view = {.samples = usage_samples(usage), .inventory = &names->inventory};
+        struct node_usage_view view = {.samples = usage_samples(usage), .inventory = &names->inventory};
         const struct agent_metrics_resource resource = {
                 .resource = &names->resource, .devices = {.healthy = ALL}, .healthy = names->healthy};
         const struct agent_metrics metrics = {.version = "0.1.0",
@@ -203,8 +203,8 @@ static void measure_node_page(const struct names *names, bool has_history, const
                 usage_add(usage, make_samples(names, ALL, false, i * UINT64_C(60000)), NULL, 0);
         for (unsigned int i = 0; i < TIMES; i++) {
                 _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-                struct agent_usage_view view = {.usage = usage, .samples = usage_samples(usage)};
-                const struct agent_node_facts facts = {
+                struct node_usage_view view = {.usage = usage, .samples = usage_samples(usage)};
+                const struct node_facts facts = {
                         .inventory = &names->inventory, .usage = &view, .has_history = has_history};
                 const int64_t started = clock_ns();
                 struct node_page page;
@@ -212,7 +212,7 @@ static void measure_node_page(const struct names *names, bool has_history, const
 
                 view.n_shares = usage_shares(usage, &arena, &view.shares);
                 view.n_rows = usage_rows(names->owners, ALL, view.shares, view.n_shares, &arena, &view.rows);
-                agent_node_page_make(&page, &arena, &facts);
+                node_page_make(&page, &arena, &facts);
                 text = node_page_write(&page, false);
                 figure_add(&figure, (double)(clock_ns() - started) / 1e6);
                 size = strlen(text);

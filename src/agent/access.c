@@ -4,13 +4,13 @@
 #include "base/log.h"
 #include "net/kube/access.h"
 
-/* Strangers can cause each of them as often as they like. */
+/* A client without rights can cause each of these as often as it likes. */
 enum trouble { NO_TROUBLE, NOT_ANSWERED, TOO_MANY, N_TROUBLES };
 
 #define WARN_MS UINT64_C(1000)
 
 struct agent_access {
-        struct kube_client *client; /* NULL: there is no API server */
+        struct kube_client *client; /* NULL: the API server is not used */
         struct kube_access *access; /* the same */
         enum trouble trouble;       /* of the last answer */
         uint64_t warn_at[N_TROUBLES];
@@ -35,8 +35,9 @@ struct agent_access *agent_access_new(struct kube_client *client)
 /* When it begins, and at most once in WARN_MS. */
 static void note_trouble(struct agent_access *access, enum trouble trouble, const struct error *error)
 {
-        static const char *const texts[] = {[NOT_ANSWERED] = "nobody can read metrics: who may is not known",
-                [TOO_MANY] = "some who want to read metrics are turned away: who may is asked for too many others"};
+        static const char *const texts[] = {
+                [NOT_ANSWERED] = "metrics are refused: the API server cannot authorize readers",
+                [TOO_MANY] = "some readers of metrics are refused: too many others are being authorized"};
         const uint64_t now = uv_now(kube_client_loop(access->client));
 
         if (trouble != NO_TROUBLE && trouble != access->trouble && now >= access->warn_at[trouble]) {
@@ -53,7 +54,7 @@ static enum trouble trouble_of(const struct error *error)
         return error->kind == ERROR_EXHAUSTED ? TOO_MANY : NOT_ANSWERED;
 }
 
-static void on_verdict(const struct kube_verdict *verdict, void *data)
+static void on_access_answer(const struct kube_verdict *verdict, void *data)
 {
         struct reader_question *question = data;
         const enum trouble trouble = trouble_of(verdict->error);
@@ -62,7 +63,7 @@ static void on_verdict(const struct kube_verdict *verdict, void *data)
         if (trouble == TOO_MANY)
                 question->done(METRICS_UNDECIDED, verdict->error->text, question->waiting);
         else if (verdict->error && trouble == NO_TROUBLE)
-                question->done(METRICS_NOBODY, "the token is nobody's", question->waiting);
+                question->done(METRICS_NOBODY, "invalid token", question->waiting);
         else if (verdict->error)
                 question->done(METRICS_UNDECIDED, "the API server does not say who may read this", question->waiting);
         else if (!verdict->allowed[0])
@@ -83,15 +84,16 @@ void *agent_access_ask(
 
         if (!token || !access->access) {
                 if (token)
-                        done(METRICS_UNDECIDED, "there is no API server that could say who may read this", waiting);
+                        done(METRICS_UNDECIDED, "the API server, which authorizes readers, is not used", waiting);
                 else
                         done(METRICS_NOBODY, "a token is needed: Authorization: Bearer ...", waiting);
                 return NULL;
         }
         question = xcalloc(1, sizeof(*question));
         *question = (struct reader_question){.access = access, .done = done, .waiting = waiting};
-        question->asked = kube_access_ask(access->access,
-                &(struct kube_asker){.token = token, .is_suspect = asker->is_suspect}, &wish, 1, on_verdict, question);
+        question->asked =
+                kube_access_ask(access->access, &(struct kube_asker){.token = token, .is_suspect = asker->is_suspect},
+                        &wish, 1, on_access_answer, question);
         return question;
 }
 

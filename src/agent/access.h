@@ -1,6 +1,6 @@
 /*
- * Who may read the agent's pages: the API server decides (net/kube/access.h), as kube-rbac-proxy asks it. The right is
- * `get` of the page's path, /metrics or /node, as a nonResourceURL of RBAC.
+ * Decides who may read the agent's pages: the API server is asked (net/kube/access.h), as kube-rbac-proxy asks it. The
+ * right is `get` of the page's path, /metrics or /node, as a nonResourceURL of RBAC.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 struct agent_access;
 
-/* |client| NULL: there is no API server, and nobody may read. */
+/* |client| NULL: the API server is not used, and reading is always refused. */
 struct agent_access *agent_access_new(struct kube_client *client);
 
 /* The callbacks of net/metrics/http.h. */

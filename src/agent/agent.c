@@ -1,21 +1,49 @@
 /*
- * warpshare agent: it reads GPUs by NVML and offers them to kubelet. Its files only connect the modules (parts.h). Here
- * it begins and ends: SIGHUP and a changed file load the configuration again; SIGTERM and others stop the agent.
+ * warpshare agent: it reads GPUs by NVML and offers them to kubelet. Here the modules begin and end (modules.h). SIGHUP
+ * and a changed file load the configuration again; SIGTERM and others stop the agent.
  */
 #include "agent/agent.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #include <warpshare_commit.h>
 
-#include "agent/node_read.h"
-#include "agent/parts.h"
-#include "agent/report.h"
+#include "agent/cdi.h"
+#include "agent/gpus.h"
+#include "agent/labels.h"
+#include "agent/mig.h"
+#include "agent/page.h"
+#include "agent/plans.h"
+#include "agent/rollout.h"
+#include "agent/serve.h"
 #include "base/exit_status.h"
 #include "base/io/loop.h"
+#include "base/io/signals.h"
+#include "base/log.h"
+#include "node/config/nodeconfig.h"
+#include "node/dra/driver.h"
+#include "node/kubelet/plugins.h"
+#include "node/pages/usage.h"
+#include "node/status/api.h"
+#include "node/status/clients.h"
+#include "node/status/log.h"
+#include "node/status/read.h"
+#include "node/status/report.h"
+#include "node/status/watch.h"
+
+struct agent_program {
+        struct agent agent;
+        struct agent_plans plans;
+        struct agent_gpus gpus;
+        struct agent_cdi cdi;
+        struct agent_serving serving;
+        struct agent_page page;
+        struct node_clients *clients; /* NULL: the API server is not used */
+        struct signals signals;
+        int status;
+};
 
 /* ---- stop ---- */
 
@@ -23,22 +51,19 @@ static void on_closed(void *data UNUSED)
 {
 }
 
-void agent_stop(struct agent *agent, int status)
+static void stop_agent(struct agent *agent, int status)
 {
-        if (agent->stopping)
+        struct agent_program *program = container_of(agent, struct agent_program, agent);
+
+        if (agent->is_stopping)
                 return;
-        agent->stopping = true;
-        agent->status = status;
-        signals_close(&agent->signals);
-        uv_close((uv_handle_t *)&agent->retry, NULL);
-        uv_close((uv_handle_t *)&agent->cdi_retry, NULL);
-        uv_close((uv_handle_t *)&agent->cdi_repair, NULL);
-        agent_leave_cdi(agent);
-        uv_close((uv_handle_t *)&agent->tidy, NULL);
-        uv_close((uv_handle_t *)&agent->metrics_retry, NULL);
+        agent->is_stopping = true;
+        program->status = status;
+        signals_close(&program->signals);
+        agent_plans_close(&program->plans);
+        agent_cdi_close(&program->cdi);
         agent->configs = agent_config_close(agent->configs);
-        agent->metrics = metrics_http_close(agent->metrics);
-        agent->access = agent_access_close(agent->access);
+        agent_page_close(&program->page);
         agent_rollout_close(TAKE_PTR(agent->rollout));
         agent->mig = agent_mig_close(agent->mig);
         dra_driver_hand_over(TAKE_PTR(agent->dra));
@@ -48,52 +73,12 @@ void agent_stop(struct agent *agent, int status)
         node_report_close(agent->report);
         node_events_close(agent->events, NULL, NULL);
         agent->labels = agent_labels_close(agent->labels);
-        agent->clients = node_clients_close(agent->clients);
-        agent->node = node_watch_close(agent->node);
-        agent->pod_labels = agent_pod_labels_close(agent->pod_labels);
+        program->clients = node_clients_close(program->clients);
+        agent->watch = node_watch_close(agent->watch);
         agent->api = agent_api_close(agent->api); /* after everything that has a watch of its client */
 }
 
-/* ---- reload ---- */
-
-/* Warns about options that only the start of the monitor or of the DRA driver reads. */
-static void warn_of_late_options(const struct config *before, const struct config *config)
-{
-        if (strcmp(before->driver_root_ctr, config->driver_root_ctr) != 0)
-                log_warn("a new container driver root takes effect at the next start",
-                        LOG_STR("in_force", before->driver_root_ctr), LOG_STR("configured", config->driver_root_ctr));
-        if (strcmp(before->dra.driver_name, config->dra.driver_name) != 0)
-                log_warn("a new name of the DRA driver takes effect at the next start",
-                        LOG_STR("in_force", before->dra.driver_name), LOG_STR("configured", config->dra.driver_name));
-        if (before->discovery != config->discovery)
-                log_warn("a new device discovery strategy takes effect at the next start");
-}
-
-static void agent_reload(struct agent *agent)
-{
-        struct settings *settings;
-        struct error err;
-
-        if (agent_config_load(agent->configs, &settings, &err) < 0) {
-                complain(&agent->bad_config, "configuration refused, the one in force stays", &err);
-                node_report_config(agent->report, err.text);
-                return;
-        }
-        complaint_settle(&agent->bad_config);
-        node_report_config(agent->report, NULL);
-        warn_of_late_options(agent->settings->config, settings->config);
-        settings_unref(agent->settings);
-        agent->settings = settings;
-        agent->retry_ms = 0;
-        report_config(settings->config);
-        gpu_monitor_set_policy(agent->monitor, &settings->policy);
-        gpu_monitor_rescan(agent->monitor); /* its inventory makes the next generation */
-}
-
-static void on_config_changed(void *data)
-{
-        agent_reload(data);
-}
+/* ---- signals ---- */
 
 static void on_agent_signal(uv_signal_t *handle, int number)
 {
@@ -101,18 +86,17 @@ static void on_agent_signal(uv_signal_t *handle, int number)
 
         log_info("signal received", LOG_STR("signal", strsignal(number)));
         if (number != SIGHUP) {
-                agent_stop(agent, 0);
+                stop_agent(agent, 0);
                 return;
         }
-        complaint_settle(&agent->bad_config); /* so that the log answers each SIGHUP, even with the same error */
-        complaint_settle(&agent->bad_plan);
+        agent_plans_log_again(agent->plans);
         agent_api_refresh(agent->api);
         agent_config_refresh(agent->configs);
-        agent_reload(agent);
-        gpu_monitor_rescan(agent->monitor); /* even if the configuration is refused */
+        (void)agent_plans_load(agent);
+        gpu_monitor_rescan(agent->monitor); /* also if the configuration was refused: it may be the GPUs that changed */
 }
 
-/* ---- start ---- */
+/* ---- the log ---- */
 
 static unsigned int log_choice(const struct option_set *options, const char *flag)
 {
@@ -127,6 +111,8 @@ void agent_setup_log(const struct option_set *options)
 {
         log_setup((enum log_level)log_choice(options, "log-level"), (enum log_format)log_choice(options, "log-format"));
 }
+
+/* ---- the cluster ---- */
 
 /* The client has its credentials. All other modules have requests in the client's queue, which are sent now. */
 static void on_agent_connected(void *data)
@@ -149,7 +135,7 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
                 .loop = &agent->loop,
                 .health = &agent->health,
                 .client = agent_api_client(agent->api),
-                .watch = agent->node,
+                .watch = agent->watch,
                 .events = agent->events,
                 .config = config,
                 .report_pods = on_report_pods,
@@ -161,7 +147,7 @@ static void report_to_cluster(struct agent *agent, const struct config *config)
 
 /*
  * The driver is about to be unloaded, or this is over. Here, since the supervisor of MPS does not know the API server,
- * and holds no policy; what it is told it carries out alone, should this agent be the first that leaves the node.
+ * and holds no policy; it carries out its orders alone, should this agent be the first that leaves the node.
  */
 static void on_clients_changed(const char *reason, void *data)
 {
@@ -182,43 +168,82 @@ static void on_clients_changed(const char *reason, void *data)
         ledger_leave_gpus(agent->ledger, reason != NULL);
 }
 
-static void follow_clients(struct agent *agent)
+static void follow_clients(struct agent_program *program)
 {
+        struct agent *agent = &program->agent;
         const struct node_clients_options options = {
-                .watch = agent->node, .changed = on_clients_changed, .data = agent};
+                .watch = agent->watch, .changed = on_clients_changed, .data = agent};
 
-        if (agent->node)
-                agent->clients = node_clients_new(&options);
+        if (agent->watch)
+                program->clients = node_clients_new(&options);
 }
 
-static void watch_pod_labels(struct agent *agent, const struct config *config)
-{
-        struct kube_client *client = agent_api_client(agent->api);
+/* ---- callbacks of the modules ---- */
 
-        if (!*config->metrics_address || !config->metrics_pod_labels[0])
-                return;
-        if (client && *config->node_name)
-                agent->pod_labels = agent_pod_labels_new(
-                        client, config->node_name, config->metrics_pod_labels, config->metrics_pod_label_names);
+static void on_holdings_changed(void *data)
+{
+        struct agent *agent = data;
+
+        if (!agent->is_stopping)
+                plugins_refresh(agent->plugins);
+}
+
+static bool on_repeat(const char *resource, void *data)
+{
+        struct agent *agent = data;
+
+        return !agent->is_stopping && plugins_repeat(agent->plugins, resource);
+}
+
+static void on_wants_pods(void *data)
+{
+        struct agent *agent = data;
+
+        dra_driver_read_pods(agent->dra);
+}
+
+static void on_change_reported(const struct rollout_pending *pending, bool is_pending, void *data)
+{
+        struct agent *agent = data;
+
+        if (is_pending)
+                node_events_report(agent->events, NODE_EVENT_CHANGE_PENDING,
+                        "%s: %s stays \"%s\" and becomes \"%s\" when its containers have ended: %s", pending->resource,
+                        pending->unit, pending->from, pending->to, pending->holders);
         else
-                log_warn(
-                        "metrics have no labels of pods: there is no API server, or no name of the node (--node-name)");
+                node_events_report(agent->events, NODE_EVENT_CHANGE_COMPLETED, "%s: %s is \"%s\" now",
+                        pending->resource, pending->unit, pending->to);
 }
 
-static int agent_start(struct agent *agent, struct error *err)
+static void on_specifications_complete(void *data)
 {
-        const struct config *config = agent->settings->config;
+        struct agent *agent = data;
+
+        gpu_monitor_rescan(agent->monitor); /* a plan that counts on them */
+}
+
+static void on_specifications_stranded(void *data)
+{
+        stop_agent(data, EXIT_FAILED);
+}
+
+/* ---- start ---- */
+
+static int start_modules(struct agent_program *program, struct error *err)
+{
+        struct agent *agent = &program->agent;
+        const struct config *config = agent_plans_config(&program->plans);
         struct ledger_options ledger = {.loop = &agent->loop,
                 .config = config,
-                .on_change = agent_on_holdings_changed,
-                .on_held = agent_on_held,
-                .repeat = agent_on_repeat,
-                .wants_pods = agent_on_wants_pods,
+                .on_change = on_holdings_changed,
+                .on_held = agent_plans_on_held,
+                .repeat = on_repeat,
+                .wants_pods = on_wants_pods,
                 .health = &agent->health,
                 .data = agent};
         struct agent_rollout_options rollout = {.loop = &agent->loop,
                 .mps_directory = config->mps_directory,
-                .on_reported = agent_on_change_reported,
+                .on_reported = on_change_reported,
                 .data = agent};
         const struct agent_api_options api = {
                 .loop = &agent->loop, .config = config, .connected = on_agent_connected, .data = agent};
@@ -227,57 +252,56 @@ static int agent_start(struct agent *agent, struct error *err)
                 .loop = &agent->loop,
                 .kubelet_socket = config->kubelet_socket,
                 .health = &agent->health,
-                .on_stranded = agent_on_stranded,
-                .on_serving = agent_on_serving,
-                .data = agent,
+                .on_stranded = agent_serving_stranded,
+                .on_serving = agent_serving_changed,
+                .data = &program->serving,
         };
         const struct gpu_monitor_options monitor = {
                 .library = config->nvml_library,
                 .paths = {.system_root = config->system_root, .driver_root = config->driver_root_ctr},
                 .discovery = node_platform_choice(config),
-                .policy = &agent->settings->policy,
-                .on_inventory = agent_on_inventory,
-                .on_unavailable = agent_on_unavailable,
-                .on_health = agent_on_health,
-                .after_health = agent_after_health,
-                .on_unheard = agent_on_unheard,
-                .on_hang = agent_on_hang,
-                /* Nobody reads them elsewhere. */
+                .policy = agent_plans_policy(&program->plans),
+                .on_inventory = agent_plans_on_inventory,
+                .on_unavailable = agent_plans_on_unavailable,
+                .on_health = agent_plans_on_health,
+                .after_health = agent_gpus_after_health,
+                .on_unheard = agent_gpus_on_unheard,
+                .on_hang = agent_gpus_on_hang,
+                /* Samples are read from the metrics port alone. */
                 .sample_ms = *config->metrics_address ? config->usage_seconds * UINT64_C(1000) : 0,
-                .on_samples = agent_on_samples,
+                .on_samples = agent_gpus_on_samples,
                 .data = agent,
         };
         struct agent_config_cluster cluster;
 
-        agent->usage = monitor.sample_ms ? agent_usage_new() : NULL;
+        agent->usage = monitor.sample_ms ? node_usage_new() : NULL;
         /* First what reads the GPUs, since that takes longest. */
         agent->monitor = gpu_monitor_new(&agent->loop, &monitor);
         agent->api = agent_api_new(&api);
         client = agent_api_client(agent->api);
-        agent->node = client ? node_watch_new(client, config->node_name) : NULL;
+        agent->watch = client ? node_watch_new(client, config->node_name) : NULL;
         agent->events = node_events_new(&agent->loop, client, config->node_name, config->events);
         ledger.events = agent->events;
         ledger.client = client;
         if (ledger_new(&agent->ledger, &ledger, err) < 0)
                 return -1;
-        follow_clients(agent);
+        follow_clients(program);
         report_to_cluster(agent, config);
         rollout.ledger = agent->ledger;
         agent->rollout = agent_rollout_new(&rollout);
         plugins.broker = ledger_broker(agent->ledger);
         if (plugins_new(&agent->plugins, &plugins, err) < 0)
                 return -1;
-        watch_pod_labels(agent, config);
-        agent_serve_metrics(agent);
+        agent_page_begin(&program->page);
         /* This may replace the settings. */
         cluster = (struct agent_config_cluster){
-                client, config->node_name, agent->node, agent->events, client && config->config_annotations};
+                client, config->node_name, agent->watch, agent->events, client && config->config_annotations};
         if (agent_config_connect(agent->configs, &cluster, err) < 0)
                 return -1;
         if (agent_config_is_waiting(agent->configs)) /* kubelet waits for the API server, too */
                 agent_api_refresh(agent->api);
         if (plugins_is_serving(agent->plugins))
-                agent_take_over(agent);
+                agent_serving_begin(&program->serving);
         return 0;
 }
 
@@ -295,55 +319,60 @@ static int give_up(struct agent *agent, const char *what, const struct error *er
         uv_walk(&agent->loop, close_handle, NULL);
         uv_run(&agent->loop, UV_RUN_DEFAULT);
         uv_loop_close(&agent->loop);
-        cdi_files_free(agent->cdi_files);
         return EXIT_FAILED;
 }
 
-static void init_timer(struct agent *agent, uv_timer_t *timer)
+static void init_objects(struct agent_program *program, struct settings *settings)
 {
-        uv_timer_init(&agent->loop, timer);
-        timer->data = agent;
+        struct agent *agent = &program->agent;
+        const struct agent_cdi_options cdi = {.loop = &agent->loop,
+                .rescan = on_specifications_complete,
+                .stranded = on_specifications_stranded,
+                .data = agent};
+
+        agent->plans = &program->plans;
+        agent->gpus = &program->gpus;
+        agent->cdi = &program->cdi;
+        agent_plans_init(&program->plans, agent, settings);
+        agent_cdi_init(&program->cdi, &cdi);
+        agent_page_init(&program->page, agent, &program->serving);
 }
 
 int agent_run(const struct option_set *options, const struct keeper_crashes *crashes)
 {
-        struct agent agent = {.options = options, .crashes = *crashes, .cdi_files = cdi_files_new()};
+        struct agent_program program = {
+                .agent = {.stop = stop_agent}, .serving = {.agent = &program.agent, .crashes = *crashes}};
+        struct agent *agent = &program.agent;
         const struct agent_config_options configs = {
-                .loop = &agent.loop, .options = options, .changed = on_config_changed, .data = &agent};
+                .loop = &agent->loop, .options = options, .changed = agent_plans_reload, .data = agent};
+        struct settings *settings;
         struct error err;
 
-        loop_init(&agent.loop);
-        init_timer(&agent, &agent.retry);
-        init_timer(&agent, &agent.cdi_retry);
-        init_timer(&agent, &agent.cdi_repair);
-        init_timer(&agent, &agent.tidy);
-        init_timer(&agent, &agent.metrics_retry);
+        loop_init(&agent->loop);
         /* Signals come first: an early SIGHUP waits until the agent can handle it, instead of ending the process. */
-        if (signals_listen(&agent.signals, &agent.loop, on_agent_signal, &agent, &err) < 0 ||
-                agent_config_new(&agent.configs, &configs, &err) < 0)
-                return give_up(&agent, "cannot start", &err);
-        if (agent_config_begin(agent.configs, &agent.settings, &err) < 0)
-                return give_up(&agent, "configuration refused", &err);
+        if (signals_listen(&program.signals, &agent->loop, on_agent_signal, agent, &err) < 0 ||
+                agent_config_new(&agent->configs, &configs, &err) < 0)
+                return give_up(agent, "cannot start", &err);
+        if (agent_config_begin(agent->configs, &settings, &err) < 0)
+                return give_up(agent, "configuration refused", &err);
+        init_objects(&program, settings);
         log_info("warpshare agent", LOG_STR("version", WARPSHARE_VERSION));
         if (crashes->total)
                 log_error("the agent was ended by a signal, and is started again", LOG_STR("event", "AgentRestarted"),
                         LOG_STR("signal", strsignal(crashes->signal)), LOG_UINT("times", crashes->total),
                         LOG_INT("lived_ms", crashes->lived_ms));
-        report_config(agent.settings->config);
-        if (agent_start(&agent, &err) < 0) {
+        node_log_config(settings->config);
+        if (start_modules(&program, &err) < 0) {
                 /* Nothing is served yet. */
                 log_error("cannot start", LOG_ERR(&err));
                 _exit(EXIT_FAILED);
         }
-        uv_run(&agent.loop, UV_RUN_DEFAULT);
-        unit_health_clear(&agent.health);
-        generation_free(agent.previous);
-        generation_free(agent.current);
-        inventory_free(agent.refused);
-        agent_usage_free(agent.usage);
-        cdi_files_free(agent.cdi_files);
-        settings_unref(agent.settings);
-        uv_loop_close(&agent.loop);
+        uv_run(&agent->loop, UV_RUN_DEFAULT);
+        unit_health_clear(&agent->health);
+        agent_plans_done(&program.plans);
+        agent_cdi_done(&program.cdi);
+        node_usage_free(agent->usage);
+        uv_loop_close(&agent->loop);
         log_info("stopped");
-        return agent.status;
+        return program.status;
 }

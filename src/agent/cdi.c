@@ -1,41 +1,45 @@
-/*
- * Looks after the CDI specifications while this agent serves: each container that starts, also one that starts anew,
- * needs them, and other programs write to their folder. The folder is watched; every Prepare of a claim looks as well.
- * What was removed or changed is written again, and so is what lacked a device node that is there now.
- */
+#include "agent/cdi.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/parts.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/exit_status.h"
 
 /* For what inotify does not report, and for device nodes, which are elsewhere. */
 #define CDI_POLL_MS UINT64_C(10000)
-/* After something was repaired: so two programs that do not agree on a file do not keep a processor busy. */
+/* After a repair: so two programs that do not agree on a file do not keep a processor busy. */
 #define CDI_PAUSE_MS UINT64_C(1000)
 
 /* ---- what is not there yet ---- */
 
 /* Writes the specifications that the plan in force lacks; returns whether they are there now. */
-static bool write_lacking(struct agent *agent)
+static bool write_lacking(struct agent_cdi *cdi)
 {
-        struct error ignored; /* reported when the plan came in force */
+        struct error ignored; /* logged when the plan took effect */
 
-        if (!plugins_is_serving(agent->plugins) ||
-                generation_publish_again(agent->current, agent->cdi_files, &ignored) < 0)
+        if (!cdi->is_serving || generation_publish_again(cdi->generation, cdi->files, &ignored) < 0)
                 return false;
-        gpu_monitor_rescan(agent->monitor); /* a plan that counts on them */
+        cdi->options.rescan(cdi->options.data);
         return true;
 }
 
+static void follow_lacking(struct agent_cdi *cdi);
+
 static void on_cdi_retry(uv_timer_t *timer)
 {
-        struct agent *agent = timer->data;
+        struct agent_cdi *cdi = timer->data;
 
-        if (!write_lacking(agent))
-                agent_check_cdi(agent);
+        if (!write_lacking(cdi))
+                follow_lacking(cdi);
+}
+
+static void follow_lacking(struct agent_cdi *cdi)
+{
+        if (cdi->generation->plan->lacks_cdi)
+                agent_retry_later(&cdi->retry, on_cdi_retry);
+        else
+                agent_retry_settle(&cdi->retry);
 }
 
 static bool uses_cdi(const struct plan *plan)
@@ -44,17 +48,17 @@ static bool uses_cdi(const struct plan *plan)
 }
 
 /* The specifications get the device nodes that they lacked and that are there now. */
-static int add_nodes(struct agent *agent, struct error *err)
+static int add_nodes(struct agent_cdi *cdi, struct error *err)
 {
-        const struct plan *plan = agent->current->plan;
-        const unsigned int nodes = agent->current->nodes;
+        struct generation *generation = cdi->generation;
+        const unsigned int nodes = generation->nodes;
 
-        if (!uses_cdi(plan) || plan->lacks_cdi || !generation_lacks_nodes(agent->current))
+        if (!uses_cdi(generation->plan) || generation->plan->lacks_cdi || !generation_lacks_nodes(generation))
                 return 0;
-        if (generation_publish_again(agent->current, agent->cdi_files, err) < 0)
+        if (generation_publish_again(generation, cdi->files, err) < 0)
                 return -1;
-        if (agent->current->nodes & ~nodes)
-                gpu_monitor_rescan(agent->monitor); /* containers without CDI get them, too */
+        if (generation->nodes & ~nodes)
+                cdi->options.rescan(cdi->options.data); /* containers without CDI get them, too */
         return 0;
 }
 
@@ -63,90 +67,107 @@ static int add_nodes(struct agent *agent, struct error *err)
 static void on_cdi_pause(uv_timer_t *timer);
 
 /* |again|: it follows another try. */
-static void repair_cdi(struct agent *agent, bool again)
+static void repair_files(struct agent_cdi *cdi, bool again)
 {
         struct error err;
         int result;
 
-        if (agent->stopping || !agent->current || !plugins_is_serving(agent->plugins))
+        if (!cdi->generation || !cdi->is_serving)
                 return;
-        result = cdi_files_repair(agent->cdi_files, &err);
-        if (result >= 0 && add_nodes(agent, &err) < 0)
+        result = cdi_files_repair(cdi->files, &err);
+        if (result >= 0 && add_nodes(cdi, &err) < 0)
                 result = -1;
-        if (result < 0 && again && agent->cdi_watched && file_is_removed_folder(agent->cdi_watched)) {
+        if (result < 0 && again && cdi->watched && file_is_removed_folder(cdi->watched)) {
                 log_error(
                         "the folder of CDI specifications was removed on the host and cannot be seen from this container "
                         "any more; exiting, so that a new container sees the new one",
-                        LOG_STR("folder", agent->cdi_watched));
-                agent_stop(agent, EXIT_FAILED);
+                        LOG_STR("folder", cdi->watched));
+                cdi->options.stranded(cdi->options.data);
                 return;
         }
         if (result < 0)
-                complain(&agent->bad_cdi, "CDI specifications are not as they should be, will try again", &err);
+                complain(&cdi->complaint, "CDI specifications are not as they should be, will try again", &err);
         else
-                complaint_settle(&agent->bad_cdi);
+                complaint_settle(&cdi->complaint);
         if (result)
-                uv_timer_start(&agent->cdi_repair, on_cdi_pause, CDI_PAUSE_MS, 0);
+                uv_timer_start(&cdi->pause, on_cdi_pause, CDI_PAUSE_MS, 0);
 }
 
 static void on_cdi_pause(uv_timer_t *timer)
 {
-        repair_cdi(timer->data, true);
+        repair_files(timer->data, true);
 }
 
 static void on_cdi_changed(void *data)
 {
-        struct agent *agent = data;
+        struct agent_cdi *cdi = data;
 
-        if (!uv_is_active((const uv_handle_t *)&agent->cdi_repair)) /* else it looks when the pause is over */
-                repair_cdi(agent, false);
+        if (!uv_is_active((const uv_handle_t *)&cdi->pause)) /* else the end of the pause checks */
+                repair_files(cdi, false);
 }
 
-void agent_repair_cdi(void *data)
+void agent_cdi_repair(struct agent_cdi *cdi)
 {
-        struct agent *agent = data;
-
-        repair_cdi(agent, false);
-        if (!agent->stopping && agent->current && agent->current->plan->lacks_cdi && write_lacking(agent))
-                agent_check_cdi(agent); /* no further try is needed */
+        repair_files(cdi, false);
+        if (cdi->is_serving && cdi->generation && cdi->generation->plan->lacks_cdi && write_lacking(cdi))
+                follow_lacking(cdi); /* no further try is needed */
 }
 
-static void watch_cdi(struct agent *agent, const char *root)
+static void watch_folder(struct agent_cdi *cdi, const char *root)
 {
         struct error err;
 
-        if (agent->cdi_watch && strcmp(agent->cdi_watched, root) == 0)
+        if (cdi->watch && strcmp(cdi->watched, root) == 0)
                 return;
-        agent->cdi_watch = dirwatch_close(agent->cdi_watch);
-        free(agent->cdi_watched);
-        agent->cdi_watched = xstrdup(root);
-        if (dirwatch_new(&agent->cdi_watch, &agent->loop, root, CDI_POLL_MS, on_cdi_changed, agent, &err) < 0)
-                complain(&agent->bad_cdi, "CDI specifications that vanish are not written again", &err);
+        cdi->watch = dirwatch_close(cdi->watch);
+        free(cdi->watched);
+        cdi->watched = xstrdup(root);
+        if (dirwatch_new(&cdi->watch, cdi->options.loop, root, CDI_POLL_MS, on_cdi_changed, cdi, &err) < 0)
+                complain(&cdi->complaint, "CDI specifications that vanish are not written again", &err);
 }
 
 /* ---- begin and end ---- */
 
-void agent_check_cdi(struct agent *agent)
+struct cdi_files *agent_cdi_files(const struct agent_cdi *cdi)
 {
-        const struct plan *plan = agent->current->plan;
-
-        if (plugins_is_serving(agent->plugins) && (uses_cdi(plan) || agent->dra)) /* it may have claims of before */
-                watch_cdi(agent, plan->config->cdi_root);
-        if (!plan->lacks_cdi) {
-                agent->cdi_retry_ms = 0;
-                uv_timer_stop(&agent->cdi_retry);
-                return;
-        }
-        agent->cdi_retry_ms = agent_next_pause(agent->cdi_retry_ms);
-        uv_timer_start(&agent->cdi_retry, on_cdi_retry, agent->cdi_retry_ms, 0);
+        return cdi->files;
 }
 
-void agent_leave_cdi(struct agent *agent)
+void agent_cdi_follow(struct agent_cdi *cdi, struct generation *generation, bool has_claims)
 {
-        agent->cdi_watch = dirwatch_close(agent->cdi_watch);
-        free(agent->cdi_watched);
-        agent->cdi_watched = NULL;
-        cdi_files_forget(agent->cdi_files);
-        if (!agent->stopping)
-                uv_timer_stop(&agent->cdi_repair);
+        cdi->generation = generation;
+        if (cdi->is_serving && (uses_cdi(generation->plan) || has_claims))
+                watch_folder(cdi, generation->plan->config->cdi_root);
+        follow_lacking(cdi);
+}
+
+void agent_cdi_serve(struct agent_cdi *cdi, bool is_serving)
+{
+        cdi->is_serving = is_serving;
+        if (is_serving)
+                return;
+        cdi->watch = dirwatch_close(cdi->watch);
+        free(TAKE_PTR(cdi->watched));
+        cdi_files_forget(cdi->files);
+        uv_timer_stop(&cdi->pause);
+}
+
+void agent_cdi_init(struct agent_cdi *cdi, const struct agent_cdi_options *options)
+{
+        *cdi = (struct agent_cdi){.options = *options, .files = cdi_files_new()};
+        agent_retry_init(&cdi->retry, options->loop, cdi);
+        uv_timer_init(options->loop, &cdi->pause);
+        cdi->pause.data = cdi;
+}
+
+void agent_cdi_close(struct agent_cdi *cdi)
+{
+        agent_cdi_serve(cdi, false);
+        agent_retry_close(&cdi->retry);
+        uv_close((uv_handle_t *)&cdi->pause, NULL);
+}
+
+void agent_cdi_done(struct agent_cdi *cdi)
+{
+        cdi_files_free(cdi->files);
 }

@@ -6,7 +6,7 @@
 
 #define MIB (1024 * 1024)
 
-/* What stands before the value of a unit. */
+/* The labels before the value of a unit. */
 struct dcgm_labels {
         const struct gpu *gpu;
         const struct mig_device *mig;
@@ -25,7 +25,7 @@ static void write_bus(const struct gpu *gpu, char *text, size_t size)
                 *c = (char)toupper((unsigned char)*c);
 }
 
-static const struct usage_row *find_row(const struct agent_usage_view *view, const char *unit)
+static const struct usage_row *find_row(const struct node_usage_view *view, const char *unit)
 {
         const struct usage_row *found = NULL;
 
@@ -40,7 +40,7 @@ static const struct usage_row *find_row(const struct agent_usage_view *view, con
 }
 
 /* False: the unit is not in the inventory. */
-static bool make_labels(struct dcgm_labels *labels, const struct agent_usage_view *view, const char *unit)
+static bool make_labels(struct dcgm_labels *labels, const struct node_usage_view *view, const char *unit)
 {
         *labels = (struct dcgm_labels){.row = find_row(view, unit)};
         labels->gpu = view->inventory ? inventory_find_unit(view->inventory, unit, &labels->mig) : NULL;
@@ -54,7 +54,7 @@ static bool make_labels(struct dcgm_labels *labels, const struct agent_usage_vie
         return true;
 }
 
-static void put(struct exposition *to, const struct agent_usage_view *view, const struct dcgm_labels *labels,
+static void put(struct exposition *to, const struct node_usage_view *view, const struct dcgm_labels *labels,
         const char *host, double value)
 {
         const struct gpu *gpu = labels->gpu;
@@ -208,7 +208,7 @@ static uint64_t last_xid(const struct gpu_samples *samples, const char *gpu)
         return last ? last->xid : 0;
 }
 
-void dcgm_metrics_put(struct exposition *to, const struct agent_usage_view *view, const char *host)
+void dcgm_metrics_put(struct exposition *to, const struct node_usage_view *view, const char *host)
 {
         struct dcgm_labels labels;
 

@@ -10,8 +10,8 @@
  */
 #pragma once
 
-#include "agent/usage.h"
+#include "node/pages/usage.h"
 #include "net/metrics/exposition.h"
 
 /* |host|: the name of the node; "": the label is left out. */
-void dcgm_metrics_put(struct exposition *to, const struct agent_usage_view *view, const char *host);
+void dcgm_metrics_put(struct exposition *to, const struct node_usage_view *view, const char *host);

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "agent/mig.h"
-#include "agent/usage.h"
+#include "node/pages/usage.h"
 #include "node/dra/driver.h"
 #include "gpu/monitor.h"
 #include "node/kubelet/device_list.h"
@@ -36,7 +36,7 @@ struct agent_metrics {
         const struct ledger_claim_state *claims;
         size_t n_claims;
         const struct agent_mig_measures *mig; /* NULL: it does not manage the MIG geometry */
-        const struct agent_usage_view *usage;
+        const struct node_usage_view *usage;
         const char *dcgm_host; /* the node's name for dcgm-exporter's names; NULL: these are not wanted */
         struct node_events_counts events;
         uint64_t failed_waits;        /* failed waits for health events */

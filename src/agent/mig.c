@@ -43,7 +43,7 @@ struct agent_mig {
         uint64_t withdrawn_ms;   /* since when no unit of the handover is in it; 0: one is */
         uint64_t closing_ms;     /* since when NVML is to be closed; 0: it is not */
         unsigned int readings;
-        enum mig_phase phase; /* the last that was told; so the next two */
+        enum mig_phase phase; /* the last that was reported, as are the next two */
         enum mig_state state;
         char config[MIG_CONFIG_NAME_SIZE];
         int64_t since; /* of both, in seconds since the epoch */
@@ -58,7 +58,7 @@ static bool is_held_back(const struct agent_mig *mig, const char *unit)
         return gpu && mig_handover_takes(mig_run_handover(mig->run), gpu->uuid, unit);
 }
 
-/* ---- who holds what ---- */
+/* ---- holders ---- */
 
 struct look {
         const struct agent_mig *mig;
@@ -172,7 +172,7 @@ static void explain(struct agent_mig *mig, struct look *look, enum ledger_word w
 
         if (word != LEDGER_LISTED)
                 strbuf_printf(&look->names.text,
-                        "%skubelet's pod-resources list, which says which pods have ended, cannot be had",
+                        "%skubelet's pod-resources list, which says which pods have ended, is not available",
                         look->names.text.size ? "; " : "");
         if (*refusal)
                 strbuf_printf(&look->names.text, "; %s", refusal);
@@ -409,7 +409,7 @@ static void note_state(struct agent_mig *mig, const struct mig_manager *manager)
         mig->since = time(NULL);
 }
 
-static void tell(struct agent_mig *mig)
+static void report_state(struct agent_mig *mig)
 {
         const struct mig_manager *manager = mig_run_manager(mig->run);
 
@@ -422,7 +422,7 @@ static void tell(struct agent_mig *mig)
                 return;
         if (manager->phase == MIG_FAILED)
                 node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_FAILED,
-                        "the MIG configuration '%s' cannot be had: %s", manager->config, manager->reason);
+                        "the MIG configuration '%s' failed: %s", manager->config, manager->reason);
         else if (manager->phase == MIG_IDLE && manager->state == MIG_STATE_SUCCESS && mig->phase == MIG_RETAKING)
                 node_events_report(mig->options.events, NODE_EVENT_MIG_CHANGE_COMPLETED,
                         "the GPUs have the MIG configuration '%s'", manager->config);
@@ -440,7 +440,7 @@ static void on_run_changed(bool has_begun, void *data)
                 open_again(mig);
         if ((has_begun && was_retaking) || (is_settled && phase != MIG_WAITING))
                 mig->options.on_withdrawn(mig->options.data);
-        tell(mig);
+        report_state(mig);
         if (!has_begun)
                 return;
         uv_timer_stop(&mig->timer);
@@ -469,7 +469,7 @@ static void on_mig_labels(void *data)
         const char *config = mig_labels_config(mig->labels);
 
         mig_run_set_first_state(mig->run, mig_labels_first_state(mig->labels));
-        tell(mig);
+        report_state(mig);
         follow_policy(mig);
         mig_run_want(mig->run, *config ? config : mig->fallback);
         if (settle(mig)) /* nothing is wanted */
@@ -531,7 +531,7 @@ void agent_mig_held(struct agent_mig *mig)
                 look_for_holders(mig);
 }
 
-void agent_mig_read(struct agent_mig *mig)
+void agent_mig_read(struct agent_mig *mig, bool is_fresh)
 {
         if (!mig)
                 return;
@@ -541,7 +541,7 @@ void agent_mig_read(struct agent_mig *mig)
         }
         if (settle(mig)) /* the plan has seen the GPU before the agent did */
                 mig->options.on_withdrawn(mig->options.data);
-        if (mig_run_manager(mig->run)->phase != MIG_RETAKING)
+        if (!is_fresh || mig_run_manager(mig->run)->phase != MIG_RETAKING)
                 return;
         if (++mig->readings < READINGS)
                 mig->options.rescan(mig->options.data);

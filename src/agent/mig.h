@@ -43,9 +43,9 @@ struct agent_mig_options {
         struct node_watch *watch;
         struct node_events *events;
         struct ledger *ledger; /* is asked again and again while anybody is waited for */
-        /* Other units are withdrawn: make the plan anew. */
+        /* Other units are withdrawn: make the plan again. */
         void (*on_withdrawn)(void *data);
-        /* Ask who uses the claims in the way; the ledger is told. */
+        /* Refresh which pods use the blocking claims; the result goes to the ledger. */
         void (*wants_pods)(void *data);
         /* Close NVML, so that a GPU can be reset, and keep it closed; false: open it again. */
         void (*keep_closed)(bool is_closed, void *data);
@@ -57,19 +57,22 @@ struct agent_mig_options {
 
 /* Withdraws, from the beginning on, what an unfinished change had withdrawn, and what is not decided. */
 struct agent_mig *agent_mig_new(const struct agent_mig_options *options);
-/* What was begun is resumed, and the label counts from now on. */
+/* An unfinished change is resumed, and the label counts from now on. */
 void agent_mig_begin(struct agent_mig *mig);
 
 /* All accept NULL. Marks what is withdrawn in each new inventory, before a plan is made of it. */
 void agent_mig_mark(struct agent_mig *mig, struct inventory *inventory);
-/* What of the node's GPUs is to be offered is not known yet, so labels and condition stay as they are. */
+/* It is not known yet which GPUs are to be offered, so labels and condition stay as they are. */
 bool agent_mig_is_undecided(const struct agent_mig *mig);
 /* |plan|, borrowed until the next call, is in force. */
 void agent_mig_planned(struct agent_mig *mig, const struct plan *plan);
 /* The ledger knows who holds what. */
 void agent_mig_held(struct agent_mig *mig);
-/* An inventory has come, and has become a plan or not. */
-void agent_mig_read(struct agent_mig *mig);
+/*
+ * Call after each attempt to make a plan, whether or not it could be made. |is_fresh|: of an inventory that was just
+ * read; else of the last one again.
+ */
+void agent_mig_read(struct agent_mig *mig, bool is_fresh);
 
 struct agent_mig_measures {
         const struct mig_manager *manager;

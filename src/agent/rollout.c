@@ -1,9 +1,11 @@
 #include "agent/rollout.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/complaint.h"
 #include "base/file.h"
+#include "base/io/record_file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 
@@ -14,9 +16,6 @@
 #define REVIEW_MS UINT64_C(1000)
 #define REVIEWS 60U
 #define REVIEW_LATER_MS UINT64_C(10000)
-/* The pause until the record is written again after an error; it doubles each time. */
-#define WRITE_RETRY_MS UINT64_C(1000)
-#define WRITE_RETRY_MAX_MS UINT64_C(60000)
 
 /* One pending change that was reported, to find out what is new. */
 struct reported {
@@ -28,14 +27,14 @@ struct reported {
 
 struct agent_rollout {
         struct agent_rollout_options options;
+        char *directory; /* of MPS */
         char *record;
         char *recorded; /* the content of the file; NULL: unknown */
-        struct complaint bad_record;
+        struct record_file file;
         bool was_unchecked; /* the log already says that a change took effect without kubelet's list */
-        uint64_t write_ms;  /* the pause until the next attempt to write; 0: the file is up to date */
-        uv_timer_t timer;   /* runs while a change waits, and until the record is written */
-        bool is_waiting;
+        uv_timer_t timer;   /* runs while a change waits */
         unsigned int reviews;
+        struct closing closing;
 
         /* The plan that was promised last. */
         struct arena arena;
@@ -78,26 +77,17 @@ static void read_record(struct agent_rollout *rollout)
 }
 
 /* Written before any pod is served by the plan. A node without the MPS directory needs no record: it has no MPS. */
-static void write_record(struct agent_rollout *rollout)
+static void write_record(void *data)
 {
+        struct agent_rollout *rollout = data;
         _free_ char *text = sharing_policy_write(&rollout->policies, rollout->names, rollout->n_names);
-        struct error err;
+        struct error ignored; /* logged, and tried again, by the record file */
 
-        rollout->write_ms = rollout->write_ms ? MIN(rollout->write_ms * 2, WRITE_RETRY_MAX_MS) : WRITE_RETRY_MS;
-        if (rollout->recorded && strcmp(rollout->recorded, text) == 0) {
-                rollout->write_ms = 0;
+        if ((rollout->recorded && strcmp(rollout->recorded, text) == 0) ||
+                (rollout->policies.count == 0 && access(rollout->directory, F_OK) < 0))
                 return;
-        }
-        if (file_write_private(rollout->record, text, strlen(text), &err) < 0) {
-                if (rollout->policies.count > 0 || err.kind != ERROR_NOT_FOUND)
-                        complain(&rollout->bad_record,
-                                "the record of sharing policies cannot be written, will try again", &err);
-                else
-                        rollout->write_ms = 0;
+        if (record_file_write(&rollout->file, text, &ignored) < 0)
                 return;
-        }
-        rollout->write_ms = 0;
-        complaint_settle(&rollout->bad_record);
         free(rollout->recorded);
         rollout->recorded = TAKE_PTR(text);
 }
@@ -137,14 +127,14 @@ static struct reported *find_reported(const struct agent_rollout *rollout, const
 
 static void report_pending(struct agent_rollout *rollout, const struct rollout_pending *pending)
 {
-        log_info("change pending event=ChangePending", LOG_STR("resource", pending->resource),
+        log_info("change pending", LOG_STR("event", "ChangePending"), LOG_STR("resource", pending->resource),
                 LOG_STR("unit", pending->unit), LOG_STR("from", pending->from), LOG_STR("to", pending->to),
                 LOG_UINT("devices", pending->n_devices), LOG_STR("holders", pending->holders));
         if (rollout->options.on_reported)
                 rollout->options.on_reported(pending, true, rollout->options.data);
 }
 
-/* The wanted plan may be another one by now, even the one before again. */
+/* The wanted plan may have changed since, even back. */
 static void report_over(struct agent_rollout *rollout, const struct reported *reported, const struct plan *plan)
 {
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
@@ -154,10 +144,10 @@ static void report_over(struct agent_rollout *rollout, const struct reported *re
                 .holders = ""};
 
         if (strcmp(over.to, reported->from) == 0)
-                log_info("change withdrawn event=ChangeCompleted", LOG_STR("resource", over.resource),
+                log_info("change withdrawn", LOG_STR("event", "ChangeCompleted"), LOG_STR("resource", over.resource),
                         LOG_STR("unit", over.unit), LOG_STR("to", over.to));
         else
-                log_info("change carried out event=ChangeCompleted", LOG_STR("resource", over.resource),
+                log_info("change carried out", LOG_STR("event", "ChangeCompleted"), LOG_STR("resource", over.resource),
                         LOG_STR("unit", over.unit), LOG_STR("to", over.to));
         if (rollout->options.on_reported)
                 rollout->options.on_reported(&over, false, rollout->options.data);
@@ -202,7 +192,7 @@ void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *c
                                 .to = xstrdup(current->pending[i].to)};
 }
 
-/* ---- judgement ---- */
+/* ---- what can be served now ---- */
 
 /*
  * Without kubelet's pod-resources list, only kubelet's checkpoint says what containers hold, and it is updated only
@@ -210,7 +200,7 @@ void agent_rollout_report(struct agent_rollout *rollout, const struct rollout *c
  * checkpoint could wait for ever. So the change takes effect without a check, as with NVIDIA's plugin. MPS daemons
  * still let their clients finish.
  */
-static struct rollout *judge_blindly(
+static struct rollout *rollout_without_kubelet_list(
         struct agent_rollout *rollout, const struct plan *wanted, const struct rollout_previous *previous)
 {
         const char *folder = ledger_list_folder(rollout->options.ledger);
@@ -249,20 +239,13 @@ struct rollout *agent_rollout_judge(struct agent_rollout *rollout, const struct 
         if (!judged->own)
                 return judged;
         rollout_free(judged);
-        return judge_blindly(rollout, wanted, &previous);
+        return rollout_without_kubelet_list(rollout, wanted, &previous);
 }
 
-static void on_rollout_timer(uv_timer_t *timer)
+static void on_review(uv_timer_t *timer)
 {
         struct agent_rollout *rollout = timer->data;
 
-        if (rollout->write_ms)
-                write_record(rollout);
-        if (!rollout->is_waiting) {
-                if (rollout->write_ms)
-                        uv_timer_start(timer, on_rollout_timer, rollout->write_ms, 0);
-                return;
-        }
         if (++rollout->reviews == REVIEWS)
                 uv_timer_set_repeat(timer, REVIEW_LATER_MS);
         ledger_ask(rollout->options.ledger);
@@ -273,14 +256,10 @@ void agent_rollout_follow(struct agent_rollout *rollout, const struct rollout *n
         promise(rollout, next);
         if (!next->own) {
                 agent_rollout_report(rollout, next);
-                rollout->is_waiting = false;
                 uv_timer_stop(&rollout->timer);
-                if (rollout->write_ms)
-                        uv_timer_start(&rollout->timer, on_rollout_timer, rollout->write_ms, 0);
         } else {
-                rollout->is_waiting = true;
                 rollout->reviews = 0;
-                uv_timer_start(&rollout->timer, on_rollout_timer, 0, REVIEW_MS);
+                uv_timer_start(&rollout->timer, on_review, 0, REVIEW_MS);
         }
 }
 
@@ -302,18 +281,25 @@ struct agent_rollout *agent_rollout_new(const struct agent_rollout_options *opti
 
         rollout->options = *options;
         rollout->options.mps_directory = NULL;
+        rollout->directory = xstrdup(options->mps_directory);
         rollout->record = xasprintf("%s/" SHARING_POLICY_FILE, options->mps_directory);
+        record_file_init(&rollout->file, options->loop,
+                &(struct record_file_options){.path = rollout->record,
+                        .failure = "the record of sharing policies cannot be written, will try again",
+                        .write_again = write_record,
+                        .data = rollout});
         uv_timer_init(options->loop, &rollout->timer);
         rollout->timer.data = rollout;
         return rollout;
 }
 
-static void on_rollout_closed(uv_handle_t *handle)
+static void free_rollout(void *data)
 {
-        struct agent_rollout *rollout = handle->data;
+        struct agent_rollout *rollout = data;
 
         forget_reported(rollout);
         arena_done(&rollout->arena);
+        free(rollout->directory);
         free(rollout->record);
         free(rollout->recorded);
         free(rollout);
@@ -321,6 +307,9 @@ static void on_rollout_closed(uv_handle_t *handle)
 
 void agent_rollout_close(struct agent_rollout *rollout)
 {
-        if (rollout)
-                uv_close((uv_handle_t *)&rollout->timer, on_rollout_closed);
+        if (!rollout)
+                return;
+        record_file_close(&rollout->file, &rollout->closing);
+        closing_close(&rollout->closing, &rollout->timer);
+        closing_end(&rollout->closing, free_rollout, rollout);
 }

@@ -28,7 +28,7 @@ struct undecided;
 struct undecided *undecided_new(uv_loop_t *loop, void (*passed)(void *data), void *data);
 
 /*
- * To be told of each inventory before it is asked about: a GPU that it does not have is forgotten, and is undecided
+ * Call with each inventory before questions about it: a GPU that it does not have is forgotten, and is undecided
  * again when it is back. True: some GPU is undecided that was not before.
  */
 bool undecided_look(struct undecided *undecided, const struct inventory *inventory);

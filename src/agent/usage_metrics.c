@@ -104,7 +104,7 @@ static const char *or_null(const struct unit_index *index)
         return *index->text ? index->text : NULL;
 }
 
-static void put_gpus(struct exposition *to, const struct agent_usage_view *view)
+static void put_gpus(struct exposition *to, const struct node_usage_view *view)
 {
         for (size_t i = 0; i < ARRAY_SIZE(gpu_families); i++) {
                 const struct gpu_family *family = &gpu_families[i];
@@ -124,7 +124,7 @@ static void put_gpus(struct exposition *to, const struct agent_usage_view *view)
         }
 }
 
-static void put_clock_reasons(struct exposition *to, const struct agent_usage_view *view)
+static void put_clock_reasons(struct exposition *to, const struct node_usage_view *view)
 {
         static const struct {
                 unsigned long long bit;
@@ -156,7 +156,7 @@ static void put_clock_reasons(struct exposition *to, const struct agent_usage_vi
         }
 }
 
-static void put_xid(struct exposition *to, const struct agent_usage_view *view, const struct gpu_xid *xid, double value)
+static void put_xid(struct exposition *to, const struct node_usage_view *view, const struct gpu_xid *xid, double value)
 {
         const struct unit_index index = index_of(view->inventory, xid->gpu);
         char number[24];
@@ -165,7 +165,7 @@ static void put_xid(struct exposition *to, const struct agent_usage_view *view, 
         exposition_sample(to, EXPOSITION_LABELS({"gpu", xid->gpu}, {"index", or_null(&index)}, {"xid", number}), value);
 }
 
-static void put_xids(struct exposition *to, const struct agent_usage_view *view)
+static void put_xids(struct exposition *to, const struct node_usage_view *view)
 {
         exposition_family(to, "warpshare_gpu_xid_errors_total", EXPOSITION_COUNTER,
                 "Xid errors of the GPU since the agent started, by number.");
@@ -179,7 +179,7 @@ static void put_xids(struct exposition *to, const struct agent_usage_view *view)
 
 /* ---- units ---- */
 
-static void put_unit_values(struct exposition *to, const struct agent_usage_view *view)
+static void put_unit_values(struct exposition *to, const struct node_usage_view *view)
 {
         static const struct {
                 const char *name;
@@ -206,7 +206,7 @@ static void put_unit_values(struct exposition *to, const struct agent_usage_view
         }
 }
 
-static void put_others(struct exposition *to, const struct agent_usage_view *view)
+static void put_others(struct exposition *to, const struct node_usage_view *view)
 {
         exposition_family(to, "warpshare_unit_other_memory_bytes", EXPOSITION_GAUGE,
                 "Memory of the unit that no pod uses, by whom: mps-server, host (a process of no pod), hidden (a process "
@@ -331,7 +331,7 @@ static const struct gpu_sample *find_sample(const struct gpu_samples *samples, c
         return NULL;
 }
 
-static bool has_hidden(const struct agent_usage_view *view, const char *uuid)
+static bool has_hidden(const struct node_usage_view *view, const char *uuid)
 {
         for (size_t i = 0; i < view->n_shares; i++)
                 if (view->shares[i].kind == USAGE_HIDDEN && view->shares[i].n_processes &&
@@ -343,7 +343,7 @@ static bool has_hidden(const struct agent_usage_view *view, const char *uuid)
 #define ROW_LABELS ((size_t)9)
 
 /* Names stand here alone: with them in each sample the page would be four times as large, and grow with them. */
-static void put_names(struct exposition *to, const struct agent_usage_view *view)
+static void put_names(struct exposition *to, const struct node_usage_view *view)
 {
         exposition_family(to, "warpshare_container_info", EXPOSITION_GAUGE,
                 "Always 1; its labels say whose share of which unit the label share of the next metrics means.");
@@ -355,8 +355,8 @@ static void put_names(struct exposition *to, const struct agent_usage_view *view
                         {"namespace", row->pod_namespace}, {"pod", row->pod}, {"container", row->container},
                         {"claim", row->claim}, {"pod_uid", row->pod ? NULL : row->pod_uid},
                         {"tier", row_limit(row) > 0 || row_threads(row) > 0 ? row->tier : NULL}};
-                const char *const *names = agent_pod_labels_names(view->labels);
-                const char *const *values = agent_pod_labels_find(view->labels, row->pod_namespace, row->pod);
+                const char *const *names = node_pod_labels_names(view->labels);
+                const char *const *values = node_pod_labels_find(view->labels, row->pod_namespace, row->pod);
 
                 for (size_t j = 0; values && names[j]; j++)
                         labels[ROW_LABELS + j] = (struct exposition_label){names[j], values[j]};
@@ -364,7 +364,7 @@ static void put_names(struct exposition *to, const struct agent_usage_view *view
         }
 }
 
-/* What is known of a unit that rows are about. */
+/* A unit that rows are about. */
 struct row_unit {
         bool is_listed; /* its processes are */
         bool has_hidden;
@@ -382,7 +382,7 @@ static bool may_say(enum row_source source, const struct usage_row *row, const s
         return row->share || ((source == ROW_KEPT_OR_0 || source == ROW_READING_OR_0) && !unit->has_hidden);
 }
 
-static void put_rows(struct exposition *to, const struct agent_usage_view *view)
+static void put_rows(struct exposition *to, const struct node_usage_view *view)
 {
         struct row_unit unit = {.is_sampled = view->samples};
 
@@ -404,7 +404,7 @@ static void put_rows(struct exposition *to, const struct agent_usage_view *view)
         }
 }
 
-void usage_metrics_put(struct exposition *to, const struct agent_usage_view *view)
+void usage_metrics_put(struct exposition *to, const struct node_usage_view *view)
 {
         put_names(to, view);
         put_rows(to, view);

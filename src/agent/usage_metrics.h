@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "agent/usage.h"
+#include "node/pages/usage.h"
 #include "net/metrics/exposition.h"
 
-void usage_metrics_put(struct exposition *to, const struct agent_usage_view *view);
+void usage_metrics_put(struct exposition *to, const struct node_usage_view *view);

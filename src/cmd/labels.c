@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/node_read.h"
+#include "node/status/read.h"
 #include "cmd/commands.h"
 #include "node/status/labels_make.h"
 #include "node/status/labels_remove.h"

@@ -12,7 +12,7 @@ struct apart {
         const void *data;
 };
 
-/* Who sends a signal to all processes of a terminal means this one, too, and the programs that it starts. */
+/* A signal to all processes of a terminal is meant for this one, too, and for the programs that it starts. */
 static void heed_signals(void)
 {
         static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};

@@ -1,7 +1,7 @@
 /*
- * Which driver call a process is in, about which GPU, and since when: NVML_CALL (gpu/nvml.h) and other code that can
- * block in the driver tells it step by step (base/io/worker.h), so that whoever ends a process that hangs can name the
- * call. It costs no system call but one of the clock. In a program that is no worker nobody reads it.
+ * Records which driver call a process is in, about which GPU, and since when: NVML_CALL (gpu/nvml.h) and other code
+ * that can block in the driver records it step by step (base/io/worker.h), so that the program that ends a hanging
+ * process can name the call. It costs no system call but one of the clock. In other programs it is not read.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "base/io/worker.h"
 
-/* What a call is about. */
+/* The subject of a call. */
 enum call_subject {
         CALL_ON_DRIVER, /* no GPU in particular */
         CALL_ON_GPU,

@@ -49,7 +49,7 @@ bool hang_is_of_driver(const struct call_info *call);
 /* The GPU that the call is about: its index and its UUID, as far as |inventory| (may be NULL) has them. */
 void hang_name_gpu(struct call_info *call, const struct inventory *inventory);
 
-/* Of requests that ask alone about what the call is about: the GPU, or a text that stands for it. */
+/* Names the lane of requests that ask alone about the subject of the call: the GPU, or a text that stands for it. */
 void hang_print_lane(const struct call_info *call, char text[CALL_GPU_SIZE]);
 
 /* "nvmlDeviceGetMemoryInfo of GPU 1 (GPU-…)", or "… of GPU-…" if the index is not known. */
@@ -64,7 +64,7 @@ void hang_explain(const struct call_info *call, const struct error *cause, uint6
 /* How long it has not returned. */
 uint64_t hang_seconds(const struct call_info *call, uint64_t now_ms);
 
-/* What must not be asked. */
+/* The GPUs that must not be asked. */
 struct skipped_gpu {
         unsigned int index;
         char uuid[CALL_GPU_SIZE]; /* "": unknown */
@@ -80,7 +80,7 @@ struct skips {
 };
 
 struct skips hangs_skips(const struct hangs *hangs);
-/* What |call| is about is not asked; |reason| as above. */
+/* Adds the GPU of |call|, or pairs; |reason| as above. */
 void skips_add(struct skips *skips, const struct call_info *call, const char *reason);
 
 /* The reason to skip a GPU, found by index or by UUID; NULL: it may be asked. |skips| NULL: all may be asked. */

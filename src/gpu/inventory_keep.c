@@ -1,4 +1,4 @@
-/* What is remembered about a failing GPU: see inventory_keep(). */
+/* Completes a failing GPU with earlier knowledge: see inventory_keep(). */
 #include "gpu/inventory.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static void complete(struct arena *arena, struct gpu *gpu, const struct gpu *kno
                 gpu->multiprocessors = fresh.multiprocessors;
 }
 
-/* Of none, |items| may be NULL, which memcpy() does not take. */
+/* |items| may be NULL if there are none, which memcpy() does not take. */
 static void copy_items(void *to, const void *items, size_t first, size_t count, size_t size)
 {
         if (count)

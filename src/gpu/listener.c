@@ -31,7 +31,7 @@ struct failure {
         char reason[200];
 };
 
-struct ear {
+struct listener_process {
         struct worker *worker;
         struct worker_request request;
         struct listener *listener;
@@ -43,10 +43,10 @@ struct listener {
         struct listener_options options;
         char *library;
         char *driver_root;
-        struct ear *now;  /* NULL: none */
-        struct ear *next; /* registers */
-        struct ear *old;  /* is heard for a while */
-        uv_timer_t timer; /* the end of that */
+        struct listener_process *now;  /* NULL: none */
+        struct listener_process *next; /* registers */
+        struct listener_process *old;  /* is heard for a while */
+        uv_timer_t timer;              /* the end of that */
         struct told {
                 struct listener_event event;
                 bool by_old;
@@ -56,7 +56,7 @@ struct listener {
 
 /* ---- in the process ---- */
 
-struct hearing {
+struct waiting {
         const struct nvml *nvml;
         nvmlEventSet_t set;
         struct listener_gpu *gpus;
@@ -86,13 +86,13 @@ static void send_news(enum news news, const void *more, size_t size)
 
 static void note_failure(struct listener_gpu *gpu, const struct error *err)
 {
-        gpu->state = EAR_FAILED;
+        gpu->state = EVENTS_FAIL;
         snprintf(gpu->reason, sizeof(gpu->reason), "%.*s", (int)sizeof(gpu->reason) - 1, err->text);
 }
 
-static nvmlReturn_t register_gpu(struct hearing *hearing, const struct listener_gpu *gpu, nvmlDevice_t *ret)
+static nvmlReturn_t register_gpu(struct waiting *waiting, const struct listener_gpu *gpu, nvmlDevice_t *ret)
 {
-        const struct nvml *nvml = hearing->nvml;
+        const struct nvml *nvml = waiting->nvml;
         unsigned long long supported = NVML_EVENT_TYPE_XID_CRITICAL_ERROR;
         nvmlReturn_t code;
 
@@ -103,31 +103,31 @@ static nvmlReturn_t register_gpu(struct hearing *hearing, const struct listener_
         (void)NVML_CALL(nvml, device_get_event_types, *ret, &supported);
         if ((supported & EVENTS_WANTED) == 0)
                 return NVML_ERROR_NOT_SUPPORTED;
-        return NVML_CALL(nvml, device_register_events, *ret, supported & EVENTS_WANTED, hearing->set);
+        return NVML_CALL(nvml, device_register_events, *ret, supported & EVENTS_WANTED, waiting->set);
 }
 
 /* As in NVIDIA's plugin, a GPU that cannot be registered fails, unless its board or driver is too old for events. */
-static void register_all(struct hearing *hearing)
+static void register_all(struct waiting *waiting)
 {
         nvmlReturn_t made;
 
         gpu_call_about(CALL_TO_HEAR, 0, NULL);
-        made = NVML_CALL(hearing->nvml, event_set_create, &hearing->set);
-        for (size_t i = 0; i < hearing->n_gpus; i++) {
-                struct listener_gpu *gpu = &hearing->gpus[i];
+        made = NVML_CALL(waiting->nvml, event_set_create, &waiting->set);
+        for (size_t i = 0; i < waiting->n_gpus; i++) {
+                struct listener_gpu *gpu = &waiting->gpus[i];
                 const nvmlReturn_t code =
-                        made == NVML_SUCCESS ? register_gpu(hearing, gpu, &hearing->devices[i]) : made;
+                        made == NVML_SUCCESS ? register_gpu(waiting, gpu, &waiting->devices[i]) : made;
                 struct error err;
 
-                gpu->state = EAR_HEARS;
-                hearing->n_heard += code == NVML_SUCCESS;
+                gpu->state = EVENTS_ARRIVE;
+                waiting->n_heard += code == NVML_SUCCESS;
                 if (code == NVML_SUCCESS)
                         continue;
-                hearing->devices[i] = NULL;
-                gpu->state = EAR_CANNOT;
+                waiting->devices[i] = NULL;
+                gpu->state = EVENTS_UNSUPPORTED;
                 if (nvml_is_unknown(code))
                         continue;
-                (void)!nvml_fail(hearing->nvml, code,
+                (void)!nvml_fail(waiting->nvml, code,
                         made == NVML_SUCCESS ? "its health events are not available: nvmlDeviceRegisterEvents"
                                              : "health events are not available: nvmlEventSetCreate",
                         &err);
@@ -136,77 +136,77 @@ static void register_all(struct hearing *hearing)
         gpu_call_about(CALL_TO_HEAR, 0, NULL);
 }
 
-static void find_all(struct hearing *hearing, struct arena *arena)
+static void find_all(struct waiting *waiting, struct arena *arena)
 {
         unsigned int count = 0;
 
-        (void)NVML_CALL(hearing->nvml, device_get_count, &count);
+        (void)NVML_CALL(waiting->nvml, device_get_count, &count);
         count = MIN(count, NVML_READ_MAX_GPUS);
-        hearing->gpus = ARENA_ARRAY(arena, struct listener_gpu, count);
+        waiting->gpus = ARENA_ARRAY(arena, struct listener_gpu, count);
         for (unsigned int i = 0; i < count; i++) {
-                struct listener_gpu *gpu = &hearing->gpus[hearing->n_gpus];
+                struct listener_gpu *gpu = &waiting->gpus[waiting->n_gpus];
                 nvmlDevice_t device;
 
                 gpu_call_about(CALL_ON_GPU, i, NULL);
                 gpu->index = i;
-                if (NVML_CALL(hearing->nvml, device_get_by_index, i, &device) == NVML_SUCCESS &&
-                        NVML_CALL(hearing->nvml, device_get_uuid, device, gpu->uuid, sizeof(gpu->uuid)) == NVML_SUCCESS)
-                        hearing->n_gpus++;
+                if (NVML_CALL(waiting->nvml, device_get_by_index, i, &device) == NVML_SUCCESS &&
+                        NVML_CALL(waiting->nvml, device_get_uuid, device, gpu->uuid, sizeof(gpu->uuid)) == NVML_SUCCESS)
+                        waiting->n_gpus++;
                 gpu->uuid[sizeof(gpu->uuid) - 1] = '\0';
         }
 }
 
-static void name_gpu(const struct hearing *hearing, nvmlDevice_t device, struct listener_event *event)
+static void name_gpu(const struct waiting *waiting, nvmlDevice_t device, struct listener_event *event)
 {
-        for (size_t i = 0; i < hearing->n_gpus; i++)
-                if (hearing->devices[i] == device)
-                        snprintf(event->uuid, sizeof(event->uuid), "%s", hearing->gpus[i].uuid);
+        for (size_t i = 0; i < waiting->n_gpus; i++)
+                if (waiting->devices[i] == device)
+                        snprintf(event->uuid, sizeof(event->uuid), "%s", waiting->gpus[i].uuid);
         if (!*event->uuid)
-                (void)NVML_CALL(hearing->nvml, device_get_uuid, device, event->uuid, sizeof(event->uuid));
+                (void)NVML_CALL(waiting->nvml, device_get_uuid, device, event->uuid, sizeof(event->uuid));
         event->uuid[sizeof(event->uuid) - 1] = '\0';
 }
 
-static void tell_event(const struct hearing *hearing, const nvmlEventData_t *heard)
+static void tell_event(const struct waiting *waiting, const nvmlEventData_t *heard)
 {
         struct listener_event event = {.type = heard->eventType,
                 .data = heard->eventData,
                 .gpu_instance = heard->gpuInstanceId,
                 .compute_instance = heard->computeInstanceId};
 
-        name_gpu(hearing, heard->device, &event);
+        name_gpu(waiting, heard->device, &event);
         send_news(NEWS_EVENT, &event, sizeof(event));
 }
 
-static void tell_failure(struct hearing *hearing, nvmlReturn_t code)
+static void tell_failure(struct waiting *waiting, nvmlReturn_t code)
 {
         struct failure failure = {.is_fatal = look_is_fatal(code)};
         struct error err;
 
-        (void)!nvml_fail(hearing->nvml, code, "nvmlEventSetWait", &err);
+        (void)!nvml_fail(waiting->nvml, code, "nvmlEventSetWait", &err);
         snprintf(failure.reason, sizeof(failure.reason), "%.*s", (int)sizeof(failure.reason) - 1, err.text);
         send_news(NEWS_FAILED, &failure, sizeof(failure));
-        hearing->has_failed = true;
-        usleep(MIN(ERROR_SLEEP_MS << MIN(hearing->n_failures, 7U), ERROR_SLEEP_MAX_MS) * 1000);
-        hearing->n_failures++;
+        waiting->has_failed = true;
+        usleep(MIN(ERROR_SLEEP_MS << MIN(waiting->n_failures, 7U), ERROR_SLEEP_MAX_MS) * 1000);
+        waiting->n_failures++;
 }
 
-static void hear(struct hearing *hearing)
+static void wait_for_events(struct waiting *waiting)
 {
         /* The oldest form of the call does not write the instance fields. */
         nvmlEventData_t event = {.gpuInstanceId = NVML_NO_INSTANCE, .computeInstanceId = NVML_NO_INSTANCE};
         const nvmlReturn_t code = NVML_CALL_LASTING(
-                hearing->nvml, hearing->wait_ms, event_set_wait, hearing->set, &event, (unsigned int)hearing->wait_ms);
+                waiting->nvml, waiting->wait_ms, event_set_wait, waiting->set, &event, (unsigned int)waiting->wait_ms);
 
         if (code == NVML_SUCCESS)
-                tell_event(hearing, &event);
+                tell_event(waiting, &event);
         if (code != NVML_SUCCESS && code != NVML_ERROR_TIMEOUT) {
-                tell_failure(hearing, code);
+                tell_failure(waiting, code);
                 return;
         }
-        hearing->n_failures = 0;
-        if (hearing->has_failed)
+        waiting->n_failures = 0;
+        if (waiting->has_failed)
                 send_news(NEWS_HEARD, NULL, 0);
-        hearing->has_failed = false;
+        waiting->has_failed = false;
 }
 
 /* Answers with an error's text if NVML cannot be used, and with nothing if nobody can be heard. */
@@ -215,40 +215,40 @@ static void serve(const void *message, size_t size, struct strbuf *answer, const
         const struct listener *listener = data;
         struct arena arena = ARENA_INIT;
         struct pack question = pack_reader(message, size, &arena);
-        struct hearing hearing = {.wait_ms = listener->options.wait_ms};
+        struct waiting waiting = {.wait_ms = listener->options.wait_ms};
         struct nvml *nvml;
         struct error err;
 
-        pack_question(&question, &hearing.gpus, &hearing.n_gpus, &hearing.has_failed);
+        pack_question(&question, &waiting.gpus, &waiting.n_gpus, &waiting.has_failed);
         if (nvml_open(&nvml, listener->library, listener->driver_root, &err) < 0) {
                 strbuf_puts(answer, err.text);
                 return;
         }
-        hearing.nvml = nvml;
-        if (hearing.n_gpus == 0)
-                find_all(&hearing, &arena);
-        hearing.devices = ARENA_ARRAY(&arena, nvmlDevice_t, hearing.n_gpus);
-        register_all(&hearing);
-        send_news(NEWS_REGISTERED, hearing.gpus, hearing.n_gpus * sizeof(*hearing.gpus));
-        while (hearing.n_heard)
-                hear(&hearing);
+        waiting.nvml = nvml;
+        if (waiting.n_gpus == 0)
+                find_all(&waiting, &arena);
+        waiting.devices = ARENA_ARRAY(&arena, nvmlDevice_t, waiting.n_gpus);
+        register_all(&waiting);
+        send_news(NEWS_REGISTERED, waiting.gpus, waiting.n_gpus * sizeof(*waiting.gpus));
+        while (waiting.n_heard)
+                wait_for_events(&waiting);
 }
 
 /* ---- one process ---- */
 
-static struct ear *ear_close(struct ear *ear)
+static struct listener_process *process_close(struct listener_process *process)
 {
-        if (ear) {
-                worker_close(ear->worker);
-                strbuf_done(&ear->question);
-                free(ear);
+        if (process) {
+                worker_close(process->worker);
+                strbuf_done(&process->question);
+                free(process);
         }
         return NULL;
 }
 
 static void end_overlap(struct listener *listener)
 {
-        listener->old = ear_close(listener->old);
+        listener->old = process_close(listener->old);
         listener->n_told = 0;
         uv_timer_stop(&listener->timer);
 }
@@ -291,8 +291,8 @@ static bool is_told(struct listener *listener, const struct listener_event *even
 
 static void on_news(struct worker_request *request, const void *bytes, size_t size)
 {
-        struct ear *ear = container_of(request, struct ear, request);
-        struct listener *listener = ear->listener;
+        struct listener_process *process = container_of(request, struct listener_process, request);
+        struct listener *listener = process->listener;
         const struct listener_options *to = &listener->options;
         struct arena arena = ARENA_INIT;
         struct pack pack = pack_reader(bytes, size, &arena);
@@ -305,7 +305,7 @@ static void on_news(struct worker_request *request, const void *bytes, size_t si
         PACK(&pack, news);
         switch (news) {
         case NEWS_REGISTERED:
-                if (ear == listener->next)
+                if (process == listener->next)
                         take_over(listener);
                 n_gpus = pack.left / sizeof(*gpus);
                 PACK_ARRAY(&pack, gpus, n_gpus);
@@ -313,40 +313,40 @@ static void on_news(struct worker_request *request, const void *bytes, size_t si
                 break;
         case NEWS_EVENT:
                 PACK(&pack, event);
-                if (!is_told(listener, &event, ear == listener->old))
+                if (!is_told(listener, &event, process == listener->old))
                         to->on_event(&event, to->data);
                 break;
         case NEWS_FAILED:
                 PACK(&pack, failure);
-                if (ear == listener->now)
+                if (process == listener->now)
                         to->on_failed(failure.reason, failure.is_fatal, to->data);
                 break;
         case NEWS_HEARD:
-                if (ear == listener->now)
+                if (process == listener->now)
                         to->on_heard(to->data);
                 break;
         }
         arena_done(&arena);
 }
 
-static void on_ear_done(struct worker_request *request, const struct error *err, const void *bytes, size_t size)
+static void on_process_done(struct worker_request *request, const struct error *err, const void *bytes, size_t size)
 {
-        struct ear *ear = container_of(request, struct ear, request);
-        struct listener *listener = ear->listener;
+        struct listener_process *process = container_of(request, struct listener_process, request);
+        struct listener *listener = process->listener;
         const struct call_info call = gpu_call_of_worker(&request->lost);
         char reason[512];
 
         snprintf(reason, sizeof(reason), "%.*s", err ? (int)sizeof(reason) - 1 : (int)size,
                 err ? err->text : (const char *)bytes);
-        if (ear == listener->old) {
+        if (process == listener->old) {
                 end_overlap(listener);
                 return;
         }
-        if (ear == listener->now)
+        if (process == listener->now)
                 listener->now = NULL;
         else
                 listener->next = NULL;
-        ear_close(ear);
+        process_close(process);
         if (*reason)
                 listener->options.on_lost(reason, err && *call.call ? &call : NULL, err && err->kind != ERROR_TIMEOUT,
                         listener->options.data);
@@ -356,21 +356,21 @@ static void on_ear_done(struct worker_request *request, const struct error *err,
 
 static void begin(struct listener *listener, struct listener_gpu *gpus, size_t n_gpus, bool has_failed)
 {
-        struct ear *ear = xcalloc(1, sizeof(*ear));
+        struct listener_process *process = xcalloc(1, sizeof(*process));
         struct pack pack;
 
-        listener->next = ear_close(listener->next);
-        *ear = (struct ear){.listener = listener, .question = STRBUF_INIT};
-        pack = pack_writer(&ear->question);
+        listener->next = process_close(listener->next);
+        *process = (struct listener_process){.listener = listener, .question = STRBUF_INIT};
+        pack = pack_writer(&process->question);
         pack_question(&pack, &gpus, &n_gpus, &has_failed);
-        ear->worker = worker_new(listener->options.loop, "gpu-events", serve, listener);
-        ear->request = (struct worker_request){.message = ear->question.data,
-                .size = ear->question.size,
+        process->worker = worker_new(listener->options.loop, "gpu-events", serve, listener);
+        process->request = (struct worker_request){.message = process->question.data,
+                .size = process->question.size,
                 .deadline_ms = listener->options.hang_ms,
-                .done = on_ear_done,
+                .done = on_process_done,
                 .news = on_news};
-        listener->next = ear;
-        worker_ask(ear->worker, &ear->request);
+        listener->next = process;
+        worker_ask(process->worker, &process->request);
 }
 
 void listener_hear(struct listener *listener, const struct listener_gpu *gpus, size_t n_gpus, bool has_failed)
@@ -389,8 +389,8 @@ void listener_hear_all(struct listener *listener)
 void listener_stop(struct listener *listener)
 {
         end_overlap(listener);
-        listener->next = ear_close(listener->next);
-        listener->now = ear_close(listener->now);
+        listener->next = process_close(listener->next);
+        listener->now = process_close(listener->now);
 }
 
 bool listener_has_ended(const struct listener *listener)

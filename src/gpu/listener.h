@@ -28,9 +28,9 @@ struct listener_gpu {
         char uuid[CALL_GPU_SIZE];
         unsigned int index;
         enum {
-                EAR_HEARS,
-                EAR_CANNOT, /* the board or the driver is too old for events */
-                EAR_FAILED, /* as |reason| says: no event of it would arrive */
+                EVENTS_ARRIVE,
+                EVENTS_UNSUPPORTED, /* the board or the driver is too old for events */
+                EVENTS_FAIL,        /* as |reason| says: no event of it would arrive */
         } state;
         char reason[200];
 };

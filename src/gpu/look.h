@@ -1,5 +1,5 @@
 /*
- * What the monitor asks about GPUs, each in a process (gpu/nvml_pool.h): the inventory, with the files that tell of
+ * The questions of the monitor about GPUs, each in a process (gpu/nvml_pool.h): the inventory, with the files that show
  * another driver; whether a GPU can be used; what it does. It decides nothing.
  */
 #pragma once
@@ -13,7 +13,7 @@
 #include "gpu/probe.h"
 #include "gpu/sample.h"
 
-/* Of a GPU, or of a MIG device. */
+/* One GPU or MIG device and what its probe found. */
 struct look_finding {
         char unit[CALL_GPU_SIZE];
         struct probe_result result;

@@ -23,11 +23,11 @@
  * A GPU that holds up a reading of all for a second keeps that process for itself; another one reads the rest, and of
  * this GPU what was known stays. When it has answered, all are read again, and that reading waits for it.
  *
- * A call may also never return. One that has lasted for |hang_ms| is told (on_hang) and its process is killed; if it is
- * about one GPU, that GPU is unhealthy, left out, and asked again alone, less and less often (gpu/hangs.h), until it
- * answers and its probes are good. Meanwhile all others are heard, probed and read. A call that crashes counts as one
- * that hangs. If it is the driver as a whole that does not answer, what is known stays, and rescans are answered with
- * it.
+ * A call may also never return. One that has lasted for |hang_ms| is reported (on_hang) and its process is killed; if
+ * it is about one GPU, that GPU is unhealthy, left out, and asked again alone, less and less often (gpu/hangs.h), until
+ * it answers and its probes are good. Meanwhile all others are heard, probed and read. A call that crashes counts as
+ * one that hangs. If it is the driver as a whole that does not answer, what is known stays, and rescans are answered
+ * with it.
  *
  * An idle monitor wakes for |refresh_ms| and |sample_ms| only; the process that hears wakes once in |wait_ms|.
  */

@@ -25,8 +25,6 @@ typedef struct nvmlDevice_st *nvmlDevice_t; /* a GPU or a MIG device */
 typedef struct nvmlEventSet_st *nvmlEventSet_t;
 typedef struct nvmlGpuInstance_st *nvmlGpuInstance_t;
 typedef struct nvmlComputeInstance_st *nvmlComputeInstance_t;
-typedef struct nvmlUnit_st *nvmlUnit_t;
-typedef struct nvmlGpmSample_st *nvmlGpmSample_t;
 
 typedef enum {
         NVML_SUCCESS = 0,
@@ -66,21 +64,14 @@ typedef enum {
 typedef enum { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 } nvmlEnableState_t;
 
 /* nvmlInitWithFlags */
-#define NVML_INIT_FLAG_NO_GPUS 1u   /* zero GPUs is not an error */
-#define NVML_INIT_FLAG_NO_ATTACH 2u /* leave the GPUs unattached */
+#define NVML_INIT_FLAG_NO_GPUS 1u /* zero GPUs is not an error */
 
-#define NVML_DEVICE_UUID_BUFFER_SIZE 80
 #define NVML_DEVICE_UUID_V2_BUFFER_SIZE 96
-#define NVML_DEVICE_NAME_BUFFER_SIZE 64
 #define NVML_DEVICE_NAME_V2_BUFFER_SIZE 96
-#define NVML_DEVICE_SERIAL_BUFFER_SIZE 30
-#define NVML_DEVICE_PART_NUMBER_BUFFER_SIZE 80
 #define NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE 32
-#define NVML_DEVICE_INFOROM_VERSION_BUFFER_SIZE 16
 #define NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE 32
 #define NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE 16
 #define NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE 80
-#define NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE 80
 
 #define NVML_STRUCT_VERSION(type, number) ((unsigned int)(sizeof(type) | ((unsigned int)(number) << 24)))
 
@@ -101,11 +92,6 @@ typedef enum {
         NVML_BRAND_GRID = 4,
         NVML_BRAND_GEFORCE = 5,
         NVML_BRAND_TITAN = 6,
-        NVML_BRAND_NVIDIA_VAPPS = 7,
-        NVML_BRAND_NVIDIA_VPC = 8,
-        NVML_BRAND_NVIDIA_VCS = 9,
-        NVML_BRAND_NVIDIA_VWS = 10,
-        NVML_BRAND_NVIDIA_CLOUD_GAMING = 11,
         NVML_BRAND_QUADRO_RTX = 12,
         NVML_BRAND_NVIDIA_RTX = 13,
         NVML_BRAND_NVIDIA = 14,
@@ -114,16 +100,12 @@ typedef enum {
 } nvmlBrandType_t;
 
 typedef unsigned int nvmlDeviceArchitecture_t;
-#define NVML_DEVICE_ARCH_KEPLER 2u
-#define NVML_DEVICE_ARCH_MAXWELL 3u
-#define NVML_DEVICE_ARCH_PASCAL 4u
 #define NVML_DEVICE_ARCH_VOLTA 5u
 #define NVML_DEVICE_ARCH_TURING 6u
 #define NVML_DEVICE_ARCH_AMPERE 7u
 #define NVML_DEVICE_ARCH_ADA 8u
 #define NVML_DEVICE_ARCH_HOPPER 9u
 #define NVML_DEVICE_ARCH_BLACKWELL 10u
-#define NVML_DEVICE_ARCH_RUBIN 13u
 #define NVML_DEVICE_ARCH_UNKNOWN 0xffffffffu
 
 typedef struct {
@@ -156,7 +138,6 @@ NVML_ABI_OFFSET(nvmlPciInfoExt_v1_t, busId, 32);
 #define NVML_PCI_INFO_EXT_V1 NVML_STRUCT_VERSION(nvmlPciInfoExt_v1_t, 1)
 
 #define NVML_UUID_TYPE_ASCII 1u
-#define NVML_UUID_TYPE_BINARY 2u
 typedef struct {
         unsigned int version;
         unsigned int type;
@@ -174,7 +155,6 @@ typedef struct {
         unsigned long long value;
 } nvmlPdi_v1_t;
 NVML_ABI_ASSERT(nvmlPdi_v1_t, 16);
-#define NVML_PDI_V1 NVML_STRUCT_VERSION(nvmlPdi_v1_t, 1)
 
 typedef struct {
         unsigned int version;
@@ -184,7 +164,6 @@ NVML_ABI_ASSERT(nvmlSystemDriverBranchInfo_v1_t, 84);
 #define NVML_SYSTEM_DRIVER_BRANCH_INFO_V1 NVML_STRUCT_VERSION(nvmlSystemDriverBranchInfo_v1_t, 1)
 
 #define NVML_DEVICE_ADDRESSING_MODE_NONE 0u
-#define NVML_DEVICE_ADDRESSING_MODE_HMM 1u
 #define NVML_DEVICE_ADDRESSING_MODE_ATS 2u
 typedef struct {
         unsigned int version;
@@ -202,10 +181,6 @@ typedef enum {
 
 typedef enum {
         NVML_GPU_VIRTUALIZATION_MODE_NONE = 0,
-        NVML_GPU_VIRTUALIZATION_MODE_PASSTHROUGH = 1,
-        NVML_GPU_VIRTUALIZATION_MODE_VGPU = 2,
-        NVML_GPU_VIRTUALIZATION_MODE_HOST_VGPU = 3,
-        NVML_GPU_VIRTUALIZATION_MODE_HOST_VSGA = 4,
 } nvmlGpuVirtualizationMode_t;
 
 /* ---- memory and load ---- */
@@ -253,7 +228,6 @@ NVML_ABI_ASSERT(nvmlTemperature_v1_t, 12);
 #define NVML_TEMPERATURE_V1 NVML_STRUCT_VERSION(nvmlTemperature_v1_t, 1)
 
 typedef enum {
-        NVML_CLOCK_GRAPHICS = 0,
         NVML_CLOCK_SM = 1,
         NVML_CLOCK_MEM = 2,
         NVML_CLOCK_VIDEO = 3,
@@ -310,10 +284,6 @@ typedef struct {
 } nvmlProcessDetail_v1_t;
 NVML_ABI_ASSERT(nvmlProcessDetail_v1_t, 32);
 
-#define NVML_PROCESS_MODE_COMPUTE 0u
-#define NVML_PROCESS_MODE_GRAPHICS 1u
-#define NVML_PROCESS_MODE_MPS 2u
-#define NVML_PROCESS_MODE_ALL 3u
 typedef struct {
         unsigned int version;
         unsigned int mode;
@@ -371,7 +341,6 @@ NVML_ABI_OFFSET(nvmlAccountingStats_t, isRunning, 32);
 
 typedef unsigned int nvmlAffinityScope_t;
 #define NVML_AFFINITY_SCOPE_NODE 0u
-#define NVML_AFFINITY_SCOPE_SOCKET 1u
 
 typedef enum {
         NVML_TOPOLOGY_INTERNAL = 0,    /* the same board */
@@ -394,28 +363,20 @@ typedef enum {
 
 typedef enum {
         NVML_P2P_CAPS_INDEX_READ = 0,
-        NVML_P2P_CAPS_INDEX_WRITE = 1,
         NVML_P2P_CAPS_INDEX_NVLINK = 2,
-        NVML_P2P_CAPS_INDEX_ATOMICS = 3,
         NVML_P2P_CAPS_INDEX_PROP = 4,
 } nvmlGpuP2PCapsIndex_t;
 
 #define NVML_NVLINK_MAX_LINKS 36 /* a loop bound only: stop at INVALID_ARGUMENT */
 
 typedef enum {
-        NVML_NVLINK_CAP_P2P_SUPPORTED = 0,
-        NVML_NVLINK_CAP_SYSMEM_ACCESS = 1,
-        NVML_NVLINK_CAP_P2P_ATOMICS = 2,
-        NVML_NVLINK_CAP_SYSMEM_ATOMICS = 3,
         NVML_NVLINK_CAP_SLI_BRIDGE = 4,
         NVML_NVLINK_CAP_VALID = 5,
 } nvmlNvLinkCapability_t;
 
 typedef enum {
         NVML_NVLINK_DEVICE_TYPE_GPU = 0,
-        NVML_NVLINK_DEVICE_TYPE_IBMNPU = 1,
         NVML_NVLINK_DEVICE_TYPE_SWITCH = 2,
-        NVML_NVLINK_DEVICE_TYPE_UNKNOWN = 255,
 } nvmlIntNvLinkDeviceType_t;
 
 typedef unsigned char nvmlGpuFabricState_t;
@@ -481,12 +442,9 @@ NVML_ABI_OFFSET(nvmlPlatformInfo_v2_t, moduleId, 40);
 #define NVML_EVENT_TYPE_PSTATE 0x4ull
 #define NVML_EVENT_TYPE_XID_CRITICAL_ERROR 0x8ull
 #define NVML_EVENT_TYPE_CLOCK 0x10ull
-#define NVML_EVENT_TYPE_POWER_SOURCE_CHANGE 0x80ull
 #define NVML_EVENT_TYPE_MIG_CONFIG_CHANGE 0x100ull
-#define NVML_EVENT_TYPE_SINGLE_BIT_ECC_ERROR_STORM 0x200ull
 #define NVML_EVENT_TYPE_DRAM_RETIREMENT_EVENT 0x400ull
 #define NVML_EVENT_TYPE_DRAM_RETIREMENT_FAILURE 0x800ull
-#define NVML_EVENT_TYPE_NON_FATAL_POISON_ERROR 0x1000ull
 #define NVML_EVENT_TYPE_FATAL_POISON_ERROR 0x2000ull
 #define NVML_EVENT_TYPE_GPU_UNAVAILABLE_ERROR 0x4000ull
 #define NVML_EVENT_TYPE_GPU_RECOVERY_ACTION 0x8000ull
@@ -517,13 +475,7 @@ typedef enum {
 typedef enum { NVML_VOLATILE_ECC = 0, NVML_AGGREGATE_ECC = 1 } nvmlEccCounterType_t;
 
 typedef enum {
-        NVML_MEMORY_LOCATION_L1_CACHE = 0,
-        NVML_MEMORY_LOCATION_L2_CACHE = 1,
         NVML_MEMORY_LOCATION_DRAM = 2,
-        NVML_MEMORY_LOCATION_REGISTER_FILE = 3,
-        NVML_MEMORY_LOCATION_TEXTURE_MEMORY = 4,
-        NVML_MEMORY_LOCATION_TEXTURE_SHM = 5,
-        NVML_MEMORY_LOCATION_CBU = 6,
         NVML_MEMORY_LOCATION_SRAM = 7,
 } nvmlMemoryLocation_t;
 
@@ -539,13 +491,9 @@ NVML_ABI_ASSERT(nvmlRowRemapperHistogramValues_t, 20);
 /* ---- field values ---- */
 
 typedef enum {
-        NVML_VALUE_TYPE_DOUBLE = 0,
         NVML_VALUE_TYPE_UNSIGNED_INT = 1,
         NVML_VALUE_TYPE_UNSIGNED_LONG = 2,
         NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3,
-        NVML_VALUE_TYPE_SIGNED_LONG_LONG = 4,
-        NVML_VALUE_TYPE_SIGNED_INT = 5,
-        NVML_VALUE_TYPE_UNSIGNED_SHORT = 6,
 } nvmlValueType_t;
 
 typedef union {
@@ -593,9 +541,6 @@ NVML_ABI_OFFSET(nvmlFieldValue_t, value, 32);
 #define NVML_FI_DEV_REMAPPED_FAILURE 145u
 #define NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT 147u
 #define NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL 160u
-#define NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY 161u
-#define NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY 162u
-#define NVML_FI_DEV_NVLINK_ERROR_DL_CRC 163u
 #define NVML_FI_DEV_C2C_LINK_COUNT 170u
 #define NVML_FI_DEV_PCIE_COUNT_TX_BYTES 197u /* may wrap */
 #define NVML_FI_DEV_PCIE_COUNT_RX_BYTES 198u
@@ -713,7 +658,6 @@ NVML_ABI_OFFSET(nvmlGpuInstanceProfileInfo_v2_t, memorySizeMB, 48);
 NVML_ABI_OFFSET(nvmlGpuInstanceProfileInfo_v2_t, name, 56);
 #define NVML_GPU_INSTANCE_PROFILE_INFO_V2 NVML_STRUCT_VERSION(nvmlGpuInstanceProfileInfo_v2_t, 2)
 
-#define NVML_GPU_INSTANCE_PROFILE_CAPS_P2P 1u
 #define NVML_GPU_INSTANCE_PROFILE_CAPS_GFX 2u
 typedef struct {
         unsigned int version;

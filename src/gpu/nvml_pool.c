@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "gpu/hangs.h"
 
-#define ENDING_MS UINT64_C(20) /* between two looks at a process that was killed; nothing tells when it has ended */
+#define ENDING_MS UINT64_C(20) /* between two looks at a process that was killed; it does not report its end */
 
 struct nvml_lane {
         struct worker *worker;
@@ -137,7 +137,10 @@ static struct call_info *find_hang(struct nvml_pool *pool, const char *gpu)
         return NULL;
 }
 
-/* |request->gpu| is what a later request has to be about. Files may hang as well, which no call is told of. */
+/*
+ * |request->gpu| is what a later request has to be about. Reading a file may hang as well, which is not a call into
+ * NVML.
+ */
 static void note_hang(struct nvml_pool *pool, const struct nvml_request *request)
 {
         struct call_info call = request->lost;
@@ -179,7 +182,7 @@ static void on_pool_timer(uv_timer_t *timer)
         dispatch(timer->data);
 }
 
-/* In a turn of its own, so that nobody is told inside of a question or of an answer. */
+/* In a turn of its own, so that no callback runs inside of a question or of an answer. */
 static void dispatch_soon(struct nvml_pool *pool, uint64_t after_ms)
 {
         uv_timer_start(&pool->timer, on_pool_timer, after_ms, 0);

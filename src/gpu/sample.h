@@ -1,6 +1,6 @@
 /*
  * One reading of what a GPU and its MIG devices do: counters and gauges of the device, and the processes on it, each
- * with the pod and the container of its cgroup. It blocks in NVML; gpu/monitor_samples.c decides when.
+ * with the pod and the container of its cgroup. It blocks in NVML; gpu/sampler.h decides when.
  *
  * What the driver does not say is unknown, never 0:
  *

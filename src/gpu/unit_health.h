@@ -1,6 +1,6 @@
 /*
- * Which units of this node are unhealthy, and why: the one table of it. The agent owns it and writes what the monitor
- * says (gpu/monitor.h); whoever has to know reads it when it needs it, and is told that something changed. Pure: no
+ * The one table of the units of this node that are unhealthy, and why. The agent owns it and writes what the monitor
+ * says (gpu/monitor.h); others read it when they need it, and are notified that something changed. Pure: no
  * clock.
  *
  * A unit without an entry is healthy. When an inventory comes the table is cleared, and all that are unhealthy are

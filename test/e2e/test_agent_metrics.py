@@ -144,7 +144,7 @@ def test_while_the_api_server_does_not_answer_nobody_reads_metrics(node, cluster
     cluster.api.fault('status', verb='create', resource='tokenreviews', code=500)
     status, text = get(node.agent, '/metrics', Authorization='Bearer ' + reader)
     assert (status, text) == (503, 'the API server does not say who may read this\n')
-    node.agent.wait_log('nobody can read metrics: who may is not known')
+    node.agent.wait_log('metrics are refused: the API server cannot authorize readers')
     assert get(node.agent, '/livez')[0] == 200
     assert get(node.agent, '/metrics', Authorization='Bearer ' + reader)[0] == 200
 
@@ -157,7 +157,7 @@ def test_local_clients_need_no_token_where_only_remote_ones_are_asked(node, clus
 def test_without_an_api_server_nobody_is_let_in(node):
     node.start_all(sharing('timeSlicing', 20), '--metrics-address=127.0.0.1:0', '--metrics-authorization=all')
     status, text = get(node.agent, '/metrics', Authorization='Bearer x')
-    assert (status, text) == (503, 'there is no API server that could say who may read this\n')
+    assert (status, text) == (503, 'the API server, which authorizes readers, is not used\n')
 
 
 # ---- TLS ----

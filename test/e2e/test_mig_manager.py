@@ -242,7 +242,8 @@ def test_without_kubelets_list_nobody_is_taken_for_ended(manager):
     manager.start('--pod-resources-socket=')
     manager.hold('0:7')
     manager.label('large')
-    manager.wait_state('pending', "has it; kubelet's pod-resources list, which says which pods have ended, cannot be had$")
+    manager.wait_state(
+        'pending', "has it; kubelet's pod-resources list, which says which pods have ended, is not available$")
     manager.node.stays(lambda: 'apply large' not in manager.calls(), 'it waits', 3)
 
 

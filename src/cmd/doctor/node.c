@@ -9,7 +9,7 @@
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/facts.h"
 #include "mps/client/ask.h"
-#include "agent/node_read.h"
+#include "node/status/read.h"
 #include "gpu/call.h"
 #include "gpu/nodes.h"
 #include "gpu/nvml.h"

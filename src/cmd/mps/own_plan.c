@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "agent/hangs.h"
-#include "agent/report.h"
+#include "node/status/hangs.h"
+#include "node/status/log.h"
 #include "base/log.h"
 #include "cmd/run/shares.h"
 #include "gpu/monitor.h"
@@ -68,7 +68,7 @@ static void on_own_inventory(struct inventory *inventory, void *data)
                 return;
         }
         if (!own->inventory || !inventory_is_same(own->inventory, inventory))
-                report_inventory(inventory);
+                node_log_inventory(inventory);
         inventory_free(own->inventory);
         own->inventory = inventory;
         if (own_plan_apply(own, inventory, &err) < 0)
@@ -93,7 +93,7 @@ static void on_own_hang(const struct gpu_hang *hang, bool has_returned, void *da
         const struct own_plan *own = data;
 
         if (!own->process.is_stopping)
-                agent_hangs_report(hang, has_returned, NULL);
+                node_hangs_report(hang, has_returned, NULL);
 }
 
 static void on_own_health(const char *uuid, bool healthy, const char *reason, uint64_t xid, void *data)
@@ -101,7 +101,7 @@ static void on_own_health(const char *uuid, bool healthy, const char *reason, ui
         const struct own_plan *own = data;
 
         if (!own->process.is_stopping)
-                report_health(uuid, healthy, reason, xid);
+                node_log_health(uuid, healthy, reason, xid);
 }
 
 /* ---- reload ---- */
@@ -120,7 +120,7 @@ static void own_plan_reload(struct own_plan *own)
         complaint_settle(&own->bad_config);
         settings_unref(own->settings);
         own->settings = settings;
-        report_config(settings->config);
+        node_log_config(settings->config);
         gpu_monitor_rescan(own->monitor); /* and its inventory leads to the next plan */
 }
 
@@ -194,7 +194,7 @@ static int own_plan_start(struct own_plan *own, struct mps_process_options proce
         if (settings_new(&own->settings, own->options->options, own->text, err) < 0)
                 return error_prefix(err, "configuration refused");
         config = own->settings->config;
-        report_config(config);
+        node_log_config(config);
         process.root = config->mps_directory;
         process.control = config->mps_control;
         process.driver_root = config->driver_root_ctr;

@@ -12,9 +12,9 @@
 
 #include <warpshare_commit.h>
 
-#include "agent/hangs.h"
-#include "agent/node_read.h"
-#include "agent/report.h"
+#include "node/status/hangs.h"
+#include "node/status/read.h"
+#include "node/status/log.h"
 #include "base/complaint.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -295,7 +295,7 @@ static void on_gpu_feature_discovery_inventory(struct inventory *inventory, void
                 return;
         }
         if (!discovery->inventory || !inventory_is_same(discovery->inventory, inventory))
-                report_inventory(inventory);
+                node_log_inventory(inventory);
         inventory_free(discovery->inventory);
         discovery->inventory = inventory;
         gpu_feature_discovery_apply(discovery);
@@ -364,7 +364,7 @@ static int gpu_feature_discovery_load(struct discovery *discovery, struct error 
                 settings_unref(settings);
                 return -1;
         }
-        report_config(settings->config);
+        node_log_config(settings->config);
         if (discovery->settings && before.output == LABELS_FILE &&
                 (wishes.output != LABELS_FILE || strcmp(wishes.file, before.file) != 0))
                 remove_file(&before);
@@ -433,7 +433,7 @@ static void on_gpu_feature_discovery_hang(const struct gpu_hang *hang, bool has_
         const struct discovery *discovery = data;
 
         if (!discovery->is_stopping)
-                agent_hangs_report(hang, has_returned, NULL);
+                node_hangs_report(hang, has_returned, NULL);
 }
 
 static int gpu_feature_discovery_start(struct discovery *discovery, struct error *err)

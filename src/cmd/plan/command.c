@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "agent/node_read.h"
+#include "node/status/read.h"
 #include "base/text.h"
 #include "cmd/cli/command.h"
 #include "cmd/commands.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "agent/node_page.h"
+#include "node/pages/page.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "cmd/top/top.h"
@@ -122,8 +122,8 @@ static char *write_page(const struct inventory *inventory, const struct usage *u
 {
         const struct gpu_samples *samples = usage_samples(usage);
         _cleanup_(arena_done) struct arena arena = ARENA_INIT;
-        struct agent_usage_view view = {.samples = samples};
-        const struct agent_node_facts facts = {.inventory = inventory,
+        struct node_usage_view view = {.samples = samples};
+        const struct node_facts facts = {.inventory = inventory,
                 .usage = &view,
                 .has_processes = wish->has_processes,
                 .system_root = system_root};
@@ -131,7 +131,7 @@ static char *write_page(const struct inventory *inventory, const struct usage *u
 
         view.n_shares = usage_shares(usage, &arena, &view.shares);
         view.n_rows = usage_rows(NULL, 0, view.shares, view.n_shares, &arena, &view.rows);
-        agent_node_page_make(&page, &arena, &facts);
+        node_page_make(&page, &arena, &facts);
         return node_page_write(&page, false);
 }
 

@@ -1,4 +1,4 @@
-/* What all functions of one cdi_publish() share; it is on the stack of that call. */
+/* Shared by all functions of one cdi_publish(); it is on the stack of that call. */
 #pragma once
 
 #include "base/alloc.h"

@@ -9,8 +9,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "node/cdi/ldcache.h"
-#include "node/cdi/soname.h"
+#include "node/cdi/libraries.h"
 
 struct finder {
         struct driver *driver;

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "node/cdi/mounts.h"
 #include "node/cdi/nodes.h"
 #include "plan/cdi_name.h"
 

@@ -26,7 +26,7 @@ int cdi_files_write(
 /* Removes the file, and forgets it; succeeds if there is none. |files| may be NULL. */
 int cdi_files_remove(struct cdi_files *files, const char *path, struct error *err) MUST_USE;
 
-/* What was written to |path| last; valid until the next call. NULL: nothing. |files| may be NULL. */
+/* The content that was written to |path| last; valid until the next call. NULL: none. |files| may be NULL. */
 const struct strbuf *cdi_files_find(const struct cdi_files *files, const char *path);
 
 /* Forgets all: another process writes them from now on. */

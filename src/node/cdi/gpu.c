@@ -3,7 +3,6 @@
 #include "base/strbuf.h"
 #include "node/cdi/devices.h"
 #include "node/cdi/hooks.h"
-#include "node/cdi/mounts.h"
 #include "node/cdi/nodes.h"
 #include "node/cdi/platforms.h"
 

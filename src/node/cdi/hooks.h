@@ -1,8 +1,7 @@
 /*
  * Hooks: commands of NVIDIA's container toolkit that the runtime runs, on the host, before the container's own program
  * starts. They are the same as those of NVIDIA's plugin; --cdi-disable-hooks leaves out some or all. A toolkit that is
- * older than a hook does not know its name, and then no container would start: such a hook is left out, too
- * (node/cdi/hook_program.h). enable-cuda-compat came with 1.17.5, disable-device-node-modification with 1.17.8,
+ * older than a hook ends with "No help topic for '…'", and then no container would start: such a hook is left out, too. enable-cuda-compat came with 1.17.5, disable-device-node-modification with 1.17.8,
  * update-application-profile with 1.20.
  */
 #pragma once

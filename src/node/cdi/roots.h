@@ -36,7 +36,7 @@ struct roots {
         struct error *unseen;
 };
 
-/* Of a file that could not be read, or of errno. Does nothing where that says that it is not there, or is none. */
+/* Notes the error of a file that could not be read, or errno, unless it says that the file does not exist. */
 void roots_note(const struct roots *roots, const struct error *err);
 void roots_note_errno(const struct roots *roots, const char *path);
 

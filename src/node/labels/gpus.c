@@ -10,7 +10,7 @@
 
 #define GPU_RESOURCE LABELS_NVIDIA_PREFIX "gpu"
 
-/* What a label may speak of: a GPU, or a MIG device of it, and how it is shared. */
+/* The subject of a label: a GPU, or a MIG device of it, and how it is shared. */
 struct part {
         const struct gpu *gpu;
         const struct mig_device *mig; /* NULL: the whole GPU */
@@ -89,7 +89,7 @@ static struct parts mig_parts(struct label_set *set, const char *profile)
         return parts;
 }
 
-/* Those of the product that most of them have; |parts| stays as it is. */
+/* Keeps the parts of the most frequent product; |parts| stays as it is. */
 static struct parts of_leading_product(struct label_set *set, const struct parts *parts)
 {
         const char **names = ARENA_ARRAY(set->arena, const char *, parts->count);

@@ -27,7 +27,9 @@ static bool is_any(const char *text UNUSED)
         return true;
 }
 
-/* What comes is shown in terminals, and in part anybody's: it is cleaned, so that one name does not cost the page. */
+/*
+ * The page is shown in terminals, and parts of it come from tenants: it is cleaned, so that one name does not cost it.
+ */
 static const struct json_text any = {is_any, REPORT_TEXT_MAX, "text of at most ", true};
 
 #define HISTORY(type, key, member) JSON_REALS(key, type, member.values, member.n_values, REPORT_HISTORY_MAX)

@@ -44,7 +44,7 @@ struct report_history {
         size_t n_values;
 };
 
-/* What a pod was granted of a unit, and what it uses. */
+/* A pod's share of a unit, and its use of it. */
 struct report_share {
         const char *pod_namespace;
         const char *pod;
@@ -67,7 +67,7 @@ struct report_share {
         struct report_history memory_history; /* bytes */
 };
 
-/* Memory and activity that are no pod's. */
+/* Memory and activity that do not belong to a pod. */
 struct report_other {
         const char *by; /* "mps-server", "host", "hidden", "unattributed" */
         double memory_used;

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
-/* What a unit of the inventory is called. */
+/* The name of a unit of the inventory. */
 struct named_unit {
         char *uuid;
         char *parent; /* of a MIG device: the UUID of its GPU */

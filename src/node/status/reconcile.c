@@ -172,7 +172,7 @@ static void set_uid(json_t **place, json_t *uid)
         *place = json_incref(uid);
 }
 
-/* What is being written, or soon will be, is looked at once more afterwards. */
+/* An object that is being written, or soon will be, is compared once more afterwards. */
 static void on_restore_timer(uv_timer_t *timer)
 {
         struct node_reconcile *reconcile = timer->data;

@@ -22,7 +22,7 @@ struct node_watch;
 struct node_report_options {
         uv_loop_t *loop;
         const struct unit_health *health; /* this and the next three outlive the report */
-        struct kube_client *client;       /* NULL: only |events| are told */
+        struct kube_client *client;       /* NULL: only |events| are sent */
         struct node_watch *watch;         /* or NULL */
         struct node_events *events;       /* or NULL */
         const struct config *config;      /* name, condition and taint of the node; may go */

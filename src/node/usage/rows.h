@@ -17,7 +17,7 @@
 
 #define USAGE_ROW_ID_LENGTH 8U
 
-/* What one container was given. */
+/* The share of one container. */
 struct usage_owner {
         const char *unit;    /* UUID; NULL: of which unit is not known, so only the names count unless |is_granted| */
         const char *pod_uid; /* NULL: unknown, or several; then |key| stands for it */

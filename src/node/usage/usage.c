@@ -13,7 +13,7 @@ struct share {
         uint64_t seen_ms; /* with a process */
 };
 
-/* What is remembered of a unit from one sample to the next, longer than any of its shares. */
+/* A unit from one sample to the next; it is remembered longer than any of its shares. */
 struct place {
         char *unit;
         struct share **shares;

@@ -12,10 +12,9 @@
 #include "base/strbuf.h"
 #include "node/cdi/cdi.h"
 #include "node/cdi/devices.h"
-#include "node/cdi/ldcache.h"
 #include "node/cdi/limit_devices.h"
 #include "node/cdi/roots.h"
-#include "node/cdi/soname.h"
+#include "node/cdi/libraries.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -21,7 +21,7 @@ static const struct usage_row rows[] = {
 
 static char *write_page(size_t n_rows, const char *host)
 {
-        const struct agent_usage_view view = {
+        const struct node_usage_view view = {
                 .samples = &samples, .inventory = &inventory, .rows = rows, .n_rows = n_rows};
         struct exposition exposition = EXPOSITION_INIT;
 

@@ -67,7 +67,7 @@ static const struct limit_violation *const standing[] = {&memory, &limit, &unkno
 
 static struct mps_faults faults;
 
-static const struct agent_usage_view no_usage;
+static const struct node_usage_view no_usage;
 
 static struct agent_metrics node(void)
 {

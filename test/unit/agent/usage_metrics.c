@@ -89,7 +89,7 @@ static const struct usage_share hidden[] = {{.unit = "GPU-1",
 
 static char *write_page_of(const struct usage_share *its_shares, size_t n_shares)
 {
-        const struct agent_usage_view view = {.samples = &samples,
+        const struct node_usage_view view = {.samples = &samples,
                 .inventory = &inventory,
                 .rows = rows,
                 .n_rows = ARRAY_SIZE(rows),
@@ -213,7 +213,7 @@ static void test_what_is_unknown_has_none(void **state UNUSED)
 
 static void test_before_the_first_reading_there_is_what_was_given(void **state UNUSED)
 {
-        const struct agent_usage_view view = {.rows = rows, .n_rows = ARRAY_SIZE(rows)};
+        const struct node_usage_view view = {.rows = rows, .n_rows = ARRAY_SIZE(rows)};
         struct exposition exposition = EXPOSITION_INIT;
         _free_ char *page = NULL;
 

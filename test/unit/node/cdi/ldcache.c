@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "node/cdi/ldcache.h"
+#include "node/cdi/libraries.h"
 
 #if defined(__x86_64__)
 #define FLAGS 0x0303U

@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include "node/cdi/soname.h"
+#include "node/cdi/libraries.h"
 
 static bool read_bytes(const void *bytes, size_t size, char *ret)
 {

@@ -1,0 +1,42 @@
+/*
+ * The modules of a running agent. agent.c begins and ends all of them, with the loop's thread; the agent's own objects
+ * stand in files of their own:
+ *
+ *   plans.h   from inventory and configuration to the plan in force, and who follows it
+ *   gpus.h    what the monitor reports besides inventories
+ *   dra.h     the DRA driver, and the GPUs that claims hold
+ *   cdi.h     the CDI specifications of the plan in force
+ *   serve.h   what only the one of several agents on the node does that serves
+ *   page.h    /metrics, /node and /healthz
+ *
+ * All callbacks of the modules have the agent as their data. After |is_stopping| they do nothing.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "gpu/unit_health.h"
+
+struct agent {
+        uv_loop_t loop;
+        bool is_stopping;
+        void (*stop)(struct agent *agent, int status);
+        struct unit_health health;
+        struct agent_plans *plans;
+        struct agent_gpus *gpus;
+        struct agent_cdi *cdi;
+        struct agent_config *configs;
+        struct gpu_monitor *monitor;
+        struct plugins *plugins;
+        struct ledger *ledger;
+        struct agent_rollout *rollout;
+        struct node_usage *usage; /* NULL: nothing is sampled */
+        struct agent_api *api;
+        struct node_watch *watch; /* NULL, as the next two: the API server is not used */
+        struct node_events *events;
+        struct node_report *report;
+        struct agent_labels *labels; /* NULL: labels are off, or another agent serves */
+        struct dra_driver *dra;      /* the same */
+        struct agent_mig *mig;       /* the same */
+};

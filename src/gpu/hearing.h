@@ -1,0 +1,67 @@
+/*
+ * Whether events of the GPUs arrive. All that can be heard are registered with a process that waits for events
+ * (gpu/listener.h), and registered again when another GPU comes, when one becomes usable, or when that process is lost.
+ *
+ * One lost GPU makes each wait fail, and the failure does not say which GPU it is: then all are probed with the next
+ * reading (a sweep), and registered without the one that fails. If the waits fail although no GPU is the cause, that is
+ * reported, and after |unheard_ms| the GPUs count as unhealthy.
+ */
+#pragma once
+
+#include "gpu/known.h"
+#include "gpu/listener.h"
+
+struct hearing_options {
+        uv_loop_t *loop;
+        void (*on_event)(const struct listener_event *event, void *data);
+        /* No call can succeed with this library and driver. */
+        void (*on_fatal)(const char *reason, void *data);
+        void *data;
+};
+
+struct hearing {
+        struct gpu_known *known;
+        struct hearing_options options;
+        struct listener *listener;
+        struct listener_gpu *gpus; /* as they were registered */
+        size_t n_gpus;
+        bool is_registering;
+        bool is_hearing_all; /* before it is known which GPUs there are */
+        bool must_register;
+        bool must_sweep;
+        bool events_lost;        /* for so long that all GPUs count as unhealthy */
+        uint64_t register_at_ms; /* not before */
+        uint64_t registered_ms;
+        uint64_t sweep_at_ms; /* not before */
+        uint64_t failed_waits;
+        uint64_t failing_since_ms; /* the first failed wait in a row; 0: they do not fail */
+        char problem[200];         /* why no events arrive, once that is reported; "": they arrive */
+};
+
+/* All GPUs that the driver has are registered, until it is known which there are. */
+void hearing_init(struct hearing *hearing, struct gpu_known *known, const struct hearing_options *options);
+
+/* The inventory was read; |is_news|: it is another one. Its GPUs are registered, unless they are. */
+void hearing_update(struct hearing *hearing, bool is_news, uint64_t now_ms);
+
+/*
+ * Why a GPU that a probe found good is not: its events cannot arrive. |ret| is NULL if they can. False: that is not
+ * known yet, and it is being registered. |is_forced|: it is not found out.
+ */
+bool hearing_find_problem(struct hearing *hearing, const char *uuid, bool is_forced, const char **ret);
+
+bool hearing_is_registering(const struct hearing *hearing);
+/* The next reading is to probe all GPUs. */
+bool hearing_must_sweep(const struct hearing *hearing);
+void hearing_note_swept(struct hearing *hearing);
+
+void hearing_begin_due(struct hearing *hearing, uint64_t now_ms);
+uint64_t hearing_due_ms(const struct hearing *hearing); /* HEALTH_NEVER: nothing is */
+
+uint64_t hearing_failed_waits(const struct hearing *hearing);
+/* No process is left that may have NVML open. */
+bool hearing_has_ended(const struct hearing *hearing);
+
+/* Nothing is heard any more, until the next hearing_update(). */
+void hearing_stop(struct hearing *hearing);
+void hearing_close(struct hearing *hearing);

@@ -1,0 +1,335 @@
+#include "node/cdi/platforms.h"
+
+#include <ctype.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "base/text.h"
+#include "node/cdi/nodes.h"
+
+/* ---- WSL ---- */
+
+#define STORES "/usr/lib/wsl/drivers"
+#define WSL_LIBRARIES "/usr/lib/wsl/lib"
+
+static bool is_any(const char *name, const void *data UNUSED)
+{
+        return name[0] != '.';
+}
+
+static bool is_driver_file(const char *name, const void *data UNUSED)
+{
+        static const char *const patterns[] = {"nvidia-smi", "*.so", "*.so.*", "*.bin", "*.dll"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
+                if (fnmatch(patterns[i], name, 0) == 0)
+                        return true;
+        return false;
+}
+
+/* The modification time of a store's CUDA library; 0 if it has none. */
+static time_t age_of(const struct cdi_context *context, const char *store)
+{
+        char path[PATH_MAX];
+        struct stat info;
+
+        if (snprintf(path, sizeof(path), "%s%s/libcuda.so.1.1", context->roots.driver, store) >= (int)sizeof(path) ||
+                !roots_look(&context->roots, path, &info) || !S_ISREG(info.st_mode))
+                return 0;
+        return info.st_mtime;
+}
+
+static const char *find_store(const struct cdi_context *context)
+{
+        const char *const *names;
+        size_t count = roots_list(&context->roots, context->roots.driver, STORES, context->arena, &names, is_any, NULL);
+        const char *newest = NULL;
+        time_t newest_age = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                const char *store = arena_printf(context->arena, STORES "/%s", names[i]);
+                time_t age = age_of(context, store);
+
+                if (age > newest_age) {
+                        newest = store;
+                        newest_age = age;
+                }
+        }
+        return newest;
+}
+
+static void add_store_file(struct driver *driver, const struct cdi_context *context, const char *path)
+{
+        const char *source = roots_resolve(&context->roots, context->arena, path);
+
+        if (!source || !S_ISREG(roots_type(&context->roots, source)))
+                return;
+        driver_add_file(driver, source, path, false);
+        driver_add_library_folder(driver, context->arena, path);
+}
+
+int wsl_find(struct driver *ret, const struct cdi_context *context, const char ***ret_nodes, size_t *ret_n_nodes,
+        struct error *err)
+{
+        const char *root = *context->roots.driver ? context->roots.driver : "/";
+        const char *store = find_store(context);
+        const char *const *names;
+        const char **nodes = ARENA_ARRAY(context->arena, const char *, 1);
+        size_t count;
+
+        if (!nodes_exist(context, "/dev/dxg"))
+                return error_set(err, ERROR_NOT_FOUND, "CDI: there is no '/dev/dxg', the GPU of WSL");
+        if (!store)
+                return error_set(err, ERROR_NOT_FOUND,
+                        "CDI: no folder of '" STORES
+                        "' below '%.150s' has libcuda.so.1.1: update the driver of Windows",
+                        root);
+        nodes[0] = "/dev/dxg";
+        driver_init(ret, context->arena);
+        add_store_file(ret, context, WSL_LIBRARIES "/libdxcore.so");
+        count = roots_list(&context->roots, context->roots.driver, store, context->arena, &names, is_driver_file, NULL);
+        for (size_t i = 0; i < count; i++) {
+                const char *path = arena_printf(context->arena, "%s/%s", store, names[i]);
+
+                add_store_file(ret, context, path);
+                if (strcmp(names[i], "nvidia-smi") == 0)
+                        driver_add_link(ret, path, "/usr/bin/nvidia-smi");
+        }
+        *ret_nodes = nodes;
+        *ret_n_nodes = 1;
+        return 0;
+}
+
+/* ---- Tegra ---- */
+
+#define LISTS "/etc/nvidia-container-runtime/host-files-for-container.d"
+#define MAX_NODES ((size_t)512)
+#define PATTERN "*?["
+#define MAX_PATTERN ((size_t)256) /* bytes */
+#define MAX_EXPANDED 4096U        /* files that patterns stand for */
+
+struct reader {
+        const struct cdi_context *context;
+        struct driver *driver;
+        const char **nodes;
+        size_t n_nodes;
+        unsigned int n_expanded;
+};
+
+static const char *const list_names[] = {"devices.csv", "drivers.csv", "l4t.csv"};
+
+/*
+ * Whether the path has only letters, digits and |others|: not a character that separates a list of folders (':') or
+ * "target::link".
+ */
+static bool has_only(const char *path, const char *others)
+{
+        for (const char *c = path; *c; c++)
+                if (!isalnum((unsigned char)*c) && !strchr(others, *c))
+                        return false;
+        return true;
+}
+
+static bool is_plain_text(const char *path)
+{
+        return has_only(path, "/._+-@~");
+}
+
+static void add_node(struct reader *reader, const char *path)
+{
+        if (!text_starts_with(path, "/dev/") || reader->n_nodes == MAX_NODES || !nodes_exist(reader->context, path))
+                return;
+        for (size_t i = 0; i < reader->n_nodes; i++)
+                if (strcmp(reader->nodes[i], path) == 0)
+                        return;
+        reader->nodes[reader->n_nodes++] = path;
+}
+
+static void add_file(struct reader *reader, const char *path, mode_t type)
+{
+        const struct roots *roots = &reader->context->roots;
+        const char *source = roots_resolve(roots, reader->context->arena, path);
+
+        if (!source || roots_type(roots, source) != type)
+                return;
+        driver_add_file(reader->driver, source, path, false);
+        if (type == S_IFREG)
+                driver_add_library_folder(reader->driver, reader->context->arena, path);
+}
+
+/* Adds the link itself: it is created in the container with the same content. */
+static void add_link(struct reader *reader, const char *path)
+{
+        struct arena *arena = reader->context->arena;
+        const char *slash = strrchr(path, '/');
+        const char *folder =
+                roots_resolve(&reader->context->roots, arena, arena_strndup(arena, path, (size_t)(slash - path)));
+        char link[PATH_MAX], target[PATH_MAX];
+        ssize_t length;
+
+        if (!folder || snprintf(link, sizeof(link), "%s%s%s", reader->context->roots.driver, folder, slash) >=
+                               (int)sizeof(link))
+                return;
+        length = readlink(link, target, sizeof(target) - 1);
+        if (length <= 0)
+                return;
+        target[length] = '\0';
+        if (is_plain_text(target))
+                driver_add_link(reader->driver, arena_strdup(arena, target), path);
+}
+
+static char *trim(char *text)
+{
+        size_t length;
+
+        text += strspn(text, " \t\r");
+        length = strlen(text);
+        while (length && strchr(" \t\r", text[length - 1]))
+                length--;
+        text[length] = '\0';
+        return text;
+}
+
+/* ---- patterns ---- */
+
+typedef void found_fn(struct reader *reader, const char *path);
+
+/* False: the lists stand for too much, and the rest is left out. */
+static bool may_expand(struct reader *reader)
+{
+        if (reader->n_expanded == MAX_EXPANDED)
+                cdi_warn(reader->context,
+                        "CDI: the patterns in the lists of Tegra's files stand for more than %u files: "
+                        "the rest is ignored",
+                        MAX_EXPANDED);
+        return reader->n_expanded++ < MAX_EXPANDED;
+}
+
+static bool matches(const char *name, const void *pattern)
+{
+        return fnmatch(pattern, name, FNM_PERIOD) == 0;
+}
+
+/*
+ * Calls |found| for each path that |pattern| stands for, sorted, as the files in |root| are now; a path without a
+ * pattern is not looked for.
+ */
+static void expand(struct reader *reader, const char *root, const char *pattern, found_fn *found)
+{
+        struct arena *arena = reader->context->arena;
+        size_t plain = strcspn(pattern, PATTERN);
+        const char *folder, *component, *rest;
+        const char *const *names;
+        size_t count;
+
+        if (pattern[plain] == '\0') {
+                found(reader, pattern);
+                return;
+        }
+        while (pattern[plain] != '/')
+                plain--;
+        folder = arena_strndup(arena, pattern, plain);
+        rest = pattern + plain + 1 + strcspn(pattern + plain + 1, "/");
+        component = arena_strndup(arena, pattern + plain + 1, (size_t)(rest - pattern) - plain - 1);
+        count = roots_list(&reader->context->roots, root, folder, arena, &names, matches, component);
+        for (size_t i = 0; i < count && may_expand(reader); i++)
+                expand(reader, root, arena_printf(arena, "%s/%s%s", folder, names[i], rest), found);
+}
+
+static void add_regular(struct reader *reader, const char *path)
+{
+        add_file(reader, path, S_IFREG);
+}
+
+static void add_folder(struct reader *reader, const char *path)
+{
+        add_file(reader, path, S_IFDIR);
+}
+
+/*
+ * Device nodes are in the driver's tree or in the machine's /dev; all else is in the driver's tree (node/cdi/roots.h).
+ */
+static void add_all(struct reader *reader, const char *kind, const char *pattern)
+{
+        static const struct {
+                const char *kind;
+                found_fn *found;
+        } kinds[] = {{"dev", add_node}, {"lib", add_regular}, {"dir", add_folder}, {"sym", add_link}};
+        const struct roots *roots = &reader->context->roots;
+
+        if (strpbrk(pattern, PATTERN) && (strlen(pattern) > MAX_PATTERN || !may_expand(reader)))
+                return;
+        for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+                if (strcmp(kind, kinds[i].kind) != 0)
+                        continue;
+                expand(reader, roots->driver, pattern, kinds[i].found);
+                if (kinds[i].found == add_node && strcmp(roots->driver, roots->system) != 0)
+                        expand(reader, roots->system, pattern, add_node);
+        }
+}
+
+static void read_line(struct reader *reader, char *line)
+{
+        char *comma = strchr(line, ',');
+        const char *kind, *path;
+
+        if (!comma)
+                return;
+        *comma = '\0';
+        kind = trim(line);
+        path = arena_strdup(reader->context->arena, trim(comma + 1));
+        if (path[0] == '/' && !strstr(path, "..") &&
+                has_only(path, strcmp(kind, "dev") == 0 ? "/._+-@~*?[]:" : "/._+-@~*?[]"))
+                add_all(reader, kind, path);
+}
+
+/* Reads the lists below |root|; returns how many there are. */
+static size_t read_lists(struct reader *reader, const char *root)
+{
+        size_t n_read = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(list_names); i++) {
+                _cleanup_(strbuf_done) struct strbuf content = STRBUF_INIT;
+                _free_ char *path = xasprintf("%s" LISTS "/%s", root, list_names[i]);
+                struct stat info;
+                struct error err;
+                char *state = NULL;
+
+                if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+                        continue;
+                if (file_read(path, TEGRA_LIST_LIMIT, &content, &err) < 0) {
+                        roots_note(&reader->context->roots, &err);
+                        if (err.kind != ERROR_NOT_FOUND)
+                                cdi_warn(reader->context, "CDI: a list of Tegra's files is ignored: %s", err.text);
+                        continue;
+                }
+                n_read++;
+                for (char *line = strtok_r(content.data, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
+                        read_line(reader, line);
+        }
+        return n_read;
+}
+
+int tegra_find(struct driver *ret, const struct cdi_context *context, const char ***ret_nodes, size_t *ret_n_nodes,
+        struct error *err)
+{
+        struct reader reader = {
+                .context = context, .driver = ret, .nodes = ARENA_ARRAY(context->arena, const char *, MAX_NODES)};
+
+        driver_init(ret, context->arena);
+        if (read_lists(&reader, context->roots.driver) == 0 && read_lists(&reader, context->roots.system) == 0)
+                return error_set(err, ERROR_NOT_FOUND,
+                        "CDI: no list of Tegra's files in '" LISTS "', neither below '%.150s' nor here",
+                        context->roots.driver);
+        if (reader.n_nodes == 0)
+                return error_set(err, ERROR_NOT_FOUND,
+                        "CDI: none of the device nodes that the lists in '" LISTS "' name is there");
+        *ret_nodes = reader.nodes;
+        *ret_n_nodes = reader.n_nodes;
+        return 0;
+}

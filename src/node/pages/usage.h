@@ -1,0 +1,43 @@
+/*
+ * Who uses what on this node: the monitor's samples, joined to what the ledger gave, by device plugin and by DRA. Names
+ * of pods of DRA claims are the API server's, in the claims. Names of pods that were given nothing by MPS or DRA are
+ * kubelet's: it is asked for its list, seldom, when a pod with processes has no name.
+ */
+#pragma once
+
+#include "node/pages/pod_labels.h"
+#include "gpu/inventory.h"
+#include "node/ledger/ledger.h"
+#include "plan/plan.h"
+#include "node/usage/rows.h"
+
+struct node_usage;
+
+struct node_usage *node_usage_new(void);
+struct node_usage *node_usage_free(struct node_usage *usage); /* accepts NULL, returns NULL */
+
+/*
+ * Takes |samples|. |plan| NULL: there is none yet. |may_ask|: kubelet may be asked. True: other pods with processes
+ * have no name than before, and the pods of claims should be read again (dra_driver_read_pods()): one may have joined,
+ * or the agent has just started.
+ */
+bool node_usage_add(struct node_usage *usage, struct gpu_samples *samples, struct ledger *ledger,
+        const struct plan *plan, bool may_ask);
+
+/* All of it, in |arena|, valid until the loop goes on. */
+struct node_usage_view {
+        const struct usage *usage;            /* for the past; NULL: nothing is sampled */
+        const struct gpu_samples *samples;    /* NULL: none yet */
+        const struct inventory *inventory;    /* for indices; NULL: unknown */
+        const struct node_pod_labels *labels; /* NULL: none are wanted */
+        const struct usage_row *rows;
+        size_t n_rows;
+        const struct usage_share *shares;
+        size_t n_shares;
+        const pid_t *servers; /* of MPS */
+        size_t n_servers;
+        bool is_listed; /* kubelet has said who holds what; else of what is not under MPS nobody is known */
+};
+/* |usage| NULL: nothing is sampled; there is what was given. */
+void node_usage_look(const struct node_usage *usage, const struct ledger *ledger, const struct plan *plan,
+        struct arena *arena, struct node_usage_view *ret);
