@@ -21,7 +21,7 @@ struct rpc_call *rpc_call_new(struct rpc_session *session)
         call->session = session;
         call->references = 1;
         call->deadline_ms = RPC_NO_DEADLINE;
-        list_init(&call->waiting);
+        list_init(&call->output.waiting);
         rpc_reader_init(&call->reader, session->limits.message);
         list_append(&session->calls, &call->link);
         session->n_calls++;
@@ -30,10 +30,10 @@ struct rpc_call *rpc_call_new(struct rpc_session *session)
 
 static struct rpc_message *take_waiting(struct rpc_call *call)
 {
-        struct waiting *first = container_of(call->waiting.next, struct waiting, link);
+        struct waiting *first = container_of(call->output.waiting.next, struct waiting, link);
         struct rpc_message *message;
 
-        if (list_is_empty(&call->waiting))
+        if (list_is_empty(&call->output.waiting))
                 return NULL;
         message = first->message;
         list_remove(&first->link);
@@ -43,7 +43,7 @@ static struct rpc_message *take_waiting(struct rpc_call *call)
 
 static void drop_waiting(struct rpc_call *call)
 {
-        while (!list_is_empty(&call->waiting))
+        while (!list_is_empty(&call->output.waiting))
                 rpc_message_unref(take_waiting(call));
 }
 
@@ -52,7 +52,7 @@ void rpc_call_unref(struct rpc_call *call)
         if (--call->references > 0)
                 return;
         drop_waiting(call);
-        rpc_message_unref(call->sending);
+        rpc_message_unref(call->output.message);
         rpc_reader_done(&call->reader);
         free(call->text);
         free(call);
@@ -111,12 +111,12 @@ void rpc_call_enqueue(struct rpc_call *call, struct rpc_message *message)
         struct waiting *waiting = xmalloc(sizeof(*waiting));
 
         waiting->message = rpc_message_ref(message);
-        list_append(&call->waiting, &waiting->link);
+        list_append(&call->output.waiting, &waiting->link);
 }
 
 static bool is_idle(const struct rpc_call *call)
 {
-        return !call->sending && list_is_empty(&call->waiting);
+        return !call->output.message && list_is_empty(&call->output.waiting);
 }
 
 static size_t add_status(nghttp2_nv *fields, const struct rpc_call *call, char digits[static 4], struct strbuf *text)
@@ -188,15 +188,16 @@ ssize_t rpc_call_next_data(nghttp2_session *http2, int32_t stream_id, uint8_t *b
 
         if (!call)
                 return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* ended; its reset is on the way */
-        if (!call->sending) {
-                call->sending = take_waiting(call);
-                call->sent = 0;
+        if (!call->output.message) {
+                call->output.message = take_waiting(call);
+                call->output.sent = 0;
         }
-        if (!call->sending)
+        if (!call->output.message)
                 return NGHTTP2_ERR_DEFERRED;
-        size = MIN(length, call->sending->size - call->sent);
+        size = MIN(length, call->output.message->size - call->output.sent);
         *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-        if (call->is_finished && size == call->sending->size - call->sent && list_is_empty(&call->waiting)) {
+        if (call->is_finished && size == call->output.message->size - call->output.sent &&
+                list_is_empty(&call->output.waiting)) {
                 *flags |= NGHTTP2_DATA_FLAG_EOF;
                 if (call->session->is_server) {
                         *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -208,14 +209,14 @@ ssize_t rpc_call_next_data(nghttp2_session *http2, int32_t stream_id, uint8_t *b
 
 int rpc_call_put_data(struct rpc_call *call, const uint8_t *frame_header, size_t length, struct strbuf *out)
 {
-        if (!call || !call->sending)
+        if (!call || !call->output.message)
                 return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
         strbuf_reserve(out, 9 + length);
         strbuf_append(out, frame_header, 9);
-        strbuf_append(out, call->sending->bytes + call->sent, length);
-        call->sent += length;
-        if (call->sent == call->sending->size)
-                call->sending = rpc_message_unref(call->sending);
+        strbuf_append(out, call->output.message->bytes + call->output.sent, length);
+        call->output.sent += length;
+        if (call->output.sent == call->output.message->size)
+                call->output.message = rpc_message_unref(call->output.message);
         return 0;
 }
 

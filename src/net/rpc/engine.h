@@ -46,9 +46,11 @@ struct rpc_call {
         int64_t deadline_ms;
         struct rpc_reader reader;
 
-        struct rpc_message *sending; /* partly sent, or NULL */
-        size_t sent;
-        struct list waiting; /* of struct waiting, behind |sending| */
+        struct {
+                struct rpc_message *message; /* partly sent, or NULL */
+                size_t sent;
+                struct list waiting; /* of struct waiting, behind |message| */
+        } output;
 
         /* server: how to finish; client: how a call ends that never started */
         bool is_finished;
@@ -58,9 +60,11 @@ struct rpc_call {
         /* server */
         const struct rpc_method *method;
         bool has_answered; /* the response header is submitted */
-        bool has_request;
-        const uint8_t *request; /* in |reader| */
-        size_t request_size;
+        struct {
+                bool is_whole;
+                const uint8_t *bytes; /* in |reader| */
+                size_t size;
+        } request;
         void (*ended)(struct rpc_call *call, void *data);
 
         /* client */

@@ -53,15 +53,15 @@ void rpc_request_data(struct rpc_call *call, const uint8_t *bytes, size_t size)
 
         if (call->is_finished)
                 return;
-        if (call->has_request) {
+        if (call->request.is_whole) {
                 rpc_call_finish(call, RPC_UNIMPLEMENTED, "more than one request message");
                 return;
         }
-        switch (rpc_call_read(call, &bytes, &size, &call->request, &call->request_size)) {
+        switch (rpc_call_read(call, &bytes, &size, &call->request.bytes, &call->request.size)) {
         case RPC_READER_MORE:
                 return;
         case RPC_READER_MESSAGE:
-                call->has_request = true;
+                call->request.is_whole = true;
                 if (size > 0)
                         rpc_call_finish(call, RPC_UNIMPLEMENTED, "more than one request message");
                 return;
@@ -84,14 +84,14 @@ void rpc_request_end(struct rpc_call *call)
 {
         if (call->is_finished)
                 return;
-        if (!call->has_request) {
+        if (!call->request.is_whole) {
                 if (rpc_reader_is_partial(&call->reader))
                         rpc_call_finish(call, RPC_INTERNAL, "truncated request message");
                 else
                         rpc_call_finish(call, RPC_UNIMPLEMENTED, "no request message");
                 return;
         }
-        call->method->handle(call, call->request, call->request_size, call->session->service.context);
+        call->method->handle(call, call->request.bytes, call->request.size, call->session->service.context);
         rpc_call_forget_read(call);
 }
 
@@ -99,7 +99,7 @@ void rpc_request_expire(struct rpc_call *call)
 {
         call->deadline_ms = RPC_NO_DEADLINE;
         /* Trailers cannot follow half a message, and what the peer did not read in time it will not read now. */
-        if (call->sending || !list_is_empty(&call->waiting))
+        if (call->output.message || !list_is_empty(&call->output.waiting))
                 rpc_call_reset(call, NGHTTP2_CANCEL);
         else
                 rpc_call_finish(call, RPC_DEADLINE_EXCEEDED, "deadline exceeded");

@@ -36,7 +36,7 @@ static int64_t holdings_clock(const struct holdings *holdings)
 
 const char *holdings_folder(const struct holdings *holdings)
 {
-        return holdings->pods ? holdings->folder : NULL;
+        return holdings->pods ? holdings->paths.folder : NULL;
 }
 
 /*
@@ -45,7 +45,7 @@ const char *holdings_folder(const struct holdings *holdings)
  */
 static bool is_young(struct holdings *holdings)
 {
-        struct file_identity now = file_identity_of(holdings->socket);
+        struct file_identity now = file_identity_of(holdings->paths.socket);
 
         if (!file_identity_is_same(&now, &holdings->kubelet))
                 holdings->kubelet_since = holdings_clock(holdings);
@@ -64,7 +64,7 @@ bool holdings_read_record(const struct holdings *holdings, struct arena *arena, 
         _cleanup_(strbuf_done) struct strbuf text = STRBUF_INIT;
         struct error err;
 
-        if (file_read(holdings->record, CHECKPOINT_MAX, &text, &err) == 0 &&
+        if (file_read(holdings->paths.record, CHECKPOINT_MAX, &text, &err) == 0 &&
                 checkpoint_read(ret, arena, "", text.data, text.size, &err) == 0)
                 return true;
         log_debug("kubelet's record of devices is ignored", LOG_ERR(&err));
@@ -73,7 +73,7 @@ bool holdings_read_record(const struct holdings *holdings, struct arena *arena, 
 
 const char *holdings_record_path(const struct holdings *holdings)
 {
-        return holdings->record;
+        return holdings->paths.record;
 }
 
 /*
@@ -85,15 +85,16 @@ static void check_socket(struct holdings *holdings)
 {
         struct error err;
 
-        if (!holdings->pods || access(holdings->socket, F_OK) == 0 || access(holdings->kubelet_socket, F_OK) < 0) {
-                complaint_settle(&holdings->bad_socket);
+        if (!holdings->pods || access(holdings->paths.socket, F_OK) == 0 ||
+                access(holdings->paths.kubelet_socket, F_OK) < 0) {
+                complaint_settle(&holdings->complaints.socket);
                 return;
         }
         error_raise(&err, ERROR_NOT_FOUND,
                 "there is no '%s'; its folder is below kubelet's --root-dir: is that another one (--kubelet-root, "
                 "kubeletRootDir of the chart), or is the folder not mounted into this container?",
-                holdings->socket);
-        complain(&holdings->bad_socket,
+                holdings->paths.socket);
+        complain(&holdings->complaints.socket,
                 "kubelet does not say which pods have ended, and a change may wait for them: its pod-resources socket is "
                 "missing",
                 &err);
@@ -101,7 +102,7 @@ static void check_socket(struct holdings *holdings)
 
 static bool is_mounted(const struct holdings *holdings)
 {
-        return access(holdings->folder, F_OK) == 0 || errno != ENOENT;
+        return access(holdings->paths.folder, F_OK) == 0 || errno != ENOENT;
 }
 
 /* False: kubelet's list cannot be had, because its folder is not mounted here, or kubelet has refused for a minute. */
@@ -156,9 +157,9 @@ static void report_twice(struct holdings *holdings)
                 error_raise(&err, ERROR_INVALID, "'%s' of %s is held by %s/%s and by %s/%s; devices with two pods: %zu",
                         twice[0].device, twice[0].resource, twice[0].first->pod_namespace, twice[0].first->pod,
                         twice[0].second->pod_namespace, twice[0].second->pod, holdings->n_twice);
-                complain(&holdings->bad_twice, "kubelet has given one device to two pods", &err);
+                complain(&holdings->complaints.twice, "kubelet has given one device to two pods", &err);
         } else {
-                complaint_settle(&holdings->bad_twice);
+                complaint_settle(&holdings->complaints.twice);
         }
         arena_done(&scratch);
 }
@@ -202,7 +203,7 @@ static void take_list(struct holdings *holdings, const struct pod_list *list, in
         take_holders(holdings, list, holdings->holders);
         if (holdings->has_record)
                 holdings->listed_at = MAX(holdings->listed_at, asked_at);
-        complaint_settle(&holdings->bad_list);
+        complaint_settle(&holdings->complaints.list);
         holdings->pace.is_refused = false;
         holdings->pace.retry_ms = 0;
         log_debug(
@@ -226,8 +227,8 @@ static void take_refusal(struct holdings *holdings, const struct error *err)
 {
         struct holdings_pace *pace = &holdings->pace;
 
-        complain(&holdings->bad_list, "kubelet does not report which container holds which devices, will ask again",
-                err);
+        complain(&holdings->complaints.list,
+                "kubelet does not report which container holds which devices, will ask again", err);
         if (!pace->is_refused)
                 pace->refused_since = holdings_clock(holdings);
         pace->is_refused = true;
@@ -388,8 +389,8 @@ static const char *key_of(struct arena *arena, const struct checkpoint_entry *en
 
 static void forget_ended(struct holdings *holdings)
 {
-        map_done(&holdings->ended);
-        arena_done(&holdings->ended_arena);
+        map_done(&holdings->ended.ids);
+        arena_done(&holdings->ended.arena);
 }
 
 /*
@@ -405,7 +406,7 @@ static void note_ended(struct holdings *holdings, const struct checkpoint *recor
                 for (size_t j = 0; j < entry->n_devices; j++)
                         if (!holders_find(holdings->holders, entry->resource, entry->devices[j]) &&
                                 !recent_requests_have(&holdings->recent, entry->resource, entry->devices[j]))
-                                map_add(&holdings->ended, key_of(&holdings->ended_arena, entry, entry->devices[j]),
+                                map_add(&holdings->ended.ids, key_of(&holdings->ended.arena, entry, entry->devices[j]),
                                         holdings);
         }
 }
@@ -435,7 +436,7 @@ static size_t all_of_record(const struct holdings *holdings, struct arena *arena
                 const char *holder = holder_text(holdings, arena, entry);
 
                 for (size_t j = 0; j < entry->n_devices; j++)
-                        if (!map_find(&holdings->ended, key_of(arena, entry, entry->devices[j])))
+                        if (!map_find(&holdings->ended.ids, key_of(arena, entry, entry->devices[j])))
                                 (*ret)[count++] = (struct rollout_held){.resource = entry->resource,
                                         .device = entry->devices[j],
                                         .holder = holder,
@@ -482,14 +483,15 @@ int holdings_init(struct holdings *holdings, const struct ledger_options *option
                 .resources = resources,
                 .on_change = on_change,
                 .data = data,
-                .socket = xstrdup(config->pod_resources),
-                .folder = file_folder(config->pod_resources),
-                .kubelet_socket = xstrdup(config->kubelet_socket),
-                .record = xasprintf("%s/" CHECKPOINT_NAME, folder),
+                .paths.socket = xstrdup(config->pod_resources),
+                .paths.folder = file_folder(config->pod_resources),
+                .paths.kubelet_socket = xstrdup(config->kubelet_socket),
+                .paths.record = xasprintf("%s/" CHECKPOINT_NAME, folder),
                 .listed_at = HOLDINGS_NEVER,
         };
         list_init(&holdings->questions);
-        if (*holdings->socket && pod_resources_new(&holdings->pods, options->loop, holdings->socket, err) < 0)
+        if (*holdings->paths.socket &&
+                pod_resources_new(&holdings->pods, options->loop, holdings->paths.socket, err) < 0)
                 return -1;
         uv_timer_init(options->loop, &holdings->timer);
         return 0;
@@ -522,8 +524,8 @@ void holdings_done(struct holdings *holdings)
         holders_free(holdings->holders);
         recent_requests_done(&holdings->recent);
         forget_ended(holdings);
-        free(holdings->socket);
-        free(holdings->folder);
-        free(holdings->kubelet_socket);
-        free(holdings->record);
+        free(holdings->paths.socket);
+        free(holdings->paths.folder);
+        free(holdings->paths.kubelet_socket);
+        free(holdings->paths.record);
 }

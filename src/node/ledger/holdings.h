@@ -45,10 +45,12 @@ struct holdings {
         const struct mps_resources *resources; /* kubelet is asked on its own only as long as there are any */
         void (*on_change)(bool is_listed, void *data);
         void *data;
-        char *socket; /* of kubelet's list */
-        char *folder; /* of |socket| */
-        char *kubelet_socket;
-        char *record;
+        struct {
+                char *socket; /* of kubelet's list */
+                char *folder; /* of |socket| */
+                char *kubelet_socket;
+                char *record;
+        } paths;
         struct pod_resources *pods; /* NULL: kubelet is not asked */
         struct list questions;      /* that have no answer yet */
         uint64_t n_questions;       /* by holdings_ask() */
@@ -60,12 +62,16 @@ struct holdings {
         int64_t kubelet_since;        /* that it is this one */
         struct holdings_pace pace;
         struct recent_requests recent;
-        struct map
-                ended; /* "<pod UID>\n<container>\n<resource>\n<id>": in the record, but not in the list of that time */
-        struct arena ended_arena;
+        struct {
+                struct map
+                        ids; /* "<pod UID>\n<container>\n<resource>\n<id>": in the record, but not in the list of that time */
+                struct arena arena;
+        } ended;
         uv_timer_t timer;
-        struct complaint bad_list, bad_socket, bad_twice;
-        size_t n_twice;
+        struct {
+                struct complaint list, socket, twice;
+        } complaints;
+        size_t n_twice; /* ids that kubelet has given to two pods */
 };
 
 /*
