@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "cmd/doctor/ask.h"
-#include "node/dra/release.h"
+#include "node/dra/layout.h"
 #include "node/dra/slices.h"
 #include "node/dra/sockets.h"
 #include "base/io/reach.h"

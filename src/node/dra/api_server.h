@@ -35,7 +35,7 @@ struct dra_api_server {
         enum dra_api api;
         bool has_version;
         bool counters_apart;
-        char forgetful[64]; /* "v1.36.1", whose scheduler forgets shares (node/dra/release.h); "": it does not */
+        char forgetful[64]; /* "v1.36.1", whose scheduler forgets shares (node/dra/layout.h); "": it does not */
         bool has_features;
         struct dra_features features;
         json_t *probe; /* the spec that was sent */

@@ -1,7 +1,7 @@
 /*
  * Keeps the ResourceSlices of this node in the API server as the layout says, as long as the loop runs. It creates and
  * changes them, and restores them if another program removes or changes them (kubelet deletes all of them when it
- * starts), less and less often if it does so again and again (node/dra/repair_pace.h). Nothing is written while nothing
+ * starts), less and less often if it does so again and again (node/dra/reconcile.h). Nothing is written while nothing
  * changes.
  *
  *   node ──► server ──► list and watch ──► reconcile, one write at a time ──► at rest
@@ -53,9 +53,6 @@ struct dra_publisher *dra_publisher_new(const struct dra_publisher_options *opti
  */
 void dra_publisher_put(
         struct dra_publisher *publisher, const struct inventory *inventory, const struct dra_options *options);
-
-/* The slices are of this pool from now on; it is copied. Those of the pool before are deleted first. */
-void dra_publisher_set_pool(struct dra_publisher *publisher, const char *pool);
 
 /* Sets all taints; they are copied. */
 void dra_publisher_set_taints(struct dra_publisher *publisher, const struct dra_taint *taints, size_t n_taints);

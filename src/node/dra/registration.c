@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "node/dra/name.h"
+#include "node/dra/claim.h"
 #include "node/dra/sockets.h"
 #include "base/io/dirwatch.h"
 #include "base/io/reach.h"

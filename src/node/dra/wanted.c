@@ -31,9 +31,6 @@ static int read_one(struct dra_wanted *wanted, const struct dra_wanted_rules *ru
 
         if (!device)
                 return error_set(err, ERROR_UNAVAILABLE, "this node does not offer it now");
-        if (!(rules->kinds & 1U << device->kind))
-                return error_set(err, ERROR_UNSUPPORTED, "devices of kind '%s' cannot be prepared",
-                        dra_device_kind_name(device->kind));
         if (result->admin_access && dra_device_kind_is_by_mps(device->kind))
                 return error_set(err, ERROR_UNSUPPORTED,
                         "admin access to a share by MPS is not supported, since its limits would be taken from others; ask "

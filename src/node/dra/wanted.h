@@ -41,7 +41,6 @@ struct dra_use {
 
 struct dra_wanted_rules {
         const struct dra_layout *layout; /* NULL: not known yet */
-        unsigned int kinds;              /* the kinds that can be prepared: bit 1 << enum dra_device_kind */
         const char *driver;              /* its name */
         enum dra_unenforced unenforced;  /* the default if neither claim nor class has it: node/dra/parameters.h */
         bool is_multi_user;              /* MPS daemons serve several users at the same time: node/dra/parameters.h */

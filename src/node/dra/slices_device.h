@@ -1,4 +1,4 @@
-/* What slices.c and slices_device.c share; private to them. */
+/* One device of a ResourceSlice, or one counter set, as JSON; private to node/dra/slices.c. */
 #pragma once
 
 #include "node/dra/slices.h"
