@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include "base/list.h"
-#include "net/kube/backoff.h"
+#include "base/backoff.h"
 #include "net/kube/client.h"
 
 struct poll;

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "net/kube/backoff.h"
+#include "base/backoff.h"
 #include "net/kube/client_parts.h"
 #include "net/kube/list.h"
 #include "net/kube/object.h"

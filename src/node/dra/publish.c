@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "node/dra/api_server.h"
 #include "node/dra/reconcile.h"
 #include "node/dra/slice_cache.h"
-#include "net/kube/backoff.h"
 #include "net/kube/object.h"
 #include "net/kube/watch.h"
 

@@ -8,7 +8,7 @@
 #include "base/complaint.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "net/kube/backoff.h"
+#include "base/backoff.h"
 #include "net/kube/object.h"
 #include "node/status/apply.h"
 #include "node/status/watch.h"

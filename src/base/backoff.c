@@ -1,4 +1,4 @@
-#include "net/kube/backoff.h"
+#include "base/backoff.h"
 
 #include "base/macro.h"
 
