@@ -8,6 +8,7 @@
 #include "base/boot_id.h"
 #include "base/complaint.h"
 #include "base/file.h"
+#include "base/io/deferred.h"
 #include "base/log.h"
 #include "node/dra/booking.h"
 #include "node/dra/claim_cdi.h"
@@ -32,17 +33,17 @@ struct dra_driver {
         struct dra_status_sender *status;
         struct dra_prepare *prepare;
         struct dra_service *service;
-        struct dra_registration *registration; /* NULL: closed */
-        struct arena options_arena;            /* of what the publisher borrows */
+        struct dra_registration *registration;
+        struct arena options_arena; /* of what the publisher borrows */
         struct complaint bad_slices;
-        uv_timer_t turn_timer; /* runs at the end of the turn of the loop */
+        struct deferred turn;
         bool health_is_new;
         bool offer_is_old;   /* a claim has ended, and its unit may be offered in another form now */
         bool has_asked_pods; /* for the claims that were prepared before the agent began */
         bool is_registered;
         bool has_slices;
-        bool is_timer_closed;
-        void (*closed)(void *data);
+        struct closing closing;
+        void (*closed)(void *data); /* may be NULL, when it is closed */
         void *closed_data;
 };
 
@@ -226,9 +227,9 @@ static void send_health(struct dra_driver *driver, struct arena *arena)
 
 /* ---- at the end of a turn of the loop ---- */
 
-static void on_turn_timer(uv_timer_t *timer)
+static void on_turn(void *data)
 {
-        struct dra_driver *driver = timer->data;
+        struct dra_driver *driver = data;
         struct arena arena = ARENA_INIT;
 
         if (driver->offer_is_old && driver->node.plan)
@@ -246,7 +247,7 @@ void dra_driver_health_changed(struct dra_driver *driver)
         if (!driver)
                 return;
         driver->health_is_new = true;
-        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
+        deferred_schedule(&driver->turn);
 }
 
 static void on_layout(void *data)
@@ -257,7 +258,7 @@ static void on_layout(void *data)
         if (!driver->has_asked_pods)
                 dra_claim_pods_ask(driver->pods);
         driver->has_asked_pods = true;
-        uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
+        deferred_schedule(&driver->turn);
 }
 
 /* Where each unit has one form, another form may be offered now. */
@@ -272,7 +273,7 @@ static void on_released(void *data)
         layout = dra_publisher_layout(driver->node.publisher);
         if (layout && layout->one_form) {
                 driver->offer_is_old = true;
-                uv_timer_start(&driver->turn_timer, on_turn_timer, 0, 0);
+                deferred_schedule(&driver->turn);
         }
         dra_readings_look_again(driver->readings);
 }
@@ -365,7 +366,6 @@ static void driver_free(struct dra_driver *driver)
         dra_service_close(driver->service);
         dra_prepare_free(driver->prepare);
         dra_allocator_free(driver->allocator);
-        dra_changes_free(driver->changes);
         dra_readings_close(driver->readings);
         dra_claim_pods_free(driver->pods);
         dra_status_sender_free(driver->status);
@@ -375,14 +375,12 @@ static void driver_free(struct dra_driver *driver)
         free(driver);
 }
 
-static void free_if_closed(void *data)
+static void on_closed(void *data)
 {
         struct dra_driver *driver = data;
         void (*closed)(void *data) = driver->closed;
         void *closed_data = driver->closed_data;
 
-        if (driver->registration || !driver->is_timer_closed || !dra_changes_are_idle(driver->changes))
-                return;
         driver_free(driver);
         if (closed)
                 closed(closed_data);
@@ -413,7 +411,7 @@ static void begin_preparing(struct dra_driver *driver, const struct config *conf
 
         driver->pods = dra_claim_pods_new(node, on_pods_known, driver);
         driver->readings = dra_readings_new(node, driver->pods);
-        driver->changes = dra_changes_new(node, config, free_if_closed, driver);
+        driver->changes = dra_changes_new(node, config);
         driver->allocator = dra_allocator_new(node, driver->changes, on_released, driver);
         driver->status = dra_status_sender_new(node);
         driver->prepare = dra_prepare_new(&(struct dra_prepare_options){
@@ -455,6 +453,7 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
         begin_preparing(driver, options->config, folder);
         registration.service = driver->service;
         if (dra_registration_new(&driver->registration, &registration, err) < 0) {
+                dra_changes_close(driver->changes, closing_release, closing_hold(&driver->closing));
                 driver_free(driver);
                 return error_prefix(err, "DRA");
         }
@@ -468,26 +467,9 @@ int dra_driver_new(struct dra_driver **ret, const struct dra_driver_options *opt
                 .on_layout = on_layout,
                 .data = driver,
         });
-        uv_timer_init(options->loop, &driver->turn_timer);
-        driver->turn_timer.data = driver;
+        deferred_init(&driver->turn, options->loop, on_turn, driver);
         *ret = driver;
         return 0;
-}
-
-static void on_registration_closed(void *data)
-{
-        struct dra_driver *driver = data;
-
-        driver->registration = NULL;
-        free_if_closed(driver);
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-        struct dra_driver *driver = handle->data;
-
-        driver->is_timer_closed = true;
-        free_if_closed(driver);
 }
 
 /* Closes everything except the sockets. Claims that are being prepared are refused, and thereby taken back. */
@@ -500,7 +482,8 @@ static void close_parts(struct dra_driver *driver)
         driver->pods = dra_claim_pods_free(driver->pods);
         dra_status_sender_cancel(driver->status);
         driver->node.publisher = dra_publisher_close(driver->node.publisher);
-        uv_close((uv_handle_t *)&driver->turn_timer, on_timer_closed);
+        dra_changes_close(driver->changes, closing_release, closing_hold(&driver->closing));
+        deferred_close(&driver->turn, &driver->closing);
 }
 
 void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), void *data)
@@ -513,7 +496,8 @@ void dra_driver_close(struct dra_driver *driver, void (*closed)(void *data), voi
         driver->closed = closed;
         driver->closed_data = data;
         close_parts(driver);
-        dra_registration_close(driver->registration, CLOSE_GRACE_MS, on_registration_closed, driver);
+        dra_registration_close(driver->registration, CLOSE_GRACE_MS, closing_release, closing_hold(&driver->closing));
+        closing_end(&driver->closing, on_closed, driver);
 }
 
 void dra_driver_hand_over(struct dra_driver *driver)
@@ -522,5 +506,7 @@ void dra_driver_hand_over(struct dra_driver *driver)
                 return;
         dra_service_hold(driver->service);
         close_parts(driver);
-        dra_registration_hand_over(driver->registration, NEXT_INSTANCE_MS, on_registration_closed, driver);
+        dra_registration_hand_over(
+                driver->registration, NEXT_INSTANCE_MS, closing_release, closing_hold(&driver->closing));
+        closing_end(&driver->closing, on_closed, driver);
 }

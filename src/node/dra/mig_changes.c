@@ -17,7 +17,7 @@ struct dra_changes {
         struct list all;
         struct nvml_pool *nvml;
         unsigned int n_working; /* changes that wait for it */
-        void (*on_idle)(void *data);
+        void (*closed)(void *data); /* NULL: it is not to be closed */
         void *data;
 };
 
@@ -45,6 +45,19 @@ struct part {
         struct nvml_request request;
         struct change *change;
 };
+
+static void free_if_closed(struct dra_changes *changes)
+{
+        void (*closed)(void *data) = changes->closed;
+        void *data = changes->data;
+
+        if (!closed || changes->n_working > 0)
+                return;
+        assert(list_is_empty(&changes->all));
+        nvml_pool_close(changes->nvml);
+        free(changes);
+        closed(data);
+}
 
 static void on_change_closed(uv_handle_t *handle)
 {
@@ -264,7 +277,7 @@ static void change_worked(struct change *change)
         if (changes->n_working > 0)
                 return;
         nvml_pool_renew(changes->nvml); /* a process that has the library open keeps a driver from being replaced */
-        changes->on_idle(changes->data);
+        free_if_closed(changes);
 }
 
 static int take_answer(struct change *change, const char *gpu, struct pack *answer, struct error *err)
@@ -371,24 +384,16 @@ void dra_changes_refuse(struct dra_changes *changes)
                 change_finish(change, &err);
 }
 
-bool dra_changes_are_idle(const struct dra_changes *changes)
-{
-        return changes->n_working == 0;
-}
-
 bool dra_changes_have_closed_nvml(const struct dra_changes *changes)
 {
         return nvml_pool_has_ended(changes->nvml);
 }
 
-struct dra_changes *dra_changes_new(
-        const struct dra_node *node, const struct config *config, void (*on_idle)(void *data), void *data)
+struct dra_changes *dra_changes_new(const struct dra_node *node, const struct config *config)
 {
         struct dra_changes *changes = xcalloc(1, sizeof(*changes));
 
         changes->node = node;
-        changes->on_idle = on_idle;
-        changes->data = data;
         list_init(&changes->all);
         changes->nvml = nvml_pool_new(&(struct nvml_pool_options){
                 .loop = node->loop,
@@ -400,12 +405,9 @@ struct dra_changes *dra_changes_new(
         return changes;
 }
 
-struct dra_changes *dra_changes_free(struct dra_changes *changes)
+void dra_changes_close(struct dra_changes *changes, void (*closed)(void *data), void *data)
 {
-        if (!changes)
-                return NULL;
-        assert(list_is_empty(&changes->all));
-        nvml_pool_close(changes->nvml);
-        free(changes);
-        return NULL;
+        changes->closed = closed;
+        changes->data = data;
+        free_if_closed(changes);
 }

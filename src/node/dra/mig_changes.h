@@ -16,12 +16,11 @@
 
 struct dra_changes;
 
-/* |on_idle|: NVML works for no claim any more. |config| is not kept. */
-struct dra_changes *dra_changes_new(
-        const struct dra_node *node, const struct config *config, void (*on_idle)(void *data), void *data);
+/* |config| is not kept. */
+struct dra_changes *dra_changes_new(const struct dra_node *node, const struct config *config);
 
-/* There are no changes. Accepts NULL, returns NULL. */
-struct dra_changes *dra_changes_free(struct dra_changes *changes);
+/* No change may begin from now on. |closed| is called when NVML works for no claim any more, perhaps at once. */
+void dra_changes_close(struct dra_changes *changes, void (*closed)(void *data), void *data);
 
 /* Records the instances as they are now, one for each result of the claim, before they are made and after. */
 typedef int dra_change_record_fn(const struct dra_instance *instances, void *data, struct error *err);
@@ -40,8 +39,6 @@ void dra_changes_go_on(struct dra_changes *changes);
 
 /* Refuses changes that wait for a plan; those that NVML works on are refused when it has answered. */
 void dra_changes_refuse(struct dra_changes *changes);
-
-bool dra_changes_are_idle(const struct dra_changes *changes);
 
 /* No process may have NVML open. */
 bool dra_changes_have_closed_nvml(const struct dra_changes *changes);

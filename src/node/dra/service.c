@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/io/closing.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "node/dra/messages.h"
@@ -37,7 +38,7 @@ struct dra_service {
         bool is_advancing;
         bool is_held;
         bool is_closing;
-        unsigned int open; /* timers that are not closed */
+        struct closing closing;
 };
 
 /* What one or several requests ask for about one claim. */
@@ -215,15 +216,6 @@ static void set_answer(struct waiter *waiter, const char *error, const struct dr
 
 /* ---- works begin and end ---- */
 
-static void free_if_done(struct dra_service *service)
-{
-        if (!service->is_closing || service->open > 0 || service->n_running > 0)
-                return;
-        lock_release(&service->lock);
-        free(service->lock_directory);
-        free(service);
-}
-
 static void on_lock_retry(uv_timer_t *timer);
 
 static bool has_lock(struct dra_service *service)
@@ -312,10 +304,10 @@ static void on_work_done(const struct dra_service_device *devices, size_t count,
                 send_answers(request);
         }
         free_work(work);
-        if (service->is_closing)
-                free_if_done(service);
-        else
+        if (!service->is_closing)
                 advance(service);
+        else if (service->n_running == 0)
+                closing_release(&service->closing);
 }
 
 /* ---- deadlines ---- */
@@ -483,9 +475,6 @@ struct dra_service *dra_service_new(const struct dra_service_options *options)
         list_init(&service->ready);
         uv_timer_init(options->loop, &service->deadline);
         uv_timer_init(options->loop, &service->lock_retry);
-        service->deadline.data = service;
-        service->lock_retry.data = service;
-        service->open = 2;
         service->health = dra_health_stream_new(options->loop, options->resend_ms);
         return service;
 }
@@ -511,12 +500,13 @@ size_t dra_service_works(const struct dra_service *service)
         return service->n_works;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_closed(void *data)
 {
-        struct dra_service *service = handle->data;
+        struct dra_service *service = data;
 
-        service->open--;
-        free_if_done(service);
+        lock_release(&service->lock);
+        free(service->lock_directory);
+        free(service);
 }
 
 struct dra_service *dra_service_close(struct dra_service *service)
@@ -526,7 +516,10 @@ struct dra_service *dra_service_close(struct dra_service *service)
         assert(list_is_empty(&service->requests));
         service->is_closing = true;
         service->health = dra_health_stream_close(service->health);
-        uv_close((uv_handle_t *)&service->deadline, on_timer_closed);
-        uv_close((uv_handle_t *)&service->lock_retry, on_timer_closed);
+        closing_close(&service->closing, &service->deadline);
+        closing_close(&service->closing, &service->lock_retry);
+        if (service->n_running > 0)
+                closing_hold(&service->closing);
+        closing_end(&service->closing, on_closed, service);
         return NULL;
 }
