@@ -31,7 +31,8 @@ struct allocating {
         struct arena *arena;
         struct ledger_claim claim; /* its devices are those of |booking| */
         struct dra_booking booking;
-        enum dra_unenforced *unenforced; /* for each result, as the next */
+        /* For each result: */
+        enum dra_unenforced *unenforced;
         uint32_t *together;
 };
 

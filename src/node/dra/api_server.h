@@ -17,7 +17,7 @@
 
 struct dra_api_server_options {
         struct kube_client *client;
-        const char *driver; /* outlives the user, as the next */
+        const char *driver; /* all texts outlive the user */
         const char *node;
         const char *pool;
         /*
@@ -28,7 +28,7 @@ struct dra_api_server_options {
         void *data;
 };
 
-/* Of what is false here the rest is not known yet; who doubts an answer makes it false again. */
+/* An answer that is false here is not known yet; a user who doubts an answer makes it false again. */
 struct dra_api_server {
         struct dra_api_server_options options;
         bool has_api;

@@ -67,7 +67,7 @@ struct dra_claim {
         size_t n_pods;
 };
 
-/* Which claim is wanted, and which driver and pool are ours. */
+/* Names the claim that is wanted, and the driver and the pool that are ours. */
 struct dra_claim_asked {
         const char *namespace;
         const char *name;

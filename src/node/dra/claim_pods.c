@@ -10,7 +10,7 @@
 struct dra_claim_pods {
         const struct dra_node *node;
         struct list requests;
-        uint64_t refreshed_at; /* uv_now(), as the next */
+        uint64_t refreshed_at; /* uv_now(), like |asked_at| */
         uint64_t asked_at;
         uint64_t pause_ms; /* from then to the next request */
         void (*on_known)(void *data);

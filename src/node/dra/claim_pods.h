@@ -8,8 +8,8 @@
 
 /*
  * If dra_claim_pods_refresh() is called again and again, requests are sent after DRA_PODS_MS, then after twice that,
- * and so on up to DRA_PODS_MAX_MS: for a process that belongs to no claim it would be called for ever. The pauses
- * begin anew when it was not called for DRA_PODS_QUIET_MS, since the last answer was enough then.
+ * and so on up to DRA_PODS_MAX_MS: for a process that belongs to no claim it would be called for ever. The first
+ * pause comes again when it was not called for DRA_PODS_QUIET_MS, since the last answer was enough then.
  */
 #define DRA_PODS_MS UINT64_C(1000)
 #define DRA_PODS_MAX_MS UINT64_C(60000)

@@ -19,7 +19,7 @@
 #include "node/ledger/claims.h"
 
 #define CLOSE_GRACE_MS UINT64_C(1000) /* for calls of kubelet's that run */
-/* An agent that waits goes on within milliseconds; on a machine that is much too busy it may take a second. */
+/* An agent that waits begins within milliseconds; on a machine that is much too busy it may take a second. */
 #define NEXT_INSTANCE_MS UINT64_C(2000)
 
 struct dra_driver {
@@ -118,11 +118,11 @@ static void on_slices(const struct error *error, void *data)
 
         driver->has_slices = !error;
         if (error) {
-                complain(&driver->bad_slices, "the ResourceSlices are not as they should be, will try again", error);
+                complain(&driver->bad_slices, "the ResourceSlices are not up to date, will try again", error);
                 return;
         }
         complaint_settle(&driver->bad_slices);
-        log_info("the ResourceSlices are as they should be",
+        log_info("the ResourceSlices are up to date",
                 LOG_UINT("devices", dra_publisher_layout(driver->node.publisher)->n_devices));
 }
 

@@ -29,7 +29,7 @@ struct dra_driver;
 
 struct dra_driver_options {
         uv_loop_t *loop;
-        struct kube_client *client; /* outlives the driver, as the next three */
+        struct kube_client *client; /* outlives the driver, like the ledger, |health| and |cdi_files| */
         struct ledger *ledger;
         const struct unit_health *health;
         struct cdi_files *cdi_files;

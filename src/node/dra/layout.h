@@ -79,7 +79,7 @@ static inline bool dra_device_kind_is_by_mps(enum dra_device_kind kind)
 }
 
 /*
- * What a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus
+ * The amount that a device has of something. With a policy (devices that many claims share): a request is rounded up to |min| plus
  * a multiple of |step|, and is at most |max|; a claim that requests none takes |preset|. Without a policy, the claim
  * that has the device has the whole value.
  */
@@ -113,7 +113,7 @@ struct dra_mig_instance {
         const char *uuid; /* of its MIG device, if it is ours and known; else NULL */
 };
 
-/* Of the GPU instance that a candidate stands for: nothing, or nothing is left; one may be there; one is there. */
+/* The GPU instance that a candidate stands for: it does not exist, or not any more; it may exist; it exists. */
 enum dra_instance_state { DRA_INSTANCE_NONE, DRA_INSTANCE_MAKING, DRA_INSTANCE_MADE };
 
 /* A GPU instance that Prepare makes for a claim, or has made: node/dra/instances.h. */
@@ -125,7 +125,7 @@ struct dra_instance {
         const char *uuid; /* MADE: of its MIG device; else NULL */
 };
 
-/* What is known of MIG on one GPU in MIG mode. */
+/* The known facts about MIG on one GPU in MIG mode. */
 struct dra_mig_gpu {
         const char *uuid;
         const struct mig_instance_profile *profiles; /* none: nothing can be made */
@@ -134,7 +134,7 @@ struct dra_mig_gpu {
         size_t n_instances;
 };
 
-/* What the API server keeps of what is written to it: read back by node/dra/publish.h. */
+/* The fields that the API server keeps when they are written: read back by node/dra/publish.h. */
 struct dra_features {
         bool consumable_capacity;   /* DRAConsumableCapacity */
         bool partitionable_devices; /* DRAPartitionableDevices */
@@ -147,7 +147,7 @@ struct dra_held {
         const char *device;
 };
 
-/* What one node offers. DRA_OPTIONS_DEFAULT has all features, and offers whole units and MPS. */
+/* The offer of one node. DRA_OPTIONS_DEFAULT has all features, and offers whole units and MPS. */
 struct dra_options {
         struct config_dra config;   /* its |devices| and what does not concern the layout do not count */
         const char *const *devices; /* UUIDs of the GPUs that belong to DRA; NULL: all */
@@ -231,7 +231,7 @@ struct dra_options dra_options_from(const struct config *config, const struct in
         const struct dra_instance *instances, size_t n_instances, struct arena *arena);
 
 /*
- * What schedulers of some releases do wrong with devices as ours are. The agent knows the API server's release; the
+ * Schedulers of some releases do something wrong with devices as ours are. The agent knows the API server's release; the
  * scheduler is of the same, or of the one before while a cluster is being updated. docs/dra.md has the table.
  *
  * kubernetes#139034: 1.34 and 1.35 (with their feature gates on), 1.36.0 and 1.36.1 forget in the next cycle what

@@ -16,7 +16,7 @@ struct dra_changes {
         const struct dra_node *node;
         struct list all;
         struct nvml_pool *nvml;
-        unsigned int n_working; /* changes that wait for it */
+        unsigned int n_working;     /* changes that wait for it */
         void (*closed)(void *data); /* NULL: it is not to be closed */
         void *data;
 };
@@ -40,7 +40,7 @@ struct change {
         void *data;
 };
 
-/* What is asked about one GPU. */
+/* The request about one GPU. */
 struct part {
         struct nvml_request request;
         struct change *change;
@@ -102,7 +102,7 @@ static int work_on(const struct nvml *nvml, enum change_state state, struct dra_
         return 0;
 }
 
-/* What became of the instances is the answer with an error, too. */
+/* The answer says what became of the instances, even with an error. */
 static int serve_change(struct nvml_serving *serving, struct pack *question, struct pack *answer, struct error *err)
 {
         struct error problem = {.kind = ERROR_NONE};
@@ -252,7 +252,7 @@ static void report(const struct change *change)
                                 LOG_UINT("start", change->instances[i].start));
 }
 
-/* What was made is recorded even if it was refused in the end: then it is taken back. */
+/* Instances that were made are recorded even if the change fails in the end: then they are taken back. */
 static void change_worked(struct change *change)
 {
         struct dra_changes *changes = change->changes;

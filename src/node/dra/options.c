@@ -10,7 +10,7 @@ struct ours {
         size_t count;
 };
 
-/* Of the GPU instance, whose MIG device, as Prepare makes it, is its only one; NULL: it has none. */
+/* The MIG device of the GPU instance: Prepare makes exactly one. NULL: it has none. */
 static const struct mig_device *find_device(const struct gpu *gpu, unsigned int gpu_instance)
 {
         for (size_t i = 0; i < gpu->n_mig_devices; i++)

@@ -22,7 +22,7 @@
 
 #define DRA_USES_MAX ((size_t)128)
 
-/* What the containers of a claim's pods have of it. */
+/* The uses of a claim by the containers of its pods. */
 struct dra_uses {
         struct dra_use all[DRA_USES_MAX];
         size_t count;

@@ -180,7 +180,7 @@ static const char *cdi_id_of(struct preparing *preparing, const struct dra_claim
                 &preparing->arena, preparing->prepare->options.driver, claim->uid, result->device, share);
 }
 
-/* What an earlier try may have made of the candidate; NULL: nothing. */
+/* The instance that an earlier try may have made of the candidate; NULL: none. */
 static const struct dra_instance *find_instance(
         const struct dra_prepared_claim *recorded, const struct dra_instance *candidate)
 {

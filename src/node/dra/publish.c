@@ -48,13 +48,13 @@ struct dra_publisher {
         bool is_idle_look; /* what the timer is for: nothing waits */
 };
 
-static void go_on(struct dra_publisher *publisher);
+static void publisher_step(struct dra_publisher *publisher);
 
 /* ---- success and failure ---- */
 
 static void on_timer(uv_timer_t *timer)
 {
-        go_on(timer->data);
+        publisher_step(timer->data);
 }
 
 /* Continues later, from the loop, so that several changes in one turn of it are handled at once. */
@@ -466,7 +466,7 @@ static void reconcile(struct dra_publisher *publisher)
                 take_step(publisher, &action);
 }
 
-static void go_on(struct dra_publisher *publisher)
+static void publisher_step(struct dra_publisher *publisher)
 {
         if (publisher->call || !publisher->inventory)
                 return;

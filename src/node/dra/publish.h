@@ -13,7 +13,7 @@
  *    └── a slice vanished: its owner may be another Node now
  *
  * Server: what it has of DRA (node/dra/api_server.h). The slices that are written are compared with its answers, too. A
- * server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is asked anew.
+ * server without a feature, or one that refuses a slice as invalid (422), gets the safe layout, until it is asked again.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ struct dra_publisher;
 struct dra_publisher_options {
         uv_loop_t *loop;
         struct kube_client *client; /* outlives the publisher */
-        const char *node;           /* copied, as the next */
+        const char *node;           /* copied, like |driver| and |pool| */
         const char *driver;         /* DRA_DRIVER */
         const char *pool;           /* copied, too */
         uint64_t retry_ms;          /* the first wait after a failure, and between repairs; 0: DRA_RETRY_MS */

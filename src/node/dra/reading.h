@@ -25,7 +25,7 @@ struct dra_readings;
 typedef void dra_reading_done_fn(
         const struct dra_claim *claim, const struct dra_wanted *wanted, const struct error *err, void *data);
 
-/* Both arguments outlive it. No claim goes on while the pods of prepared claims are asked for. */
+/* Both arguments outlive it. All claims wait while the pods of prepared claims are asked for. */
 struct dra_readings *dra_readings_new(const struct dra_node *node, const struct dra_claim_pods *pods);
 
 /* |claim| is borrowed until |done|, which is called exactly once, perhaps before the function returns. */

@@ -72,7 +72,7 @@ struct dra_repair_pace {
         size_t n_writes;       /* that belong to what has begun, at most; 0: at rest */
 };
 
-/* What is wanted has changed: |n_writes| bring it about, and repair whatever else is wrong. */
+/* Other slices are wanted: |n_writes| make them, and repair all other differences, too. */
 void dra_repair_allow(struct dra_repair_pace *pace, size_t n_writes);
 
 /*

@@ -11,7 +11,7 @@ struct dra_room_known {
         bool is_over;
 };
 
-/* What is looked at. */
+/* One look. */
 struct look {
         const struct dra_room *room;
         const struct dra_claim *claim;
@@ -65,7 +65,7 @@ static uint64_t value_of(const struct dra_counter_set *set, const char *counter)
         return 0;
 }
 
-/* What |claim| has of the counter by what was made for it. */
+/* How much of the counter the MIG devices of |claim| consume. */
 static uint64_t consumed_by(const struct look *look, const struct dra_prepared_claim *claim,
         const struct dra_counter_set *set, const char *counter)
 {

@@ -41,7 +41,7 @@ struct dra_service {
         struct closing closing;
 };
 
-/* What one or several requests ask for about one claim. */
+/* The preparing or unpreparing of one claim, for one or several requests. */
 struct work {
         struct list in_works;
         struct list in_ready;
@@ -242,7 +242,7 @@ static void on_work_done(const struct dra_service_device *devices, size_t count,
 
 /*
  * Begins all works that can begin. A work may end at once, which calls this function again: the nested call returns,
- * and the loop below goes on.
+ * and the loop below continues.
  */
 static void advance(struct dra_service *service)
 {

@@ -85,7 +85,7 @@ size_t dra_service_requests(const struct dra_service *service);
 size_t dra_service_works(const struct dra_service *service);
 
 /*
- * To be called when its servers are closed: no call may be open. Works that run go on, but nobody gets their answers.
+ * To be called when its servers are closed: no call may be open. Works that run continue, but their answers are dropped.
  * The memory is freed when the loop has closed the timers. Accepts NULL, returns NULL.
  */
 struct dra_service *dra_service_close(struct dra_service *service);

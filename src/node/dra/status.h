@@ -1,5 +1,5 @@
 /*
- * What users see of a prepared claim: the entries of our devices in the claim's status.devices, as a server-side apply.
+ * Shows users a prepared claim: the entries of our devices in the claim's status.devices, as a server-side apply.
  *
  *   $ kubectl get resourceclaim train -o yaml
  *   status:
@@ -39,10 +39,10 @@ struct dra_status_options {
         const char *time; /* metav1.Time: since when the conditions are so */
 };
 
-/* The apply for a prepared claim; a new reference. Pure, as the next. */
+/* The apply for a prepared claim; a new reference. Pure. */
 json_t *dra_status_prepared(const struct dra_prepared_claim *claim, const struct dra_status_options *options);
 
-/* The apply without devices; a new reference. */
+/* The apply without devices; a new reference. Pure. */
 json_t *dra_status_removed(const char *uid, const char *name, const char *namespace, enum dra_api api);
 
 struct dra_status_sender;

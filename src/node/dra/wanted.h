@@ -33,7 +33,7 @@ struct dra_wanted {
         uint32_t together; /* by MPS: bit i for the result i that the same containers use, and for itself; else 0 */
 };
 
-/* What a container has of a claim: these requests, or all (none is named). */
+/* The use of a claim by a container: these requests, or all (none is named). */
 struct dra_use {
         const char *const *requests;
         size_t n_requests;
