@@ -6,7 +6,7 @@
 
 #include "base/list.h"
 #include "node/cdi/cdi.h"
-#include "node/dra/booking.h"
+#include "node/dra/wanted.h"
 #include "node/dra/claim_cdi.h"
 #include "node/dra/parameters.h"
 #include "node/ledger/claims.h"

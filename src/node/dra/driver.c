@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/io/deferred.h"
 #include "base/log.h"
-#include "node/dra/booking.h"
+#include "node/dra/wanted.h"
 #include "node/dra/claim_cdi.h"
 #include "node/dra/node.h"
 #include "node/dra/layout.h"

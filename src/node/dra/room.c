@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "node/dra/booking.h"
+#include "node/dra/wanted.h"
 #include "node/ledger/claims.h"
 
 struct dra_room_known {

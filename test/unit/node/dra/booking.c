@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "node/dra/booking.h"
+#include "node/dra/wanted.h"
 
 #define GIB (UINT64_C(1) << 30)
 

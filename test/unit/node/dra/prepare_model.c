@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "chance.h"
-#include "node/dra/booking.h"
+#include "node/dra/wanted.h"
 #include "fake_node.h"
 
 #define N_CLAIMS 4
